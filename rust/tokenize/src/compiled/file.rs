@@ -1,0 +1,197 @@
+//! A `tokenizer.json` in one pass, with its strings left where they are.
+//!
+//! Whatever is unusual gives `None`: then the file is read the long way, which checks every field and names the one
+//! that is wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper};
+
+use crate::added::AddedToken;
+use crate::load::merge_pair;
+
+/// The largest id: ids are stored as signed 32-bit integers.
+const LARGEST_ID: u32 = i32::MAX as u32;
+
+/// Sets these digests apart from all others.
+const DOMAIN: &str = "fastpack tokenizer file 1";
+
+/// A file whose model is BPE.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct File<'a> {
+    version: Value,
+    pub(crate) added_tokens: Vec<AddedToken>,
+    pub(crate) normalizer: Value,
+    pub(crate) pre_tokenizer: Value,
+    pub(crate) post_processor: Value,
+    pub(crate) decoder: Value,
+    #[serde(borrow)]
+    pub(crate) model: Bpe<'a>,
+}
+
+/// A BPE model as it is written.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct Bpe<'a> {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) dropout: Option<f64>,
+    #[serde(default)]
+    pub(crate) continuing_subword_prefix: Option<String>,
+    #[serde(default)]
+    pub(crate) end_of_word_suffix: Option<String>,
+    #[serde(default)]
+    pub(crate) byte_fallback: bool,
+    #[serde(default)]
+    pub(crate) ignore_merges: bool,
+    #[serde(borrow)]
+    pub(crate) vocab: Vocab<'a>,
+    #[serde(borrow)]
+    pub(crate) merges: Merges<'a>,
+    /// Whether it is known that every merge names tokens of the vocabulary.
+    #[serde(skip)]
+    pub(crate) checked: bool,
+}
+
+/// Tokens and ids, in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Vocab<'a>(pub(crate) Vec<(Cow<'a, str>, u32)>);
+
+/// The two sides of each merge.
+#[derive(Debug)]
+pub(crate) struct Merges<'a>(pub(crate) Vec<[Cow<'a, str>; 2]>);
+
+/// A string, borrowed from the file where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A merge in either way of writing.
+#[derive(serde::Deserialize)]
+struct Pair<'a>(#[serde(borrow)] Text<'a>, #[serde(borrow)] Text<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Vocab<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("tokens and ids")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut entries = Vec::new();
+                while let Some((Text(token), id)) = map.next_entry()? {
+                    entries.push((token, id));
+                }
+                Ok(Vocab(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Merges<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("pairs of tokens")
+            }
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+                let mut merges = Vec::new();
+                while let Some(Pair(Text(left), Text(right))) = list.next_element()? {
+                    merges.push([left, right]);
+                }
+                Ok(Merges(merges))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+impl<'a> File<'a> {
+    /// Reads a file, if nothing about it is unusual.
+    pub(crate) fn read(json: &'a str) -> Option<Self> {
+        let file: Self = serde_json::from_str(json).ok()?;
+        let known = file.version == "1.0"
+            && is::<Option<NormalizerWrapper>>(&file.normalizer)
+            && is::<Option<PreTokenizerWrapper>>(&file.pre_tokenizer)
+            && is::<Option<PostProcessorWrapper>>(&file.post_processor)
+            && is::<Option<DecoderWrapper>>(&file.decoder)
+            && file.model.vocab.0.iter().all(|(_, id)| *id <= LARGEST_ID);
+        known.then_some(file)
+    }
+}
+
+impl File<'_> {
+    /// A digest of everything in the file that decides the ids.
+    pub(crate) fn digest(&self) -> String {
+        let mut writer = BufWriter::new(blake3::Hasher::new_derive_key(DOMAIN));
+        self.write(&mut writer).expect("a hasher takes every byte");
+        let hasher = writer.into_inner().expect("a hasher takes every byte");
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Writes what decides the ids; every part says where it ends.
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, &self.added_tokens)?;
+        for component in [&self.normalizer, &self.pre_tokenizer, &self.post_processor] {
+            serde_json::to_writer(&mut *out, component)?;
+        }
+        let Bpe { dropout, continuing_subword_prefix, end_of_word_suffix, .. } = &self.model;
+        let Bpe { byte_fallback, ignore_merges, vocab, merges, .. } = &self.model;
+        let affixes = (continuing_subword_prefix, end_of_word_suffix);
+        serde_json::to_writer(&mut *out, &(dropout, affixes, byte_fallback, ignore_merges))?;
+        let mut text = |text: &str| {
+            out.write_all(&text.len().to_le_bytes())?;
+            out.write_all(text.as_bytes())
+        };
+        for (token, id) in &vocab.0 {
+            text(token)?;
+            text(&id.to_string())?;
+        }
+        text("merges")?;
+        merges.0.iter().flatten().try_for_each(|side| text(side))
+    }
+}
+
+impl<'a> Bpe<'a> {
+    /// The model of a checked value.
+    pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
+        let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
+        if kind != "BPE" {
+            return Err(format!("model {kind}"));
+        }
+        let entries = model["vocab"].as_object().ok_or("model BPE without a vocab")?;
+        let entries = entries.iter().map(|(token, id)| {
+            let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+            Some((Cow::Borrowed(token.as_str()), id?))
+        });
+        let listed = model["merges"].as_array().map_or(&[][..], Vec::as_slice);
+        let merges = listed.iter().map(|merge| {
+            let (left, right) = merge_pair(merge)?;
+            Some([Cow::Borrowed(left), Cow::Borrowed(right)])
+        });
+        let option = |name: &str| model[name].as_str().map(str::to_owned);
+        Ok(Self {
+            kind,
+            dropout: model["dropout"].as_f64(),
+            continuing_subword_prefix: option("continuing_subword_prefix"),
+            end_of_word_suffix: option("end_of_word_suffix"),
+            byte_fallback: model["byte_fallback"] == true,
+            ignore_merges: model["ignore_merges"] == true,
+            vocab: Vocab(entries.collect::<Option<_>>().ok_or("model BPE with ids out of range")?),
+            merges: Merges(merges.collect::<Option<_>>().ok_or("model BPE with unknown merges")?),
+            checked: true,
+        })
+    }
+}
+
+/// Whether the Hugging Face crate reads a component.
+fn is<'de, T: Deserialize<'de>>(component: &'de Value) -> bool {
+    T::deserialize(component).is_ok()
+}

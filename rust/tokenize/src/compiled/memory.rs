@@ -1,0 +1,57 @@
+//! What one thread writes to while it encodes.
+
+use std::fmt;
+
+use crate::merge::{Buckets, Symbol};
+use crate::pieces::{Key, LongCache, PieceCache};
+
+/// Pieces that are cut and looked up together: enough for a prefetch to arrive, few enough to stay in the first-level
+/// cache.
+pub(super) const BATCH: usize = 256;
+
+/// The share of a thread's cache that long pieces get.
+const LONG_SHARE: usize = 8;
+
+/// A piece between the two passes over a batch.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Waiting {
+    pub(super) key: Key,
+    pub(super) place: u32,
+}
+
+/// Caches and scratch of one thread.
+pub(crate) struct Memory {
+    pub(super) short: PieceCache,
+    pub(super) long: LongCache,
+    pub(super) buckets: Buckets,
+    pub(super) word: Vec<Symbol>,
+    /// The word before it was merged.
+    pub(super) start: Vec<Symbol>,
+    /// The ids of a piece that was not in the caches.
+    pub(super) made: Vec<u32>,
+    pub(super) ends: Box<[u32; BATCH]>,
+    pub(super) waiting: Box<[Waiting; BATCH]>,
+}
+
+impl Memory {
+    /// Memory of which the caches take at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let long = bytes / LONG_SHARE;
+        Self {
+            short: PieceCache::new(bytes - long),
+            long: LongCache::new(long),
+            buckets: Buckets::default(),
+            word: Vec::new(),
+            start: Vec::new(),
+            made: Vec::new(),
+            ends: Box::new([0; BATCH]),
+            waiting: Box::new([Waiting::default(); BATCH]),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}

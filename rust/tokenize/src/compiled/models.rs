@@ -1,0 +1,145 @@
+//! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
+
+use super::byte_level::ByteLevel;
+use super::file::Bpe;
+use super::patterns::Spaces;
+use super::sentence::{META, Parts, Sentence};
+use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
+use crate::pieces::Vocabulary;
+use crate::split::Splitter;
+
+/// The longest token, in bytes, of a compiled model: the encoding of every token is made while loading.
+const LONGEST_TOKEN: usize = 1024;
+
+/// How much larger than the number of tokens an id may be: some tables have a place for every id.
+const SPARSEST: usize = 16;
+
+/// The byte of each character that byte-level models write bytes as.
+fn byte_alphabet() -> [Option<u8>; 512] {
+    let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..);
+    let mut alphabet = [None; 512];
+    let mut next = 256;
+    for byte in 0..=255_u8 {
+        if printable(byte) {
+            alphabet[usize::from(byte)] = Some(byte);
+        } else {
+            alphabet[next] = Some(byte);
+            next += 1;
+        }
+    }
+    alphabet
+}
+
+/// Vocabulary and merges of a BPE model, spelled as its pieces are.
+struct Spelled {
+    vocabulary: Vocabulary,
+    /// The id of each token.
+    ids: Vec<u32>,
+    merges: Vec<Merge>,
+}
+
+/// Reads a BPE model; `spell` writes a token as it stands in pieces, and says whether it can stand there.
+fn bpe(model: &Bpe<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Spelled, String> {
+    if model.kind != "BPE" {
+        return Err(format!("model {}", model.kind));
+    }
+    let affixes = [
+        ("continuing_subword_prefix", &model.continuing_subword_prefix),
+        ("end_of_word_suffix", &model.end_of_word_suffix),
+    ];
+    for (name, affix) in affixes {
+        if affix.as_ref().is_some_and(|affix| !affix.is_empty()) {
+            return Err(format!("model BPE with {name}"));
+        }
+    }
+    if model.dropout.is_some_and(|dropout| dropout != 0.0) {
+        return Err("model BPE with dropout".to_owned());
+    }
+    let tokens = &model.vocab.0;
+    let listed = &model.merges.0;
+    if tokens.len() >= LARGEST_SYMBOLS || listed.len() >= LARGEST_MERGES {
+        return Err("model BPE of more than two million tokens".to_owned());
+    }
+    let mut vocabulary = Vocabulary::with_capacity(tokens.len());
+    let mut ids = Vec::with_capacity(tokens.len());
+    let mut seen = vec![false; tokens.len() * SPARSEST + 1];
+    let mut bytes = Vec::new();
+    for (token, id) in tokens {
+        let Some(place) = seen.get_mut(*id as usize) else {
+            return Err("model BPE with sparse ids".to_owned());
+        };
+        if std::mem::replace(place, true) {
+            return Err("model BPE with tokens that share an id".to_owned());
+        }
+        if token.len() > LONGEST_TOKEN {
+            return Err(format!("model BPE with a token of {} bytes", token.len()));
+        }
+        if !token.is_empty() && spell(token, &mut bytes) && vocabulary.push(&bytes).is_some() {
+            ids.push(*id);
+        }
+    }
+    let mut merges = Vec::with_capacity(listed.len());
+    let (mut whole, mut unknown) = (Vec::new(), false);
+    for [left, right] in listed {
+        // A merge of tokens that stand in no piece never happens.
+        if !spell(left, &mut whole) || !spell(right, &mut bytes) {
+            unknown = true;
+            continue;
+        }
+        let (left, right) = (vocabulary.get(&whole), vocabulary.get(&bytes));
+        whole.extend_from_slice(&bytes);
+        if let (Some(left), Some(right), Some(whole)) = (left, right, vocabulary.get(&whole)) {
+            merges.push(Merge { left, right, whole });
+        } else {
+            unknown = true;
+        }
+    }
+    if unknown && !model.checked {
+        return Err("model BPE with merges of unknown tokens".to_owned());
+    }
+    Ok(Spelled { vocabulary, ids, merges })
+}
+
+/// A byte-level model: tokens are written in the alphabet of bytes.
+pub(super) fn byte_level(model: &Bpe<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
+    let alphabet = byte_alphabet();
+    let spell = |token: &str, out: &mut Vec<u8>| {
+        out.clear();
+        // Other characters stand in no text once its bytes are spelled, so such a token only decodes.
+        token.chars().all(|c| {
+            let byte = alphabet.get(c as usize).copied().flatten();
+            out.extend(byte);
+            byte.is_some()
+        })
+    };
+    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    ByteLevel::new(splitter, vocabulary, &ids, &merges, model.ignore_merges)
+        .ok_or_else(|| "model BPE without a token for every byte".to_owned())
+}
+
+/// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
+pub(super) fn sentence(model: &Bpe<'_>, spaces: Spaces) -> Result<Sentence, String> {
+    let spell = |token: &str, out: &mut Vec<u8>| {
+        out.clear();
+        // Every space becomes `▁`, so a token with a space stands in no text.
+        let possible = !token.contains(' ');
+        out.extend_from_slice(token.replace(META, " ").as_bytes());
+        possible
+    };
+    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    if !model.byte_fallback {
+        return Err("model BPE without byte_fallback".to_owned());
+    }
+    if model.ignore_merges {
+        return Err("model BPE with ignore_merges on whole texts".to_owned());
+    }
+    let mut bytes = [0; 256];
+    for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
+        *token = vocabulary
+            .get(format!("<0x{byte:02X}>").as_bytes())
+            .ok_or_else(|| "model BPE without a token for every byte".to_owned())?;
+    }
+    let Spaces { prefix, split } = spaces;
+    Sentence::new(Parts { vocabulary, ids, merges, bytes, prefix, split })
+        .ok_or_else(|| "model BPE whose merges take in byte tokens".to_owned())
+}

@@ -1,0 +1,284 @@
+//! BPE as `SentencePiece` has it: characters and byte fallback, with `▁` for the space.
+//!
+//! A whole text is one word of such a model. It is cut where no token has the two characters as neighbours, and
+//! what lies between two cuts is a piece like any other. The normalized text is never written down: the vocabulary
+//! is kept with spaces in place of `▁`, and a `▁` in the text counts as a space.
+
+use super::batch::{self, Origin, Output, Pieces};
+use super::cuts::Cuts;
+use super::memory::Memory;
+use super::spans::Watch;
+use crate::merge::{Merge, Merges, NONE, Symbol};
+use crate::pieces::{Key, LONGEST, MOST, Vocabulary};
+use crate::split::{Cursor, decode};
+
+/// The bytes of `▁`.
+pub(super) const META: &str = "\u{2581}";
+
+/// When a space is put before a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prefix {
+    /// Never.
+    Never,
+    /// Always, even before a space.
+    Always,
+    /// Unless the stretch begins with a space.
+    Unspaced,
+    /// At the start of the text, unless it begins with a space.
+    First,
+}
+
+/// A SentencePiece-style BPE model, shared by all threads.
+pub(crate) struct Sentence {
+    vocabulary: Vocabulary,
+    merges: Merges,
+    cuts: Cuts,
+    prefix: Prefix,
+    /// The symbol of each ASCII character, or [`NONE`].
+    ascii: Box<[Symbol; 128]>,
+    /// The symbol of each byte token.
+    bytes: Box<[Symbol; 256]>,
+    /// The id of each symbol.
+    ids: Vec<u32>,
+    /// How many bytes of normalized text each id stands for.
+    lengths: Vec<u32>,
+}
+
+/// What a [`Sentence`] is made from.
+pub(super) struct Parts {
+    /// The tokens with spaces for `▁`.
+    pub(super) vocabulary: Vocabulary,
+    /// The id of each token.
+    pub(super) ids: Vec<u32>,
+    /// The merges, in the order of their ranks.
+    pub(super) merges: Vec<Merge>,
+    /// The token of each byte.
+    pub(super) bytes: [u32; 256],
+    /// When a space is put before a stretch.
+    pub(super) prefix: Prefix,
+    /// Whether the text is cut before every space.
+    pub(super) split: bool,
+}
+
+impl Sentence {
+    /// `None` if a byte token takes part in a merge, or if there is no token for the space.
+    pub(super) fn new(parts: Parts) -> Option<Self> {
+        let Parts { vocabulary, ids, merges, bytes, prefix, split } = parts;
+        vocabulary.get(b" ")?;
+        let mut byte_tokens = vec![false; vocabulary.len()];
+        for token in bytes {
+            byte_tokens[token as usize] = true;
+        }
+        let is_byte = |token: u32| byte_tokens[token as usize];
+        if merges
+            .iter()
+            .any(|merge| [merge.left, merge.right, merge.whole].into_iter().any(is_byte))
+        {
+            return None;
+        }
+        let spell = |token: u32, out: &mut Vec<u32>| {
+            let text = vocabulary.token(token);
+            let mut at = 0;
+            while at < text.len() {
+                let length = decode(text, at).1;
+                let Some(character) = vocabulary.get(&text[at..at + length]) else { return false };
+                out.push(character);
+                at += length;
+            }
+            true
+        };
+        let merges = Merges::new(vocabulary.len(), &merges, spell);
+        let mut ascii = Box::new([NONE; 128]);
+        for (byte, symbol) in (0_u8..).zip(ascii.iter_mut()) {
+            *symbol = vocabulary.get(&[byte]).map_or(NONE, |token| merges.symbol(token));
+        }
+        let largest = ids.iter().max().map_or(0, |id| *id as usize);
+        let mut lengths = vec![0; largest + 1];
+        for (index, id) in (0..).zip(&ids) {
+            let token = vocabulary.token(index);
+            let length: usize =
+                token.iter().map(|byte| if *byte == b' ' { META.len() } else { 1 }).sum();
+            lengths[*id as usize] = u32::try_from(length).ok()?;
+        }
+        for token in bytes {
+            lengths[ids[token as usize] as usize] = 1;
+        }
+        let count = u32::try_from(vocabulary.len()).ok()?;
+        let formed = (0..count).filter(|index| merges.is_reachable(*index));
+        let cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
+        let bytes = Box::new(bytes.map(|token| merges.symbol(token)));
+        let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
+        Some(Self { vocabulary, merges, cuts, prefix, ascii, bytes, ids, lengths })
+    }
+
+    /// Appends the ids of `text[start..]`, a stretch between two added tokens.
+    pub(super) fn encode(
+        &self,
+        text: &[u8],
+        start: usize,
+        memory: &mut Memory,
+        out: &mut Output<'_>,
+    ) {
+        let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
+        let prefixed = match self.prefix {
+            Prefix::Never => false,
+            Prefix::Always => true,
+            Prefix::Unspaced => !spaced,
+            Prefix::First => start == 0 && !spaced,
+        };
+        let mut from = start;
+        if prefixed {
+            from = self.cuts.next::<true>(text, start);
+            let position = out.ids.len();
+            self.prefixed(&text[start..from], memory, out.ids);
+            if out.watch.wants_sources() {
+                self.sources(text, start, META.len(), position, &out.ids[position..], out.watch);
+            }
+        }
+        batch::encode(self, text, from, memory, out);
+    }
+
+    /// Appends the ids of a piece with a space before it.
+    fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        let start = ids.len();
+        // The bit that marks parts of pieces elsewhere marks pieces with a prefix here.
+        let short = (piece.len() <= LONGEST).then(|| {
+            let key = Key::new(piece, 0, piece.len()).part();
+            (memory.short.place(key), key)
+        });
+        let found = short.and_then(|(place, key)| memory.short.get(place, key));
+        if let Some(found) = found.filter(|found| found.count <= MOST) {
+            let [first, second] = found.ids;
+            #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
+            let all = [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32];
+            ids.extend_from_slice(&all[..found.count]);
+            return;
+        }
+        let spaced = [b" ", piece].concat();
+        self.merge(&spaced, memory, ids);
+        if let Some((place, key)) = short {
+            memory.short.insert(place, key, &ids[start..]);
+        }
+    }
+
+    /// Appends the ids that the merges make of `piece`.
+    fn merge(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        let word = &mut memory.word;
+        word.clear();
+        let mut at = 0;
+        while at < piece.len() {
+            let (code_point, length) = decode(piece, at);
+            let bytes = &piece[at..at + length];
+            let character = if bytes == META.as_bytes() { b" " } else { bytes };
+            let symbol = match self.ascii.get(code_point as usize) {
+                Some(symbol) => *symbol,
+                None => {
+                    self.vocabulary.get(character).map_or(NONE, |token| self.merges.symbol(token))
+                }
+            };
+            if symbol == NONE {
+                word.extend(bytes.iter().map(|byte| self.bytes[usize::from(*byte)]));
+            } else {
+                word.push(symbol);
+            }
+            at += length;
+        }
+        let start = std::mem::take(&mut memory.start);
+        let start = fill_from(start, word);
+        let initial = |at: usize| self.merges.pair(start[at], start[at + 1]);
+        self.merges.merge(word, &mut memory.buckets, initial);
+        memory.start = start;
+        ids.extend(memory.word.iter().map(|symbol| self.ids[*symbol as usize]));
+    }
+
+    /// Tells the watch the sources of tokens from `begin` on, with `before` bytes of a prefix in front.
+    fn sources(
+        &self,
+        text: &[u8],
+        begin: usize,
+        before: usize,
+        position: usize,
+        ids: &[u32],
+        watch: &mut Watch,
+    ) {
+        let (mut at, mut pending) = (begin, before);
+        for (position, id) in (position..).zip(ids) {
+            let start = at;
+            let mut left = self.lengths[*id as usize] as usize;
+            let skipped = left.min(pending);
+            (left, pending) = (left - skipped, pending - skipped);
+            while left > 0 {
+                left -= if text[at] == b' ' { META.len() } else { 1 };
+                at += 1;
+            }
+            let end = if at == start { start + decode(text, start).1 } else { at };
+            watch.token(position, start..end);
+        }
+    }
+}
+
+/// A copy of `word` in the memory of `copy`.
+fn fill_from(mut copy: Vec<Symbol>, word: &[Symbol]) -> Vec<Symbol> {
+    copy.clear();
+    copy.extend_from_slice(word);
+    copy
+}
+
+/// The runs of a token that no cut before a space goes through.
+fn parts_of(token: &[u8], split: bool) -> impl Iterator<Item = &[u8]> {
+    let mut rest = token;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let space = rest.iter().skip(1).position(|byte| split && *byte == b' ');
+        let (part, after) = rest.split_at(space.map_or(rest.len(), |space| space + 1));
+        rest = after;
+        Some(part)
+    })
+}
+
+impl Pieces for Sentence {
+    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        let mut count = 0;
+        for end in ends {
+            if cursor.at >= text.len() {
+                break;
+            }
+            cursor.at = self.cuts.next::<true>(text, cursor.at);
+            *end = u32::try_from(cursor.at).expect("a text is shorter than 4 GiB");
+            count += 1;
+        }
+        count
+    }
+
+    fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        let start = ids.len();
+        match self.vocabulary.get(piece) {
+            Some(token) if self.merges.is_reachable(token) => {
+                ids.push(self.ids[self.merges.symbol(token) as usize]);
+            }
+            _ => self.merge(piece, memory, ids),
+        }
+        let made = &ids[start..];
+        if piece.len() <= LONGEST {
+            let key = Key::new(piece, 0, piece.len());
+            memory.short.insert(memory.short.place(key), key, made);
+        }
+        if piece.len() > LONGEST || made.len() > MOST {
+            memory.long.insert(piece, false, made);
+        }
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        position: usize,
+        ids: &[u32],
+        _: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        self.sources(text, begin, 0, position, ids, watch);
+    }
+}

@@ -1,0 +1,65 @@
+//! The ids that a post-processor puts before and behind a text.
+
+use serde_json::Value;
+
+/// The ids around a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Template {
+    before: Vec<u32>,
+    after: Vec<u32>,
+    /// Whether a `TemplateProcessing` was read: the reference fails on a second one.
+    read: bool,
+}
+
+impl Template {
+    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, or a sequence of these.
+    pub(super) fn recognise(processor: &Value) -> Option<Self> {
+        let mut template = Self::default();
+        template.read(processor).then_some(template)
+    }
+
+    fn read(&mut self, processor: &Value) -> bool {
+        match processor["type"].as_str() {
+            None => processor.is_null(),
+            // It trims source ranges and leaves the ids alone.
+            Some("ByteLevel") => true,
+            Some("Sequence") => processor["processors"]
+                .as_array()
+                .is_some_and(|steps| steps.iter().all(|step| self.read(step))),
+            Some("TemplateProcessing") => self.read_template(processor).is_some(),
+            Some(_) => false,
+        }
+    }
+
+    fn read_template(&mut self, processor: &Value) -> Option<()> {
+        if std::mem::replace(&mut self.read, true) {
+            return None;
+        }
+        let mut seen = false;
+        for piece in processor["single"].as_array()? {
+            if let Some(sequence) = piece.get("Sequence") {
+                if seen || sequence["id"] != "A" {
+                    return None;
+                }
+                seen = true;
+                continue;
+            }
+            let name = piece.get("SpecialToken")?["id"].as_str()?;
+            let side = if seen { &mut self.after } else { &mut self.before };
+            for id in processor["special_tokens"].get(name)?["ids"].as_array()? {
+                side.push(u32::try_from(id.as_u64()?).ok()?);
+            }
+        }
+        seen.then_some(())
+    }
+
+    /// The ids before the text.
+    pub(super) fn before(&self) -> &[u32] {
+        &self.before
+    }
+
+    /// The ids behind the text.
+    pub(super) fn after(&self) -> &[u32] {
+        &self.after
+    }
+}

@@ -1,0 +1,30 @@
+//! Text to token ids, exactly as Hugging Face `tokenizers` gives them.
+//!
+//! A [`Tokenizer`] is shared by all threads. Each thread takes an [`Encoder`] of its own from it, which
+//! owns whatever the engine needs to write to, so that no lock stands on the hot path.
+//!
+//! A tokenizer whose every component is known by its exact structure is compiled: byte-level BPE with the patterns of
+//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3, and SentencePiece-style BPE with byte fallback. Any other
+//! keeps the engine of the Hugging Face crate, and [`Tokenizer::engine`] names the component that forced it.
+//!
+//! ```text
+//! tokenizer.json ── load ──► Tokenizer ── encoder() ──► Encoder ── encode(text, spans) ──► Encoding
+//! model folder ── pretrained ──┘
+//! ```
+
+mod added;
+mod compiled;
+mod error;
+mod fingerprint;
+mod load;
+mod merge;
+mod pieces;
+mod pretrained;
+mod reference;
+mod split;
+mod tokenizer;
+mod unicode;
+
+pub use error::{Error, Result};
+pub use pretrained::{NamedTemplate, Pretrained};
+pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};

@@ -1,0 +1,227 @@
+//! Byte pair encoding on a cache miss: the adjacent pair of lowest rank is merged first, the leftmost on ties.
+//!
+//! Files list every way to split a token, but only the last merge of the token's own encoding can ever make it: while
+//! it forms, all merges inside its span are those of the token alone. So one merge a token is kept (127,156 of
+//! Llama 3's 280,147), and symbols are numbered in the order of these merges. Then a pair's rank is the symbol it makes,
+//! and one table answers both questions.
+
+mod buckets;
+mod pairs;
+
+pub(crate) use buckets::Buckets;
+use pairs::PairTable;
+pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
+
+/// A token in the numbering of [`Merges`]: base symbols first, then by the rank of the merge that makes them.
+pub(crate) type Symbol = u32;
+
+/// No symbol: the pair does not merge.
+pub(crate) const NONE: Symbol = Symbol::MAX;
+
+/// Longer words take the way whose time grows linearly.
+pub(crate) const SHORT: usize = 64;
+
+/// One line of the list of merges, by the index of its tokens in the vocabulary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Merge {
+    /// The token on the left.
+    pub(crate) left: u32,
+    /// The token on the right.
+    pub(crate) right: u32,
+    /// What they become.
+    pub(crate) whole: u32,
+}
+
+/// The merges that can happen, and the numbering of symbols.
+pub(crate) struct Merges {
+    pairs: PairTable,
+    /// Vocabulary index to symbol.
+    symbols: Vec<Symbol>,
+    /// Symbol to vocabulary index.
+    tokens: Vec<u32>,
+    /// By vocabulary index: whether the token's own encoding is the token.
+    reachable: Vec<bool>,
+}
+
+impl Merges {
+    /// Keeps what can happen. `merges` are in the order of their ranks, a pair listed twice counts with its last.
+    /// `spell(token, out)` writes the vocabulary indices that encoding the token's text starts from.
+    pub(crate) fn new(
+        tokens: usize,
+        merges: &[Merge],
+        spell: impl Fn(u32, &mut Vec<u32>) -> bool,
+    ) -> Self {
+        let mut all = PairTable::with_capacity(merges.len());
+        for (rank, merge) in (0..).zip(merges) {
+            all.insert(merge.left, merge.right, rank);
+        }
+        let (mut makers, mut reachable) = (vec![NONE; tokens], vec![false; tokens]);
+        let mut spelled = Vec::new();
+        for (token, maker) in (0..).zip(&mut makers) {
+            spelled.clear();
+            if !spell(token, &mut spelled) {
+                continue;
+            }
+            let mut last = NONE;
+            reduce_any(
+                &mut spelled,
+                |left, right| all.get(left, right),
+                |rank| {
+                    last = rank;
+                    merges[rank as usize].whole
+                },
+            );
+            if spelled == [token] {
+                reachable[token as usize] = true;
+                *maker = last;
+            }
+        }
+        let mut order: Vec<u32> = (0..u32::try_from(tokens).unwrap_or(NONE)).collect();
+        order.sort_by_key(|token| match makers[*token as usize] {
+            NONE => 0,
+            rank => u64::from(rank) + 1,
+        });
+        let mut symbols = vec![0; tokens];
+        for (symbol, token) in (0..).zip(&order) {
+            symbols[*token as usize] = symbol;
+        }
+        let kept = makers.iter().filter(|maker| **maker != NONE);
+        let mut pairs = PairTable::with_capacity(kept.clone().count());
+        for rank in kept {
+            let merge = merges[*rank as usize];
+            let symbol = |token: u32| symbols[token as usize];
+            pairs.insert(symbol(merge.left), symbol(merge.right), symbol(merge.whole));
+        }
+        Self { pairs, symbols, tokens: order, reachable }
+    }
+
+    /// The symbol of a token of the vocabulary.
+    pub(crate) fn symbol(&self, token: u32) -> Symbol {
+        self.symbols[token as usize]
+    }
+
+    /// The vocabulary index of each symbol.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Whether encoding the token's own text gives the token.
+    pub(crate) fn is_reachable(&self, token: u32) -> bool {
+        self.reachable[token as usize]
+    }
+
+    /// What a pair becomes, or [`NONE`].
+    #[inline]
+    pub(crate) fn pair(&self, left: Symbol, right: Symbol) -> Symbol {
+        self.pairs.get(left, right)
+    }
+
+    /// Merges a word in place; `initial(at)` is what the symbols at `at` and behind it become.
+    #[inline]
+    pub(crate) fn merge(
+        &self,
+        word: &mut Vec<Symbol>,
+        buckets: &mut Buckets,
+        initial: impl Fn(usize) -> Symbol,
+    ) {
+        let pair = |left, right| self.pair(left, right);
+        if word.len() <= TINY {
+            reduce::<TINY>(word, initial, pair, |symbol| symbol);
+        } else if word.len() <= SHORT {
+            reduce::<SHORT>(word, initial, pair, |symbol| symbol);
+        } else {
+            buckets.merge(self, word);
+        }
+    }
+}
+
+/// Most words are no longer than this, and cost less to set up.
+const TINY: usize = 16;
+
+/// Merges a word of at most `N` symbols in place: the smallest rank is looked for after each merge.
+///
+/// Symbols stay where they are, and a bit tells which are alive: moving the rest of a short word up cost a tenth of
+/// the time of a first sight.
+#[inline]
+fn reduce<const N: usize>(
+    word: &mut Vec<Symbol>,
+    initial: impl Fn(usize) -> u32,
+    rank_of: impl Fn(Symbol, Symbol) -> u32,
+    mut made_by: impl FnMut(u32) -> Symbol,
+) {
+    let length = word.len();
+    if length < 2 {
+        return;
+    }
+    let mut symbols = [NONE; N];
+    symbols[..length].copy_from_slice(word);
+    let mut ranks = [NONE; N];
+    for (at, rank) in ranks[..length - 1].iter_mut().enumerate() {
+        *rank = initial(at);
+    }
+    let mut alive = u64::MAX >> (u64::BITS as usize - length);
+    loop {
+        let (best, at) = smallest(&ranks);
+        if best == NONE {
+            break;
+        }
+        // The right side is the next one alive.
+        let after = alive & (u64::MAX << at) & !(1 << at);
+        let right = after.trailing_zeros() as usize;
+        symbols[at] = made_by(best);
+        alive &= !(1 << right);
+        ranks[right % N] = NONE;
+        let next = after & after.wrapping_sub(1);
+        ranks[at] = match symbols.get(next.trailing_zeros() as usize) {
+            Some(next) => rank_of(symbols[at], *next),
+            None => NONE,
+        };
+        let before = alive & ((1 << at) - 1);
+        if before != 0 {
+            let before = before.ilog2() as usize;
+            ranks[before] = rank_of(symbols[before], symbols[at]);
+        }
+    }
+    word.clear();
+    while alive != 0 {
+        word.push(symbols[alive.trailing_zeros() as usize]);
+        alive &= alive - 1;
+    }
+}
+
+/// The smallest rank and its first place.
+#[inline]
+fn smallest<const N: usize>(ranks: &[u32; N]) -> (u32, usize) {
+    let (blocks, _) = ranks.as_chunks::<8>();
+    let mut least = [NONE; 8];
+    for block in blocks {
+        for (least, rank) in least.iter_mut().zip(block) {
+            *least = (*least).min(*rank);
+        }
+    }
+    let best = least.into_iter().min().unwrap_or(NONE);
+    let at = ranks.iter().position(|rank| *rank == best).unwrap_or(0);
+    (best, at)
+}
+
+/// Merges a word of any length with any ranks: the tokens of a vocabulary are not long.
+fn reduce_any(
+    word: &mut Vec<Symbol>,
+    rank_of: impl Fn(Symbol, Symbol) -> u32,
+    mut made_by: impl FnMut(u32) -> Symbol,
+) {
+    if word.len() <= SHORT {
+        let start = word.clone();
+        return reduce::<SHORT>(word, |at| rank_of(start[at], start[at + 1]), &rank_of, made_by);
+    }
+    loop {
+        let pairs = word.windows(2).enumerate();
+        let best = pairs.map(|(at, pair)| (rank_of(pair[0], pair[1]), at)).min();
+        let Some((rank, at)) = best.filter(|(rank, _)| *rank != NONE) else { return };
+        word[at] = made_by(rank);
+        word.remove(at + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The table of pairs: two symbols to what they become.
+
+/// Symbols must be smaller, so that a pair and its value fit into one word.
+pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
+
+/// Values must be smaller: ranks of as many merges.
+pub(crate) const LARGEST_MERGES: usize = (1 << 22) - 1;
+
+const SYMBOL_BITS: u32 = 21;
+const VALUE_BITS: u32 = 22;
+const EMPTY: u64 = u64::MAX;
+
+/// Odd, with well-mixed bits: 2^64 divided by the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Open addressing with linear probing, one word an entry, at most half full.
+pub(super) struct PairTable {
+    entries: Box<[u64]>,
+    shift: u32,
+}
+
+impl PairTable {
+    /// A table for up to `count` pairs.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        let size = (count.max(1) * 2).next_power_of_two();
+        Self { entries: vec![EMPTY; size].into_boxed_slice(), shift: 64 - size.trailing_zeros() }
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> usize {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the shift leaves no more bits than the size has"
+        )]
+        let place = (key.wrapping_mul(SPREAD) >> self.shift) as usize;
+        place
+    }
+
+    /// Sets the value of a pair.
+    pub(super) fn insert(&mut self, left: u32, right: u32, value: u32) {
+        let key = u64::from(left) << SYMBOL_BITS | u64::from(right);
+        let mask = self.entries.len() - 1;
+        let mut place = self.place(key);
+        while self.entries[place] != EMPTY && self.entries[place] >> VALUE_BITS != key {
+            place = (place + 1) & mask;
+        }
+        self.entries[place] = key << VALUE_BITS | u64::from(value);
+    }
+
+    /// The value of a pair, or `u32::MAX`.
+    #[inline]
+    pub(super) fn get(&self, left: u32, right: u32) -> u32 {
+        let key = u64::from(left) << SYMBOL_BITS | u64::from(right);
+        let mask = self.entries.len() - 1;
+        let mut place = self.place(key);
+        loop {
+            let entry = self.entries[place & mask];
+            if entry >> VALUE_BITS == key {
+                return (entry & ((1 << VALUE_BITS) - 1)) as u32;
+            }
+            if entry == EMPTY {
+                return u32::MAX;
+            }
+            place += 1;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What a thread has seen: short pieces of at most four ids, two to a cache line.
+
+use super::key::{Key, SPARE};
+
+/// The most ids that an entry holds.
+pub(crate) const MOST: usize = 4;
+
+/// The number that stands for more ids than that: they are in the cache of long pieces.
+const MORE: u64 = 7;
+
+/// Words of one entry: the key, and four ids. The spare bits of the key are the number of ids, 0 in an empty entry.
+const ENTRY: usize = 4;
+
+/// Words of one set: two entries in one cache line of 64 bytes, the more recent one first.
+const SET: usize = 8;
+
+/// An answer of the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Two ids a word, and anything behind them.
+    pub(crate) ids: [u64; 2],
+    /// How many of them count.
+    pub(crate) count: usize,
+}
+
+/// A cache starts with this many bytes and grows fourfold, so that short uses touch little memory.
+const SMALLEST: usize = 1 << 20;
+
+/// A bounded table from short pieces to their ids.
+pub(crate) struct PieceCache {
+    /// Zeroed by the system, so that memory is touched only as it is used.
+    words: Vec<u64>,
+    /// Where the first cache line begins in `words`.
+    offset: usize,
+    sets: u64,
+    /// How many entries were written since the cache last grew.
+    written: u64,
+    most_bytes: usize,
+}
+
+impl PieceCache {
+    /// A cache of at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self::of_size(bytes.min(SMALLEST), bytes)
+    }
+
+    fn of_size(bytes: usize, most_bytes: usize) -> Self {
+        let sets = (bytes / (SET * 8)).saturating_sub(1).clamp(1, 1 << 31);
+        let words = vec![0_u64; sets * SET + SET - 1];
+        huge_pages(&words);
+        let offset = words.as_ptr().align_offset(SET * 8).min(SET - 1);
+        Self { words, offset, sets: sets as u64, written: 0, most_bytes }
+    }
+
+    /// Makes the cache larger if it is full and may grow. Places that were asked for before are void.
+    #[inline]
+    pub(crate) fn grow(&mut self) {
+        if self.written > self.sets {
+            self.grow_now();
+        }
+    }
+
+    #[cold]
+    fn grow_now(&mut self) {
+        self.written = 0;
+        let bytes = self.words.len() * 8;
+        if bytes * 4 > self.most_bytes * 3 {
+            return;
+        }
+        let old =
+            std::mem::replace(self, Self::of_size(self.most_bytes.min(bytes * 4), self.most_bytes));
+        // The older entry of a set goes first, so that it stays the older one.
+        for entry in old.words[old.offset..].chunks_exact(ENTRY).rev() {
+            let key = Key::stored(entry[0], entry[1]);
+            if entry[1] != 0 {
+                let start = self.start(self.place(key));
+                self.words.copy_within(start..start + ENTRY, start + ENTRY);
+                self.words[start..start + ENTRY].copy_from_slice(entry);
+            }
+        }
+    }
+
+    /// Has the set brought into the first-level cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, place: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let line = self.words.as_ptr().wrapping_add(self.start(place));
+            #[expect(unsafe_code, reason = "without it, a look-up waits for memory")]
+            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+            let () = unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = place;
+    }
+
+    /// Which set a key is in.
+    #[inline]
+    pub(crate) fn place(&self, key: Key) -> u32 {
+        (((key.hash() >> 32) * self.sets) >> 32) as u32
+    }
+
+    #[inline]
+    fn start(&self, place: u32) -> usize {
+        self.offset + place as usize * SET
+    }
+
+    /// The ids of the piece, if it is there.
+    #[inline]
+    pub(crate) fn get(&self, place: u32, key: Key) -> Option<Found> {
+        let start = self.start(place);
+        let set: &[u64; SET] = self.words.get(start..start + SET)?.try_into().ok()?;
+        let [low, high, ids @ .., other_low, other_high, third, fourth] = *set;
+        if key.is(low, high) {
+            Some(Found { ids, count: (high >> 61) as usize })
+        } else if key.is(other_low, other_high) {
+            Some(Found { ids: [third, fourth], count: (other_high >> 61) as usize })
+        } else {
+            None
+        }
+    }
+
+    /// Remembers the ids of a piece, or that they are too many.
+    pub(crate) fn insert(&mut self, place: u32, key: Key, ids: &[u32]) {
+        let count = if ids.len() > MOST { MORE } else { ids.len() as u64 };
+        let start = self.start(place);
+        let Some(set) = self.words.get_mut(start..start + SET) else { return };
+        self.written += 1;
+        set.copy_within(..ENTRY, ENTRY);
+        let id = |index: usize| u64::from(ids.get(index).copied().unwrap_or(0));
+        set[0] = key.low;
+        set[1] = key.high & !SPARE | count << 61;
+        set[2] = id(0) | id(1) << 32;
+        set[3] = id(2) | id(3) << 32;
+    }
+}
+
+/// Asks for pages of 2 MiB: with the usual ones nearly every look-up misses the cache of addresses as well.
+fn huge_pages(words: &[u64]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 2 << 20;
+        let bytes = std::mem::size_of_val(words);
+        let start = words.as_ptr().cast::<u8>();
+        let skipped = start.align_offset(PAGE);
+        if let Some(bytes) = bytes.checked_sub(skipped).filter(|bytes| *bytes >= PAGE) {
+            #[expect(
+                unsafe_code,
+                reason = "with the prefetch, 1.4 times the speed on first sight of a text"
+            )]
+            // SAFETY: the range lies in `words`, and the advice changes how it is backed, not what it holds.
+            unsafe {
+                libc::madvise(
+                    start.wrapping_add(skipped).cast_mut().cast(),
+                    bytes / PAGE * PAGE,
+                    libc::MADV_HUGEPAGE,
+                );
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = words;
+}

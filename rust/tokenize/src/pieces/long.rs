@@ -1,0 +1,90 @@
+//! What a thread has seen of pieces that are longer, or have more ids, than an entry of the short cache.
+
+use super::hash;
+
+/// The longest piece that is remembered, in bytes: longer ones hardly come again.
+const LONGEST: usize = 256;
+
+/// Average words of memory an entry takes: 24 bytes of text, six ids, two lengths.
+const ENTRY_WORDS: usize = 14;
+
+/// Pieces and their ids, one behind the other; when the memory is full, all are forgotten at once.
+pub(crate) struct LongCache {
+    /// For each hash: its upper half, and where the piece stands in `memory`.
+    slots: Vec<(u32, u32)>,
+    /// Byte length, number of ids, the bytes padded to words, the ids.
+    memory: Vec<u32>,
+    capacity: usize,
+}
+
+/// A slot that holds nothing.
+const FREE: (u32, u32) = (0, u32::MAX);
+
+impl LongCache {
+    /// A cache of at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let capacity = bytes / 4 * 3 / 4;
+        let slots = (capacity / ENTRY_WORDS).max(1);
+        Self { slots: vec![FREE; slots.next_power_of_two()], memory: Vec::new(), capacity }
+    }
+
+    fn place(&self, hash: u64) -> (usize, u32) {
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let (low, high) = (hash as usize, (hash >> 32) as u32);
+        (low & (self.slots.len() - 1), high)
+    }
+
+    /// The ids of `piece`, if it is there; `part` tells parts of longer pieces from whole ones.
+    #[inline]
+    pub(crate) fn get(&self, piece: &[u8], part: bool) -> Option<&[u32]> {
+        if piece.len() > LONGEST {
+            return None;
+        }
+        let (place, tag) = self.place(hash(piece) ^ u64::from(part));
+        let (found, start) = self.slots[place];
+        if found != tag {
+            return None;
+        }
+        let entry = self.memory.get(start as usize..)?;
+        let (header, rest) = entry.split_first_chunk::<2>()?;
+        if header[0] != Self::length(piece, part) {
+            return None;
+        }
+        let (text, rest) = rest.split_at_checked(piece.len().div_ceil(4))?;
+        words(piece).eq(text.iter().copied()).then(|| rest.get(..header[1] as usize)).flatten()
+    }
+
+    /// Remembers the ids of a piece.
+    pub(crate) fn insert(&mut self, piece: &[u8], part: bool, ids: &[u32]) {
+        if piece.len() > LONGEST {
+            return;
+        }
+        if self.memory.len() + 2 + piece.len() / 4 + 1 + ids.len() > self.capacity {
+            self.memory.clear();
+            self.slots.fill(FREE);
+        }
+        let (place, tag) = self.place(hash(piece) ^ u64::from(part));
+        let (Ok(start), Ok(count)) = (u32::try_from(self.memory.len()), u32::try_from(ids.len()))
+        else {
+            return;
+        };
+        self.slots[place] = (tag, start);
+        self.memory.extend([Self::length(piece, part), count]);
+        self.memory.extend(words(piece));
+        self.memory.extend_from_slice(ids);
+    }
+
+    /// The length, and whether the piece is a part, as one number.
+    fn length(piece: &[u8], part: bool) -> u32 {
+        u32::try_from(piece.len()).unwrap_or(u32::MAX) << 1 | u32::from(part)
+    }
+}
+
+/// The bytes as words, the last one filled with zeros.
+fn words(piece: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    piece.chunks(4).map(|chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u32::from_le_bytes(word)
+    })
+}

@@ -1,0 +1,36 @@
+//! From a piece of text to its ids by look-up: what the vocabulary answers, and what a thread has seen before.
+
+mod cache;
+mod key;
+mod long;
+mod vocabulary;
+
+pub(crate) use cache::{MOST, PieceCache};
+pub(crate) use key::{Key, LONGEST};
+pub(crate) use long::LongCache;
+pub(crate) use vocabulary::Vocabulary;
+
+/// Odd, with well-mixed bits.
+const MIX: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
+
+/// Mixes two words into one: the two halves of their product.
+#[inline]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left ^ MIX[0]) * u128::from(right ^ MIX[1]);
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    let folded = product as u64 ^ (product >> 64) as u64;
+    folded
+}
+
+/// A hash of any number of bytes.
+#[inline]
+fn hash(bytes: &[u8]) -> u64 {
+    let mut state = bytes.len() as u64;
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        state = fold(state, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    fold(state, u64::from_le_bytes(last))
+}

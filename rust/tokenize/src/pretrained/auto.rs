@@ -1,0 +1,183 @@
+//! Which class `AutoTokenizer.from_pretrained` picks for a folder.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::folder::Folder;
+use super::names;
+use super::{BACKEND, unsupported};
+use crate::error::Result;
+
+/// What the choice depends on.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    /// How the caller names the folder: its path, or the repository it came from.
+    pub(super) name: &'a Path,
+    /// `config.json`, empty if there is none.
+    pub(super) config: &'a Map<String, Value>,
+    /// `tokenizer_config.json`, empty if there is none.
+    pub(super) tokenizer_config: &'a Map<String, Value>,
+    /// Whether the text of `tokenizer.json` names a byte-level step.
+    pub(super) byte_level: bool,
+    pub(super) folder: &'a Folder<'a>,
+}
+
+/// The class, without `Fast`; [`BACKEND`] for what merely wraps `tokenizer.json`.
+pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
+    let model_type = model_type(evidence.config);
+    let declared = text(evidence.tokenizer_config, "tokenizer_class", evidence)?;
+    let from_config = evidence
+        .config
+        .get("tokenizer_class")
+        .and_then(Value::as_str)
+        .filter(|name| !name.is_empty());
+    let hub_class = declared.filter(|name| !name.is_empty()).or(from_config);
+    let remote = remote_code(evidence)?;
+    let wrong = names::WRONG_CLASS.contains(&model_type)
+        || evidence
+            .config
+            .get("model_name")
+            .and_then(Value::as_str)
+            .is_some_and(|name| names::WRONG_CLASS.contains(&name));
+
+    if names::MISTRAL.contains(&model_type) && evidence.folder.has("tekken.json") {
+        return Err(unsupported(
+            "MistralCommonBackend",
+            "the folder has a `tekken.json`, which transformers prefers where mistral-common is installed",
+        ));
+    }
+    if !remote {
+        let name = evidence.name.to_string_lossy().to_lowercase();
+        if names::BACKEND_REPOSITORIES.iter().any(|pattern| matches_pattern(pattern, &name)) {
+            return Ok(BACKEND.into());
+        }
+        if let Some(class) = by_model_type(model_type, hub_class, wrong, evidence.byte_level) {
+            return Ok(class);
+        }
+    }
+    if remote && !names::WRONG_CLASS.contains(&model_type) {
+        let local =
+            has_config_class(model_type) || declared.is_some_and(|name| resolve(name).is_some());
+        if !local {
+            return Err(unsupported(
+                declared.unwrap_or("AutoTokenizer"),
+                "the folder brings its own Python code (`auto_map`)",
+            ));
+        }
+    }
+    if let Some(declared) = declared {
+        return Ok(resolve(declared)
+            .filter(|class| class != "PythonBackend")
+            .unwrap_or(BACKEND.into()));
+    }
+    if let Some(name) = from_config {
+        return resolve(name).ok_or_else(|| {
+            unsupported(name, "`config.json` names it, and transformers 5.23 does not know it")
+        });
+    }
+    if model_type == "encoder-decoder" {
+        return Err(unsupported(
+            "AutoTokenizer",
+            "the class follows from the encoder's model type",
+        ));
+    }
+    if !has_config_class(model_type) {
+        return Ok(BACKEND.into());
+    }
+    registered(model_type).and_then(resolve).map_or_else(|| Ok(BACKEND.into()), Ok)
+}
+
+/// The choice that the model type makes against the class that the folder names, if it makes one.
+fn by_model_type(
+    model_type: &str,
+    hub_class: Option<&str>,
+    wrong: bool,
+    byte_level: bool,
+) -> Option<Cow<'static, str>> {
+    let hub_class = hub_class?;
+    let plain = hub_class.strip_suffix("Fast").unwrap_or(hub_class);
+    if plain == "LlamaTokenizer" && !wrong && byte_level {
+        return Some(BACKEND.into());
+    }
+    let registered = registered(model_type)?;
+    let registered = registered.strip_suffix("Fast").unwrap_or(registered);
+    if registered == plain {
+        return None;
+    }
+    if registered != BACKEND {
+        let class = resolve(if wrong { registered } else { hub_class });
+        if let Some(class) = class.filter(|class| class != BACKEND && class != "PythonBackend") {
+            return Some(class);
+        }
+    }
+    Some(BACKEND.into())
+}
+
+/// `model_type` as the configuration object has it.
+fn model_type(config: &Map<String, Value>) -> &str {
+    let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    if model_type == "mistral" && config.contains_key("layer_types") {
+        return "ministral";
+    }
+    let alias = names::MODEL_TYPE_ALIASES.iter().find(|(alias, _)| *alias == model_type);
+    alias.map_or(model_type, |(_, name)| name)
+}
+
+fn registered(model_type: &str) -> Option<&'static str> {
+    names::MODEL_TYPES.iter().find(|(name, _)| *name == model_type).map(|(_, class)| *class)
+}
+
+fn has_config_class(model_type: &str) -> bool {
+    registered(model_type).is_some() && !names::WITHOUT_CONFIG.contains(&model_type)
+}
+
+/// What `tokenizer_class_from_name` finds for a name; `None` where it finds nothing.
+fn resolve(name: &str) -> Option<Cow<'static, str>> {
+    let plain = name.strip_suffix("Fast").unwrap_or(name);
+    if name.starts_with("DPR") && plain != name {
+        // The only classes whose `Fast` form is another class.
+        return Some(name.to_owned().into());
+    }
+    if plain == BACKEND || name == "PreTrainedTokenizerFast" {
+        return Some(BACKEND.into());
+    }
+    if let Some((_, class)) = names::ALIASES.iter().find(|(alias, _)| *alias == plain) {
+        return Some((*class).into());
+    }
+    names::CLASSES.iter().find(|class| **class == plain).map(|class| (*class).into())
+}
+
+/// Whether `tokenizer_config.json` asks for Python code of its own.
+fn remote_code(evidence: &Evidence<'_>) -> Result<bool> {
+    match evidence.tokenizer_config.get("auto_map") {
+        None => Ok(false),
+        Some(Value::Array(_)) => Ok(true),
+        Some(Value::Object(map)) => {
+            Ok(map.get("AutoTokenizer").is_some_and(|class| !class.is_null()))
+        }
+        Some(_) => {
+            Err(evidence.folder.malformed("tokenizer_config.json", "`auto_map` must be an object"))
+        }
+    }
+}
+
+fn text<'a>(
+    map: &'a Map<String, Value>,
+    key: &str,
+    evidence: &Evidence<'_>,
+) -> Result<Option<&'a str>> {
+    match map.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(evidence
+            .folder
+            .malformed("tokenizer_config.json", format!("`{key}` must be a string"))),
+    }
+}
+
+/// Shell patterns with a star at the end, or none.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
+}

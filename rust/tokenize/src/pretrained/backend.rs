@@ -1,0 +1,366 @@
+//! What `TokenizersBackend.__init__` does to an engine: which tokens it adds, and which post-processor it sets.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokenizers::{PostProcessorWrapper, PreTokenizerWrapper};
+
+use super::folder::Folder;
+use super::settings::{NAMED, Settings};
+use super::token::{AddedToken, Token};
+use crate::error::{Error, Result};
+use crate::load::{FILE, malformed};
+use crate::reference::guard;
+
+/// Tokenizers smaller than this never carry Mistral's wrong pattern.
+const MISTRAL_REGEX_VOCAB: usize = 100_000;
+
+/// The pattern that `fix_mistral_regex` puts in place of the wrong one.
+const MISTRAL_REGEX: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// A tokenizer object of `transformers`.
+#[expect(clippy::struct_excessive_bools, reason = "they mirror the flags of the Python object")]
+pub(super) struct Backend {
+    pub(super) engine: tokenizers::Tokenizer,
+    /// `_special_tokens_map`, in the order of `special_tokens_map`.
+    named: IndexMap<String, Option<Token>>,
+    /// Whether the post-processor is that of `tokenizer.json`.
+    pub(super) kept_post_processor: bool,
+    extra: Vec<Token>,
+    add_bos: bool,
+    add_eos: bool,
+    update_post_processor: bool,
+}
+
+impl Backend {
+    /// `post_processor` is what a class that builds its own engine takes over from `tokenizer.json`.
+    pub(super) fn new(
+        folder: &Folder<'_>,
+        engine: tokenizers::Tokenizer,
+        mut settings: Settings,
+        post_processor: Option<&Value>,
+        padding: Option<&Value>,
+    ) -> Result<Self> {
+        if let Some(pad) = padding.and_then(|padding| padding.get("pad_token"))
+            && !settings.contains("pad_token")
+        {
+            settings.set("pad_token", pad.clone());
+        }
+        let explicit = settings.contains("add_bos_token") || settings.contains("add_eos_token");
+        let mut backend = Self {
+            engine,
+            named: NAMED.iter().map(|name| ((*name).to_owned(), None)).collect(),
+            kept_post_processor: false,
+            extra: Vec::new(),
+            add_bos: settings.flag("add_bos_token", false)?,
+            add_eos: settings.flag("add_eos_token", false)?,
+            update_post_processor: false,
+        };
+        if let Some(processor) = post_processor.filter(|processor| !processor.is_null()) {
+            backend.set_post_processor(processor)?;
+            backend.kept_post_processor = true;
+        }
+        backend.update_post_processor = explicit || backend.engine.get_post_processor().is_none();
+        backend.name_tokens(&mut settings)?;
+        backend.engine.set_encode_special_tokens(settings.flag("split_special_tokens", false)?);
+        backend.add_listed(&settings)?;
+        backend.fix_mistral_regex(folder, &settings)?;
+        backend.update_post_processor |= backend.engine.get_post_processor().is_none();
+        if backend.update_post_processor {
+            backend.rewrite_post_processor()?;
+        }
+        Ok(backend)
+    }
+
+    /// `PreTrainedTokenizerBase.__init__`: sorts the settings into named and extra tokens.
+    fn name_tokens(&mut self, settings: &mut Settings) -> Result<()> {
+        if settings.contains("additional_special_tokens")
+            && !settings.contains("extra_special_tokens")
+        {
+            let tokens = settings.remove("additional_special_tokens").unwrap_or_default();
+            settings.set("extra_special_tokens", tokens);
+        }
+        let explicit = settings.remove("model_specific_special_tokens").unwrap_or_default();
+        let mut specific: IndexMap<String, Token> = IndexMap::new();
+        let keys: Vec<String> = settings.names().map(str::to_owned).collect();
+        for key in &keys {
+            if NAMED.contains(&key.as_str()) {
+                if let Some(token) = settings.token(key)? {
+                    self.named.insert(key.clone(), Some(token));
+                }
+            } else if key == "extra_special_tokens" {
+                if let Some(Value::Object(tokens)) = settings.get(key) {
+                    for (name, value) in tokens {
+                        let token = Self::specific(settings, name, value)?;
+                        self.named.insert(name.clone(), Some(token));
+                    }
+                } else if let Some(tokens) = settings.list(key)? {
+                    self.extra = tokens;
+                }
+            } else if key.ends_with("_token") {
+                let value = settings.get(key).unwrap_or(&Value::Null);
+                if let Ok(Some(token)) = Token::from_value(value) {
+                    specific.insert(key.clone(), token);
+                }
+            }
+        }
+        match &explicit {
+            Value::Null => {}
+            Value::Object(tokens) => {
+                for (name, value) in tokens {
+                    specific.insert(name.clone(), Self::specific(settings, name, value)?);
+                }
+            }
+            _ => {
+                return Err(
+                    settings.malformed("model_specific_special_tokens", "must be an object")
+                );
+            }
+        }
+        for (name, token) in specific {
+            self.named.insert(name, Some(token));
+        }
+        Ok(())
+    }
+
+    fn specific(settings: &Settings, name: &str, value: &Value) -> Result<Token> {
+        Token::from_value(value)
+            .and_then(|token| token.ok_or_else(|| "must not be null".to_owned()))
+            .map_err(|reason| settings.malformed(name, reason))
+    }
+
+    /// Adds what the folder lists and what the named and extra tokens lack.
+    fn add_listed(&mut self, settings: &Settings) -> Result<()> {
+        let present = self.engine.get_added_tokens_decoder();
+        let mut pending: Vec<Token> = settings
+            .added_tokens
+            .values()
+            .filter(|token| !present.values().any(|known| *known == token.resolve()))
+            .map(|token| Token::Added(token.clone()))
+            .collect();
+        let known: Vec<String> = present
+            .values()
+            .map(|token| token.content.clone())
+            .chain(pending.iter().map(|token| token.content().to_owned()))
+            .collect();
+        let named: Vec<Token> = self.named.values().flatten().cloned().collect();
+        for token in named.iter().chain(&self.extra) {
+            let is_known = known.iter().any(|content| content == token.content());
+            if !is_known && !pending.iter().any(|earlier| earlier.equals(token)) {
+                pending.push(token.clone());
+            }
+        }
+        let tokens: Vec<tokenizers::AddedToken> = pending
+            .iter()
+            .map(|token| match token {
+                Token::Text(content) => tokenizers::AddedToken::from(content.clone(), true),
+                Token::Added(added) => {
+                    let is_named = named.iter().any(|named| named.content() == added.content);
+                    AddedToken { special: added.special || is_named, ..added.clone() }.resolve()
+                }
+            })
+            .collect();
+        self.add(tokens)
+    }
+
+    /// `add_tokens` of the engine.
+    pub(super) fn add(&mut self, tokens: Vec<tokenizers::AddedToken>) -> Result<()> {
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        guard(|| self.engine.add_tokens(tokens))
+            .map_err(|reason| malformed("added_tokens", reason))?;
+        Ok(())
+    }
+
+    /// `_post_init`: adds the named and extra tokens again, as special ones.
+    pub(super) fn add_specials_again(&mut self) -> Result<()> {
+        let tokens = self
+            .named
+            .values()
+            .flatten()
+            .chain(&self.extra)
+            .map(|token| match token {
+                Token::Text(content) => {
+                    tokenizers::AddedToken::from(content.clone(), true).normalized(false)
+                }
+                Token::Added(added) => AddedToken { special: true, ..added.clone() }.resolve(),
+            })
+            .collect();
+        self.add(tokens)?;
+        if self.update_post_processor || self.engine.get_post_processor().is_none() {
+            self.rewrite_post_processor()?;
+        }
+        Ok(())
+    }
+
+    /// `all_special_tokens`: the contents of the named and extra tokens, each once.
+    pub(super) fn all_special(&self) -> Vec<String> {
+        let mut contents: Vec<String> = Vec::new();
+        for token in self.named.values().flatten().chain(&self.extra) {
+            if !contents.iter().any(|content| content == token.content()) {
+                contents.push(token.content().to_owned());
+            }
+        }
+        contents
+    }
+
+    /// `special_tokens_map`.
+    pub(super) fn special_tokens_map(&self) -> Vec<(String, String)> {
+        self.named
+            .iter()
+            .filter_map(|(name, token)| Some((name.clone(), token.as_ref()?.content().to_owned())))
+            .collect()
+    }
+
+    /// The content of a named token.
+    pub(super) fn content(&self, name: &str) -> Option<&str> {
+        self.named.get(name)?.as_ref().map(Token::content)
+    }
+
+    /// `convert_tokens_to_ids`: the unknown token's id for what the vocabulary lacks.
+    pub(super) fn id_of(&self, content: &str) -> Option<u32> {
+        self.engine
+            .token_to_id(content)
+            .or_else(|| self.engine.token_to_id(self.content("unk_token")?))
+    }
+
+    /// `update_post_processor`: beginning and end as `add_bos_token` and `add_eos_token` say.
+    pub(super) fn rewrite_post_processor(&mut self) -> Result<()> {
+        let bos = self.content("bos_token").filter(|_| self.add_bos).map(str::to_owned);
+        let eos = self.content("eos_token").filter(|_| self.add_eos).map(str::to_owned);
+        self.set_template(bos.as_deref(), eos.as_deref())
+    }
+
+    /// Sets a post-processor that puts one token before a text and one behind it.
+    pub(super) fn set_template(
+        &mut self,
+        before: Option<&str>,
+        behind: Option<&str>,
+    ) -> Result<()> {
+        let mut pieces = Vec::new();
+        if let Some(content) = before {
+            pieces.push(Piece::Token(content, self.known_id(content)?));
+        }
+        pieces.push(Piece::Text);
+        if let Some(content) = behind {
+            pieces.push(Piece::Token(content, self.known_id(content)?));
+        }
+        self.set_pieces(&pieces)
+    }
+
+    /// The id of a token that a template needs.
+    pub(super) fn known_id(&self, content: &str) -> Result<u32> {
+        self.id_of(content).ok_or_else(|| {
+            malformed("post_processor", format!("`{content}` is not in the vocabulary"))
+        })
+    }
+
+    /// The content of a named token that a template needs.
+    pub(super) fn required(&self, name: &str) -> Result<String> {
+        self.content(name).map(str::to_owned).ok_or_else(|| {
+            malformed("post_processor", format!("needs `{name}`, which the folder sets to null"))
+        })
+    }
+
+    /// Sets a template for one text.
+    pub(super) fn set_pieces(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        let mut special = serde_json::Map::new();
+        let mut single = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text => single.push(json!({"Sequence": {"id": "A", "type_id": 0}})),
+                Piece::Token(content, id) => {
+                    if content.is_empty()
+                        || content.starts_with('$')
+                        || content.contains([' ', ':', '\t', '\n'])
+                    {
+                        return Err(malformed(
+                            "post_processor",
+                            format!("`{content}` cannot stand in a template"),
+                        ));
+                    }
+                    single.push(json!({"SpecialToken": {"id": content, "type_id": 0}}));
+                    special.insert(
+                        (*content).to_owned(),
+                        json!({"id": content, "ids": [id], "tokens": [content]}),
+                    );
+                }
+            }
+        }
+        self.set_post_processor(&json!({
+            "type": "TemplateProcessing",
+            "single": single,
+            // fastpack encodes no pairs, and the engine wants a template for them.
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": special,
+        }))
+    }
+
+    pub(super) fn set_post_processor(&mut self, processor: &Value) -> Result<()> {
+        let processor = guard(|| PostProcessorWrapper::deserialize(processor))
+            .map_err(|reason| malformed("post_processor", reason))?;
+        self.engine.with_post_processor(Some(processor));
+        Ok(())
+    }
+
+    /// Puts the right pattern into a Mistral tokenizer that asks for it and was saved before it was mended.
+    fn fix_mistral_regex(&mut self, folder: &Folder<'_>, settings: &Settings) -> Result<()> {
+        let asked = settings.optional_flag("fix_mistral_regex")? == Some(true);
+        if !asked || self.engine.get_vocab_size(true) <= MISTRAL_REGEX_VOCAB {
+            return Ok(());
+        }
+        let (Some(current), Some(config)) =
+            (self.engine.get_pre_tokenizer(), folder.object("config.json")?)
+        else {
+            return Ok(());
+        };
+        let mended = match config.get("transformers_version") {
+            Some(Value::String(version)) if !version.is_empty() => is_five(version),
+            _ => false,
+        };
+        let affected = config.get("model_type").and_then(Value::as_str).is_none_or(|model_type| {
+            ["mistral", "mistral3", "voxtral", "ministral", "pixtral"].contains(&model_type)
+        });
+        if mended || !affected {
+            return Ok(());
+        }
+        let split = json!({"type": "Split", "pattern": {"Regex": MISTRAL_REGEX}, "behavior": "Isolated", "invert": false});
+        let current = serde_json::to_value(current).map_err(|error| Error::Malformed {
+            file: FILE.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let steps = match current.get("pretokenizers").and_then(Value::as_array) {
+            Some(steps) => std::iter::once(split).chain(steps.iter().skip(1).cloned()).collect(),
+            None if current["type"] == "Metaspace" => {
+                vec![
+                    split,
+                    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}),
+                ]
+            }
+            None => vec![split, current],
+        };
+        let mended =
+            PreTokenizerWrapper::deserialize(&json!({"type": "Sequence", "pretokenizers": steps}))
+                .map_err(|error| malformed("pre_tokenizer", error))?;
+        self.engine.with_pre_tokenizer(Some(mended));
+        Ok(())
+    }
+}
+
+/// A part of a post-processor's template.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Piece<'a> {
+    /// The text itself.
+    Text,
+    /// A token around it, with the id that it becomes.
+    Token(&'a str, u32),
+}
+
+/// Whether a version of transformers is 5.0.0 or later; its pre-releases are not.
+fn is_five(version: &str) -> bool {
+    let mut parts = version.split('.');
+    let major: u32 = parts.next().and_then(|major| major.parse().ok()).unwrap_or(0);
+    let pre_release = major == 5 && version.starts_with("5.0.0") && version != "5.0.0";
+    major >= 5 && !pre_release
+}

@@ -1,0 +1,387 @@
+//! Classes over byte-pair merges.
+
+use serde_json::{Value, json};
+
+use super::{
+    Recipe, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more, regex, replace,
+    set_roberta, tokenizer,
+};
+use crate::error::Result;
+use crate::pretrained::backend::Backend;
+use crate::pretrained::settings::Settings;
+use crate::pretrained::token::Token;
+use crate::pretrained::vocabulary::Vocabulary;
+
+/// The pattern of Qwen 2.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The pattern of Qwen 3.5: marks count as letters.
+const QWEN3_5: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The pattern of CLIP.
+const CLIP: &str =
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
+
+const END_OF_TEXT: Option<&str> = Some("<|endoftext|>");
+
+const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
+    ("bos_token", Some("<s>")),
+    ("eos_token", Some("</s>")),
+    ("sep_token", Some("</s>")),
+    ("cls_token", Some("<s>")),
+    ("unk_token", Some("<unk>")),
+    ("pad_token", Some("<pad>")),
+    ("mask_token", Some("<mask>")),
+];
+
+pub(super) fn recipe(class: &str) -> Option<Recipe> {
+    let plain =
+        |defaults, build| Recipe { defaults, prepare: as_given, build, finish: nothing_more };
+    Some(match class {
+        "LlamaTokenizer" => plain(
+            &[
+                ("unk_token", Some("<unk>")),
+                ("bos_token", Some("<s>")),
+                ("eos_token", Some("</s>")),
+            ],
+            llama,
+        ),
+        "CodeLlamaTokenizer" => Recipe {
+            defaults: &[
+                ("unk_token", Some("<unk>")),
+                ("bos_token", Some("<s>")),
+                ("eos_token", Some("</s>")),
+                ("prefix_token", Some("▁<PRE>")),
+                ("middle_token", Some("▁<MID>")),
+                ("suffix_token", Some("▁<SUF>")),
+                ("eot_token", Some("▁<EOT>")),
+                ("fill_token", Some("<FILL_ME>")),
+            ],
+            prepare: prepare_code_llama,
+            build: code_llama,
+            finish: nothing_more,
+        },
+        "GemmaTokenizer" => plain(
+            &[
+                ("unk_token", Some("<unk>")),
+                ("bos_token", Some("<bos>")),
+                ("eos_token", Some("<eos>")),
+                ("pad_token", Some("<pad>")),
+                ("mask_token", Some("<mask>")),
+            ],
+            gemma,
+        ),
+        "Qwen2Tokenizer" => Recipe { finish: add_special_tokens, ..plain(QWEN_TOKENS, qwen2) },
+        "Qwen3_5Tokenizer" => plain(QWEN_TOKENS, qwen3_5),
+        "GPT2Tokenizer" | "CodeGenTokenizer" => plain(
+            &[
+                ("unk_token", END_OF_TEXT),
+                ("bos_token", END_OF_TEXT),
+                ("eos_token", END_OF_TEXT),
+                ("pad_token", None),
+            ],
+            byte_level,
+        ),
+        "GPTNeoXTokenizer" => Recipe {
+            finish: |backend, _| backend.rewrite_post_processor(),
+            ..plain(
+                &[
+                    ("unk_token", END_OF_TEXT),
+                    ("bos_token", END_OF_TEXT),
+                    ("eos_token", END_OF_TEXT),
+                    ("pad_token", Some("<|padding|>")),
+                ],
+                gpt_neox,
+            )
+        },
+        "RobertaTokenizer" => {
+            Recipe { finish: finish_roberta, ..plain(ROBERTA_TOKENS, byte_level) }
+        }
+        "BlenderbotTokenizer" => {
+            Recipe { prepare: prepare_blenderbot, ..plain(ROBERTA_TOKENS, byte_level_spaced) }
+        }
+        "DebertaTokenizer" => Recipe {
+            finish: frame_in_cls_and_sep,
+            ..plain(
+                &[
+                    ("bos_token", Some("[CLS]")),
+                    ("eos_token", Some("[SEP]")),
+                    ("unk_token", Some("[UNK]")),
+                    ("sep_token", Some("[SEP]")),
+                    ("cls_token", Some("[CLS]")),
+                    ("pad_token", Some("[PAD]")),
+                    ("mask_token", Some("[MASK]")),
+                ],
+                byte_level,
+            )
+        },
+        "CohereTokenizer" => Recipe {
+            finish: |backend, _| backend.add_specials_again(),
+            ..plain(
+                &[
+                    ("unk_token", Some("<UNK>")),
+                    ("bos_token", Some("<BOS_TOKEN>")),
+                    ("eos_token", Some("<|END_OF_TURN_TOKEN|>")),
+                    ("pad_token", Some("<PAD>")),
+                    ("cls_token", Some("<CLS>")),
+                    ("sep_token", Some("<SEP>")),
+                    ("mask_token", Some("<MASK_TOKEN>")),
+                ],
+                cohere,
+            )
+        },
+        _ => return word_recipe(class),
+    })
+}
+
+/// Classes whose pieces end a word with `</w>`.
+fn word_recipe(class: &str) -> Option<Recipe> {
+    let plain =
+        |defaults, build| Recipe { defaults, prepare: as_given, build, finish: nothing_more };
+    Some(match class {
+        "CLIPTokenizer" => Recipe {
+            finish: finish_clip,
+            ..plain(
+                &[
+                    ("unk_token", END_OF_TEXT),
+                    ("bos_token", Some("<|startoftext|>")),
+                    ("eos_token", END_OF_TEXT),
+                    ("pad_token", END_OF_TEXT),
+                ],
+                clip,
+            )
+        },
+        "OpenAIGPTTokenizer" => plain(&[("unk_token", Some("<unk>"))], openai_gpt),
+        "HerbertTokenizer" => Recipe {
+            finish: finish_herbert,
+            ..plain(
+                &[
+                    ("cls_token", Some("<s>")),
+                    ("unk_token", Some("<unk>")),
+                    ("pad_token", Some("<pad>")),
+                    ("mask_token", Some("<mask>")),
+                    ("sep_token", Some("</s>")),
+                ],
+                herbert,
+            )
+        },
+        _ => return None,
+    })
+}
+
+const QWEN_TOKENS: &[(&str, Option<&str>)] = &[
+    ("unk_token", END_OF_TEXT),
+    ("bos_token", None),
+    ("eos_token", END_OF_TEXT),
+    ("pad_token", END_OF_TEXT),
+];
+
+/// A BPE model with the options that a class gives it.
+fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
+    let mut model = json!({"type": "BPE", "dropout": null});
+    if let (Value::Object(model), Value::Object(options)) = (&mut model, options) {
+        model.extend(options);
+        model.insert("vocab".to_owned(), vocabulary.ids());
+        model.insert("merges".to_owned(), vocabulary.merges());
+    }
+    model
+}
+
+/// The decoder of pieces that write a space as `▁`.
+fn piece_decoder(strip: bool) -> Value {
+    let mut steps =
+        vec![replace(&literal("▁"), " "), json!({"type": "ByteFallback"}), json!({"type": "Fuse"})];
+    if strip {
+        steps.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    json!({"type": "Sequence", "decoders": steps})
+}
+
+fn byte_decoder() -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
+}
+
+fn bytes(prefix_space: bool, use_regex: bool) -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": true, "use_regex": use_regex})
+}
+
+fn llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(true);
+    let legacy = settings.optional_flag("legacy")?.unwrap_or(false);
+    let scheme = match (spaced, legacy) {
+        (false, _) => "never",
+        (true, true) => "always",
+        (true, false) => "first",
+    };
+    let model = model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true}));
+    Ok(tokenizer(Value::Null, metaspace(scheme, false), piece_decoder(spaced), model))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "other classes can fail here")]
+fn prepare_code_llama(settings: &mut Settings) -> Result<()> {
+    let mut extra: Vec<Value> = match settings.remove("additional_special_tokens") {
+        Some(Value::Array(tokens)) => tokens,
+        _ => Vec::new(),
+    };
+    for name in ["prefix_token", "middle_token", "suffix_token", "eot_token", "fill_token"] {
+        extra.extend(settings.get(name).cloned());
+    }
+    settings.set("additional_special_tokens", Value::Array(extra));
+    settings.set("add_bos_token", Value::Bool(true));
+    Ok(())
+}
+
+fn code_llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(true);
+    let unk = settings.content("unk_token")?;
+    let model =
+        model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
+    Ok(tokenizer(
+        Value::Null,
+        metaspace(if spaced { "first" } else { "never" }, false),
+        piece_decoder(true),
+        model,
+    ))
+}
+
+fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    let model =
+        model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
+    let split = json!({"type": "Split", "pattern": literal(" "), "behavior": "MergedWithPrevious", "invert": false});
+    Ok(tokenizer(replace(&literal(" "), "▁"), split, piece_decoder(false), model))
+}
+
+fn qwen(settings: &Settings, vocabulary: &Vocabulary<'_>, pattern: &str) -> Result<Value> {
+    let spaced = settings.optional_flag("add_prefix_space")?.unwrap_or(false);
+    let split = json!({"type": "Split", "pattern": regex(pattern), "behavior": "Isolated", "invert": false});
+    let steps = json!({"type": "Sequence", "pretokenizers": [split, bytes(spaced, false)]});
+    Ok(tokenizer(json!({"type": "NFC"}), steps, byte_decoder(), plain_model(vocabulary)))
+}
+
+fn qwen2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    qwen(settings, vocabulary, QWEN2)
+}
+
+fn qwen3_5(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    qwen(settings, vocabulary, QWEN3_5)
+}
+
+fn add_special_tokens(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let tokens = backend
+        .all_special()
+        .into_iter()
+        .map(|content| tokenizers::AddedToken::from(content, true));
+    let tokens = tokens.collect();
+    backend.add(tokens)
+}
+
+/// The model of the byte-level classes.
+fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
+    model(
+        vocabulary,
+        json!({"continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false}),
+    )
+}
+
+fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.flag("add_prefix_space", false)?;
+    Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
+}
+
+fn byte_level_spaced(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.flag("add_prefix_space", true)?;
+    Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
+}
+
+fn gpt_neox(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.flag("add_prefix_space", false)?;
+    Ok(tokenizer(
+        json!({"type": "NFC"}),
+        bytes(spaced, true),
+        byte_decoder(),
+        plain_model(vocabulary),
+    ))
+}
+
+fn finish_roberta(backend: &mut Backend, settings: &Settings) -> Result<()> {
+    settings.flag("add_prefix_space", false)?;
+    let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
+    let ids = (backend.known_id(&cls)?, backend.known_id(&sep)?);
+    set_roberta(backend, &cls, &sep, ids)
+}
+
+fn prepare_blenderbot(settings: &mut Settings) -> Result<()> {
+    super::as_added(settings, "mask_token", |token| {
+        token.lstrip = true;
+        token.normalized = Some(false);
+    })
+}
+
+fn cohere(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let spaced = settings.flag("add_prefix_space", false)?;
+    let digits = json!({"type": "Digits", "individual_digits": true});
+    let steps = json!({"type": "Sequence", "pretokenizers": [digits, bytes(spaced, true)]});
+    Ok(tokenizer(json!({"type": "NFC"}), steps, byte_decoder(), plain_model(vocabulary)))
+}
+
+fn clip(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    let model = model(
+        vocabulary,
+        json!({"continuing_subword_prefix": "", "end_of_word_suffix": "</w>", "fuse_unk": false, "unk_token": unk}),
+    );
+    let normalizer = json!({"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, replace(&regex(r"\s+"), " "), {"type": "Lowercase"},
+    ]});
+    let split =
+        json!({"type": "Split", "pattern": regex(CLIP), "behavior": "Removed", "invert": true});
+    let steps = json!({"type": "Sequence", "pretokenizers": [split, bytes(false, true)]});
+    Ok(tokenizer(normalizer, steps, byte_decoder(), model))
+}
+
+fn finish_clip(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let (bos, eos) = (backend.required("bos_token")?, backend.required("eos_token")?);
+    let ids = (backend.known_id(&bos)?, backend.known_id(&eos)?);
+    set_roberta(backend, &bos, &eos, ids)
+}
+
+fn openai_gpt(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    let model = model(
+        vocabulary,
+        json!({"continuing_subword_prefix": "", "end_of_word_suffix": "</w>", "fuse_unk": false, "unk_token": unk}),
+    );
+    Ok(words(true, None, model))
+}
+
+fn herbert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    let model = model(vocabulary, json!({"end_of_word_suffix": "</w>", "unk_token": unk}));
+    Ok(words(false, Some(false), model))
+}
+
+/// BERT's words under a BPE model.
+fn words(lowercase: bool, strip_accents: Option<bool>, model: Value) -> Value {
+    let normalizer = json!({
+        "type": "BertNormalizer",
+        "clean_text": true,
+        "handle_chinese_chars": true,
+        "strip_accents": strip_accents,
+        "lowercase": lowercase,
+    });
+    let decoder = json!({"type": "BPEDecoder", "suffix": "</w>"});
+    tokenizer(normalizer, json!({"type": "BertPreTokenizer"}), decoder, model)
+}
+
+/// Herbert frames a text by fixed ids.
+fn finish_herbert(backend: &mut Backend, settings: &Settings) -> Result<()> {
+    let name = |name: &str| -> Result<String> {
+        Ok(settings.token(name)?.as_ref().map(Token::content).unwrap_or_default().to_owned())
+    };
+    backend.set_post_processor(&json!({
+        "type": "BertProcessing",
+        "sep": [name("sep_token")?, 2],
+        "cls": [name("cls_token")?, 0],
+    }))
+}

@@ -1,0 +1,348 @@
+//! Classes over unigram pieces.
+
+use serde_json::{Value, json};
+
+use super::{
+    Recipe, as_added, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more, regex,
+    replace, tokenizer,
+};
+use crate::error::Result;
+use crate::load::malformed;
+use crate::pretrained::backend::{Backend, Piece};
+use crate::pretrained::settings::Settings;
+use crate::pretrained::token::Token;
+use crate::pretrained::vocabulary::Vocabulary;
+
+const XLM_TOKENS: &[(&str, Option<&str>)] = &[
+    ("bos_token", Some("<s>")),
+    ("eos_token", Some("</s>")),
+    ("sep_token", Some("</s>")),
+    ("cls_token", Some("<s>")),
+    ("unk_token", Some("<unk>")),
+    ("pad_token", Some("<pad>")),
+    ("mask_token", Some("<mask>")),
+];
+
+const ALBERT_TOKENS: &[(&str, Option<&str>)] = &[
+    ("bos_token", Some("[CLS]")),
+    ("eos_token", Some("[SEP]")),
+    ("unk_token", Some("<unk>")),
+    ("sep_token", Some("[SEP]")),
+    ("pad_token", Some("<pad>")),
+    ("cls_token", Some("[CLS]")),
+    ("mask_token", Some("[MASK]")),
+];
+
+pub(super) fn recipe(class: &str) -> Option<Recipe> {
+    let plain = |defaults, build, finish| Recipe { defaults, prepare: as_given, build, finish };
+    Some(match class {
+        "T5Tokenizer" => Recipe {
+            prepare: prepare_t5,
+            ..plain(
+                &[
+                    ("eos_token", Some("</s>")),
+                    ("unk_token", Some("<unk>")),
+                    ("pad_token", Some("<pad>")),
+                ],
+                t5,
+                finish_t5,
+            )
+        },
+        "XLMRobertaTokenizer" => plain(XLM_TOKENS, xlm_roberta, frame_in_bos_and_eos),
+        "CamembertTokenizer" => Recipe {
+            prepare: prepare_camembert,
+            ..plain(XLM_TOKENS, camembert, frame_in_bos_and_eos)
+        },
+        "BarthezTokenizer" => {
+            Recipe { prepare: mask_strips_left, ..plain(XLM_TOKENS, barthez, nothing_more) }
+        }
+        "AlbertTokenizer" => plain(ALBERT_TOKENS, albert, finish_albert),
+        "RemBertTokenizer" => plain(ALBERT_TOKENS, rembert, finish_rembert),
+        "DebertaV2Tokenizer" => plain(
+            &[
+                ("bos_token", Some("[CLS]")),
+                ("eos_token", Some("[SEP]")),
+                ("unk_token", Some("[UNK]")),
+                ("sep_token", Some("[SEP]")),
+                ("cls_token", Some("[CLS]")),
+                ("pad_token", Some("[PAD]")),
+                ("mask_token", Some("[MASK]")),
+            ],
+            deberta_v2,
+            frame_in_cls_and_sep,
+        ),
+        "XLNetTokenizer" => Recipe {
+            prepare: prepare_xlnet,
+            ..plain(
+                &[
+                    ("bos_token", Some("<s>")),
+                    ("eos_token", Some("</s>")),
+                    ("unk_token", Some("<unk>")),
+                    ("sep_token", Some("<sep>")),
+                    ("pad_token", Some("<pad>")),
+                    ("cls_token", Some("<cls>")),
+                    ("mask_token", Some("<mask>")),
+                ],
+                xlnet,
+                finish_xlnet,
+            )
+        },
+        _ => return None,
+    })
+}
+
+fn model(vocabulary: &Vocabulary<'_>, unk_id: u64) -> Result<Value> {
+    Ok(
+        json!({"type": "Unigram", "unk_id": unk_id, "byte_fallback": false, "vocab": vocabulary.pieces()?}),
+    )
+}
+
+fn sequence(steps: &[Value]) -> Value {
+    json!({"type": "Sequence", "normalizers": steps})
+}
+
+/// Words at whitespace, each with its `▁`.
+fn spaced_words(scheme: &str) -> Value {
+    json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
+}
+
+fn scheme(settings: &Settings) -> Result<&'static str> {
+    Ok(if settings.flag("add_prefix_space", true)? { "always" } else { "never" })
+}
+
+fn frame_in_bos_and_eos(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let (bos, eos) = (backend.required("bos_token")?, backend.required("eos_token")?);
+    backend.set_template(Some(&bos), Some(&eos))
+}
+
+fn prepare_t5(settings: &mut Settings) -> Result<()> {
+    let count = match settings.get("extra_ids") {
+        None => 100,
+        Some(count) => {
+            count.as_u64().ok_or_else(|| settings.malformed("extra_ids", "must be a count"))?
+        }
+    };
+    let sentinels = (0..count).map(|index| Value::String(format!("<extra_id_{index}>")));
+    let tokens: Vec<Value> = match settings.list("additional_special_tokens")? {
+        None => sentinels.collect(),
+        Some(given) => {
+            let own = given.iter().filter(|token| token.content().contains("<extra_id_")).count();
+            if own > 0 && count > 0 && u64::try_from(own) != Ok(count) {
+                return Err(
+                    settings.malformed("extra_ids", "disagrees with `additional_special_tokens`")
+                );
+            }
+            let given = given.iter().map(token_value);
+            if own == 0 { given.chain(sentinels).collect() } else { given.collect() }
+        }
+    };
+    settings.set("additional_special_tokens", Value::Array(tokens));
+    Ok(())
+}
+
+fn token_value(token: &Token) -> Value {
+    match token {
+        Token::Text(text) => Value::String(text.clone()),
+        Token::Added(added) => added.to_value(),
+    }
+}
+
+fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let normalizer = vocabulary.charsmap().unwrap_or_default();
+    Ok(tokenizer(
+        normalizer,
+        spaced_words("always"),
+        metaspace("always", true),
+        model(vocabulary, 2)?,
+    ))
+}
+
+/// The template names `</s>` whatever the token is called; its id is the token's.
+fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let id = backend.known_id(&backend.required("eos_token")?)?;
+    backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)])
+}
+
+fn xlm_roberta(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let scheme = scheme(settings)?;
+    let normalizer = vocabulary.charsmap().unwrap_or_default();
+    Ok(tokenizer(normalizer, spaced_words(scheme), metaspace(scheme, true), model(vocabulary, 3)?))
+}
+
+fn mask_strips_left(settings: &mut Settings) -> Result<()> {
+    as_added(settings, "mask_token", |token| token.lstrip = true)
+}
+
+fn prepare_camembert(settings: &mut Settings) -> Result<()> {
+    as_added(settings, "mask_token", |token| {
+        token.lstrip = true;
+        token.special = true;
+    })?;
+    if settings.get("additional_special_tokens").is_none() {
+        settings
+            .set("additional_special_tokens", json!(["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]));
+    }
+    Ok(())
+}
+
+fn camembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let scheme = scheme(settings)?;
+    let unk = settings.content("unk_token")?;
+    let unk_id = position(vocabulary, |piece, _| piece == unk)?.unwrap_or(0);
+    let normalizer = vocabulary.charsmap().unwrap_or_default();
+    Ok(tokenizer(
+        normalizer,
+        spaced_words(scheme),
+        metaspace(scheme, true),
+        model(vocabulary, unk_id)?,
+    ))
+}
+
+/// The first piece that fits.
+fn position(vocabulary: &Vocabulary<'_>, fits: impl Fn(&str, f64) -> bool) -> Result<Option<u64>> {
+    let index = vocabulary.pieces()?.iter().position(|(piece, score)| fits(piece, *score));
+    Ok(index.and_then(|index| u64::try_from(index).ok()))
+}
+
+fn barthez(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let scheme = scheme(settings)?;
+    Ok(tokenizer(
+        sequence(&clean_lines()),
+        metaspace(scheme, true),
+        metaspace(scheme, true),
+        model(vocabulary, 3)?,
+    ))
+}
+
+/// One line, composed, without spaces at its end.
+fn clean_lines() -> Vec<Value> {
+    vec![
+        replace(&regex(r"\s{2,}|[\n\r\t]"), " "),
+        json!({"type": "NFC"}),
+        json!({"type": "Strip", "strip_left": false, "strip_right": true}),
+    ]
+}
+
+/// Straight quotes.
+fn quotes() -> Vec<Value> {
+    vec![replace(&literal("``"), "\""), replace(&literal("''"), "\"")]
+}
+
+fn drop_accents(steps: &mut Vec<Value>) {
+    steps.push(json!({"type": "NFKD"}));
+    steps.push(json!({"type": "StripAccents"}));
+}
+
+fn albert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let scheme = scheme(settings)?;
+    let mut steps = quotes();
+    if !settings.flag("keep_accents", false)? {
+        drop_accents(&mut steps);
+    }
+    if settings.flag("do_lower_case", true)? {
+        steps.push(json!({"type": "Lowercase"}));
+    }
+    steps.extend(vocabulary.charsmap());
+    Ok(tokenizer(
+        sequence(&steps),
+        spaced_words(scheme),
+        metaspace(scheme, true),
+        model(vocabulary, 1)?,
+    ))
+}
+
+/// ALBERT sets its own template first, so that of the file wins.
+fn finish_albert(backend: &mut Backend, settings: &Settings) -> Result<()> {
+    if backend.kept_post_processor {
+        return Ok(());
+    }
+    let (cls, sep) = (settings.content("cls_token")?, settings.content("sep_token")?);
+    let model_id = |content: &str| {
+        let id = tokenizers::Model::token_to_id(backend.engine.get_model(), content);
+        id.ok_or_else(|| {
+            malformed("model.vocab", format!("lacks `{content}`, which the class needs"))
+        })
+    };
+    let (cls, sep) = (model_id(&cls)?, model_id(&sep)?);
+    backend.set_pieces(&[Piece::Token("[CLS]", cls), Piece::Text, Piece::Token("[SEP]", sep)])
+}
+
+fn rembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let scheme = scheme(settings)?;
+    let mut steps = quotes();
+    steps.push(replace(&regex(" {2,}"), " "));
+    if !settings.flag("keep_accents", true)? {
+        drop_accents(&mut steps);
+    }
+    if settings.flag("do_lower_case", false)? {
+        steps.push(json!({"type": "Lowercase"}));
+    }
+    steps.extend(vocabulary.charsmap());
+    Ok(tokenizer(
+        sequence(&steps),
+        metaspace(scheme, true),
+        metaspace(scheme, true),
+        model(vocabulary, 2)?,
+    ))
+}
+
+fn finish_rembert(backend: &mut Backend, settings: &Settings) -> Result<()> {
+    frame_in_cls_and_sep(backend, settings)?;
+    backend.add_specials_again()
+}
+
+fn deberta_v2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    let given = match settings.get("unk_id") {
+        None => 1,
+        Some(id) => id.as_u64().ok_or_else(|| settings.malformed("unk_id", "must be an id"))?,
+    };
+    let unk_id =
+        position(vocabulary, |piece, score| piece == unk && score == 0.0)?.unwrap_or(given);
+    let mut steps = Vec::new();
+    if settings.flag("do_lower_case", false)? {
+        steps.push(json!({"type": "Lowercase"}));
+    }
+    steps.extend(clean_lines());
+    let scheme = if settings.flag("add_prefix_space", true)? { "always" } else { "first" };
+    let mut cuts = Vec::new();
+    if settings.flag("split_by_punct", false)? {
+        cuts.push(json!({"type": "Punctuation", "behavior": "Isolated"}));
+    }
+    cuts.push(metaspace(scheme, true));
+    let cuts = json!({"type": "Sequence", "pretokenizers": cuts});
+    Ok(tokenizer(sequence(&steps), cuts, metaspace(scheme, true), model(vocabulary, unk_id)?))
+}
+
+fn prepare_xlnet(settings: &mut Settings) -> Result<()> {
+    mask_strips_left(settings)?;
+    if settings.get("additional_special_tokens").is_none() {
+        settings.set("additional_special_tokens", json!(["<eop>", "<eod>"]));
+    }
+    Ok(())
+}
+
+fn xlnet(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk_id = match settings.get("unk_id") {
+        None => 0,
+        Some(id) => id.as_u64().ok_or_else(|| settings.malformed("unk_id", "must be an id"))?,
+    };
+    let mut steps = quotes();
+    drop_accents(&mut steps);
+    if settings.flag("do_lower_case", false)? {
+        steps.push(json!({"type": "Lowercase"}));
+    }
+    steps.extend(vocabulary.charsmap());
+    Ok(tokenizer(
+        sequence(&steps),
+        spaced_words("always"),
+        metaspace("always", true),
+        model(vocabulary, unk_id)?,
+    ))
+}
+
+fn finish_xlnet(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let (sep, cls) = (backend.required("sep_token")?, backend.required("cls_token")?);
+    let (sep_id, cls_id) = (backend.known_id(&sep)?, backend.known_id(&cls)?);
+    backend.set_pieces(&[Piece::Text, Piece::Token(&sep, sep_id), Piece::Token(&cls, cls_id)])
+}

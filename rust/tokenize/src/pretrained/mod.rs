@@ -1,0 +1,165 @@
+//! A model folder to a tokenizer: what `AutoTokenizer.from_pretrained` of transformers 5.23 makes of the same files.
+//!
+//! ```text
+//! config.json, tokenizer_config.json ──► auto: which class
+//! tokenizer_config.json, special_tokens_map.json, added_tokens.json ──► settings: its arguments
+//! tokenizer.json ──► the engine as it stands, or vocabulary ──► classes: an engine of the class's own
+//!                                                                 └──► backend: tokens added, post-processor
+//! ```
+
+mod auto;
+mod backend;
+mod classes;
+mod folder;
+mod names;
+mod settings;
+mod templates;
+mod token;
+mod vocabulary;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::load;
+use crate::reference;
+use crate::tokenizer::Tokenizer;
+use auto::Evidence;
+use backend::Backend;
+use folder::Folder;
+use settings::Settings;
+use vocabulary::Vocabulary;
+
+/// The class that wraps `tokenizer.json` as it is.
+const BACKEND: &str = "TokenizersBackend";
+
+/// A chat template as a model folder names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTemplate {
+    /// `default`, or the name it is listed under.
+    pub name: String,
+    /// The Jinja text.
+    pub source: String,
+}
+
+/// A tokenizer with what `transformers` keeps beside it.
+#[derive(Clone, Debug)]
+pub struct Pretrained {
+    /// Makes the ids.
+    pub tokenizer: Tokenizer,
+    /// `special_tokens_map`: (`bos_token`, `<s>`) and its like, in the order in which templates see them.
+    pub special_tokens: Vec<(String, String)>,
+    /// The chat templates of the folder; empty if it has none.
+    pub chat_templates: Vec<NamedTemplate>,
+}
+
+impl Pretrained {
+    /// Reads a model folder as `AutoTokenizer.from_pretrained` does, or refuses its class by name.
+    pub fn from_dir(dir: &Path) -> Result<Self> {
+        Self::from_named_dir(dir, dir)
+    }
+
+    /// Reads the folder `dir` of what the caller calls `name`: a repository such as `google/umt5-small`.
+    ///
+    /// `transformers` treats a few repositories by their name; for all others this is [`Self::from_dir`].
+    pub fn from_named_dir(dir: &Path, name: &Path) -> Result<Self> {
+        let folder = Folder::new(dir);
+        let config = folder.object("config.json")?.unwrap_or_default();
+        let tokenizer_config = folder.object("tokenizer_config.json")?.unwrap_or_default();
+        check_versions(&tokenizer_config)?;
+        let chat_templates = templates::read(&folder, &tokenizer_config)?;
+        let Some(json) = folder.text(load::FILE)? else {
+            return Err(folder.malformed(
+                load::FILE,
+                "is missing, and fastpack builds tokenizers from it alone; save one with \
+                 `AutoTokenizer.from_pretrained(...).save_pretrained(...)`",
+            ));
+        };
+        let class = auto::class(&Evidence {
+            name,
+            config: &config,
+            tokenizer_config: &tokenizer_config,
+            byte_level: json.contains("\"ByteLevel\""),
+            folder: &folder,
+        })?;
+        let mut value = load::parse(&json)?;
+        // The padding of the file names a pad token where nothing else does.
+        let padding = value.get("padding").cloned();
+        load::check(&mut value)?;
+        let settings = Settings::gather(&folder, tokenizer_config, &value)?;
+        let (backend, model) = if class == BACKEND {
+            let engine = reference::build(&value)?;
+            reference::check_added_ids(&value, &engine)?;
+            (
+                Backend::new(&folder, engine, settings, None, padding.as_ref())?,
+                value["model"].clone(),
+            )
+        } else {
+            rebuild(
+                &folder,
+                &class,
+                settings,
+                &Vocabulary { tokenizer: &value, json: &json },
+                padding.as_ref(),
+            )?
+        };
+        let special_tokens = backend.special_tokens_map();
+        let tokenizer = Tokenizer::from_engine(&model, backend.engine);
+        Ok(Self { tokenizer, special_tokens, chat_templates })
+    }
+
+    /// The token that ends a text (`eos_token`), if the tokenizer names one.
+    pub fn eos_token(&self) -> Option<&str> {
+        self.special_token("eos_token")
+    }
+
+    /// The content of a named special token.
+    pub fn special_token(&self, name: &str) -> Option<&str> {
+        self.special_tokens.iter().find(|(key, _)| key == name).map(|(_, content)| content.as_str())
+    }
+}
+
+/// Builds the engine of a class that takes no more than the vocabulary from `tokenizer.json`.
+fn rebuild(
+    folder: &Folder<'_>,
+    class: &str,
+    settings: Settings,
+    vocabulary: &Vocabulary<'_>,
+    padding: Option<&Value>,
+) -> Result<(Backend, Value)> {
+    let recipe = classes::recipe(class).ok_or_else(|| {
+        unsupported(class, "transformers builds it by rules that fastpack does not know")
+    })?;
+    let settings = recipe.arguments(settings)?;
+    let mut built = (recipe.build)(&settings, vocabulary)?;
+    load::check(&mut built)?;
+    let engine = reference::build(&built)?;
+    let processor =
+        vocabulary.tokenizer.get("post_processor").filter(|processor| !processor.is_null());
+    let mut backend = Backend::new(folder, engine, settings.clone(), processor, padding)?;
+    (recipe.finish)(&mut backend, &settings)?;
+    Ok((backend, built["model"].take()))
+}
+
+/// Folders with a `tokenizer.json` for each version of transformers are not told apart.
+fn check_versions(config: &Map<String, Value>) -> Result<()> {
+    let files = config.get("fast_tokenizer_files").and_then(Value::as_array);
+    let others =
+        files.map_or(&[][..], Vec::as_slice).iter().any(|file| file.as_str() != Some(load::FILE));
+    if others {
+        return Err(unsupported(
+            BACKEND,
+            "`fast_tokenizer_files` lists a tokenizer.json for each version of transformers",
+        ));
+    }
+    Ok(())
+}
+
+/// An error that refuses a class, with the way out.
+fn unsupported(class: &str, reason: &str) -> Error {
+    Error::UnsupportedClass {
+        class: class.to_owned(),
+        reason: format!("{reason}; pass the bare tokenizer.json, or a live tokenizer"),
+    }
+}

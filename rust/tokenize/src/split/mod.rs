@@ -1,0 +1,155 @@
+//! Pre-tokenization: where a stretch of text is cut into pieces, as the reference's patterns cut it.
+//!
+//! The pieces tile the stretch, so a cut is one number: where its piece ends.
+
+mod cl100k;
+mod classify;
+mod contraction;
+mod deepseek;
+mod gpt2;
+mod o200k;
+mod text;
+mod window;
+
+pub(crate) use cl100k::Cl100k;
+pub(crate) use contraction::Contraction;
+pub(crate) use deepseek::DeepSeek;
+pub(crate) use gpt2::Gpt2;
+pub(crate) use o200k::O200k;
+pub(crate) use text::{Stretch, decode};
+
+/// Finds the end of one piece.
+pub(crate) trait Scan {
+    /// The end of the piece that begins at `start`, a piece's start before the end of the text.
+    fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize;
+}
+
+/// A pre-tokenizer that is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Splitter {
+    /// The stretch is one piece.
+    Whole,
+    /// GPT-2's pattern.
+    Gpt2,
+    /// `Digits`, each alone or in runs, and GPT-2's pattern on the rest.
+    DigitsGpt2 {
+        /// Whether every digit is a piece.
+        alone: bool,
+    },
+    /// The pattern of cl100k and its variants.
+    Cl100k(Cl100k),
+    /// The pattern of o200k and its variants.
+    O200k(O200k),
+    /// `DeepSeek` V3's sequence of splits.
+    DeepSeek,
+}
+
+/// How far a stretch has been cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    /// Where the next piece begins.
+    pub(crate) at: usize,
+    /// Where the region that is being cut on its own ends.
+    region_end: usize,
+}
+
+impl Cursor {
+    /// A cursor at the start of a stretch that begins at `at`.
+    pub(crate) fn new(at: usize) -> Self {
+        Self { at, region_end: at }
+    }
+}
+
+impl Splitter {
+    /// Writes the ends of the next pieces of `text` to `ends`, and returns how many; 0 at the end of the text.
+    ///
+    /// `text` is UTF-8 from the cursor on and ends where the stretch ends.
+    pub(crate) fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        match self {
+            Self::Whole => {
+                let left = cursor.at < text.len() && !ends.is_empty();
+                if left {
+                    ends[0] = position(text.len());
+                    cursor.at = text.len();
+                }
+                usize::from(left)
+            }
+            Self::Gpt2 => window::fill(&Gpt2, text, cursor, ends),
+            Self::Cl100k(pattern) => window::fill(pattern, text, cursor, ends),
+            Self::O200k(pattern) => window::fill(pattern, text, cursor, ends),
+            Self::DigitsGpt2 { alone } => {
+                regions(&Gpt2, text, cursor, ends, |text, at| digits(text, at, *alone))
+            }
+            Self::DeepSeek => regions(&DeepSeek, text, cursor, ends, deepseek::region),
+        }
+    }
+}
+
+/// A position as it is stored; texts of 4 GiB and more never come here.
+#[inline]
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("a text is shorter than 4 GiB")
+}
+
+#[inline]
+fn scan(pattern: &impl Scan, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    let stretch = Stretch::new(text);
+    let mut count = 0;
+    let mut at = cursor.at;
+    for end in ends {
+        if at >= text.len() {
+            break;
+        }
+        at = pattern.piece_end(stretch, at);
+        *end = position(at);
+        count += 1;
+    }
+    cursor.at = at;
+    count
+}
+
+/// Cuts region after region; `region` says where one ends and whether it is a piece by itself.
+fn regions(
+    pattern: &impl Scan,
+    text: &[u8],
+    cursor: &mut Cursor,
+    ends: &mut [u32],
+    region: impl Fn(&[u8], usize) -> (usize, bool),
+) -> usize {
+    let mut count = 0;
+    while count < ends.len() && cursor.at < text.len() {
+        if cursor.at == cursor.region_end {
+            let (end, whole) = region(text, cursor.at);
+            cursor.region_end = end;
+            if whole {
+                cursor.at = end;
+                ends[count] = position(end);
+                count += 1;
+                continue;
+            }
+        }
+        count += scan(pattern, &text[..cursor.region_end], cursor, &mut ends[count..]);
+    }
+    count
+}
+
+/// The region that `Digits` makes at `start`; its digits are those of `char::is_numeric`.
+fn digits(text: &[u8], start: usize, alone: bool) -> (usize, bool) {
+    let numeric = |at: usize| {
+        let (code_point, length) = decode(text, at);
+        (char::from_u32(code_point).is_some_and(char::is_numeric), length)
+    };
+    let (first, length) = numeric(start);
+    let mut at = start + length;
+    if first && alone {
+        return (at, true);
+    }
+    while at < text.len() {
+        let (found, length) = numeric(at);
+        if found != first {
+            break;
+        }
+        at += length;
+    }
+    (at, first)
+}

@@ -1,0 +1,93 @@
+//! The pattern of o200k, Llama 4 and Tekken: words are cut where lower case turns to upper case.
+
+use super::Scan;
+use super::contraction::Contraction;
+use super::text::{LETTER, LOWERLIKE, NEWLINE, NUMBER, SPACE, Set, Stretch, UPPERLIKE};
+use super::window::{Rules, Shape, Windowed};
+
+/// Punctuation in this pattern; marks are part of it.
+const SIGN: Set = !(LETTER | NUMBER | SPACE);
+
+/// The scanner of this pattern and its variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct O200k {
+    /// Whether a contraction stays with the word before it.
+    pub(crate) contraction: Contraction,
+    /// How many digits a piece holds at most.
+    pub(crate) digits: u32,
+}
+
+impl O200k {
+    /// `[UPPERLIKE]*[LOWERLIKE]+` from `start`.
+    ///
+    /// The first class takes all it can and gives back, character by character, until one of the second follows.
+    #[inline]
+    fn lower_word(text: Stretch<'_>, start: usize) -> Option<usize> {
+        let (mut at, mut given_back) = (start, None);
+        loop {
+            let (found, length) = text.peek(at);
+            if found & UPPERLIKE == 0 {
+                if found & LOWERLIKE != 0 {
+                    return Some(text.run(at + length, LOWERLIKE));
+                }
+                return given_back;
+            }
+            at += length;
+            if found & LOWERLIKE != 0 {
+                given_back = Some(at);
+            }
+        }
+    }
+
+    /// `[UPPERLIKE]+[LOWERLIKE]*` from `start`.
+    #[inline]
+    fn upper_word(text: Stretch<'_>, start: usize) -> Option<usize> {
+        let end = text.run(start, UPPERLIKE);
+        (end > start).then(|| text.run(end, LOWERLIKE))
+    }
+
+    #[inline]
+    fn word(text: Stretch<'_>, start: usize) -> Option<usize> {
+        let (first, length) = text.peek(start);
+        if first & (LETTER | NUMBER | NEWLINE) != 0 {
+            return Self::lower_word(text, start).or_else(|| Self::upper_word(text, start));
+        }
+        let next = start + length;
+        if text.peek(next).0 & (UPPERLIKE | LOWERLIKE) == 0 && first & UPPERLIKE == 0 {
+            return None;
+        }
+        Self::lower_word(text, next)
+            .or_else(|| Self::lower_word(text, start))
+            .or_else(|| Self::upper_word(text, next))
+            .or_else(|| Self::upper_word(text, start))
+    }
+}
+
+impl Scan for O200k {
+    #[inline]
+    fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize {
+        if let Some(end) = Self::word(text, start) {
+            return self.contraction.end(text, end).unwrap_or(end);
+        }
+        let (first, length) = text.peek(start);
+        if first & NUMBER != 0 {
+            return text.run_at_most(start + length, NUMBER, self.digits - 1);
+        }
+        let at = start + usize::from(text.byte(start) == b' ');
+        let signs = text.run(at, SIGN);
+        if signs > at {
+            let mut end = signs;
+            while matches!(text.byte(end), b'\r' | b'\n' | b'/') {
+                end += 1;
+            }
+            return end;
+        }
+        text.whitespace(start, true)
+    }
+}
+
+impl Windowed for O200k {
+    fn rules(&self) -> Rules {
+        Rules { shape: Shape::O200k, contraction: self.contraction, digits: self.digits }
+    }
+}

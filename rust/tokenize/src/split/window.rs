@@ -1,0 +1,223 @@
+//! Cutting ASCII text sixty-four bytes at a time: boundaries by shifts and additions of class masks.
+//!
+//! A window begins where a piece begins, so no state is carried. Only what the window proves is decided: it ends
+//! before the first other character than ASCII, and its last piece is left to the next window. Whatever is rare (a blank
+//! before a newline) ends it early; where nothing is decided, the scanner of the pattern takes one piece.
+
+use super::Scan;
+use super::classify::{Masks, WINDOW, portable};
+use super::contraction::Contraction;
+use super::text::Stretch;
+use super::{Cursor, position};
+
+/// What patterns do differently with ASCII text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    pub(super) shape: Shape,
+    pub(super) contraction: Contraction,
+    /// How many digits a piece holds at most.
+    pub(super) digits: u32,
+}
+
+/// The three kinds of patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Only a space joins what follows, be it letters, digits or signs; newlines are whitespace like any other.
+    Gpt2,
+    /// Any blank or sign joins letters; signs take in newlines; whitespace is cut after its last newline.
+    Cl100k,
+    /// As before, with words cut before upper case, contractions kept with their words, and `/` after newlines.
+    O200k,
+}
+
+/// A pattern with rules for windows.
+pub(super) trait Windowed: Scan {
+    /// What the pattern does with ASCII text.
+    fn rules(&self) -> Rules;
+}
+
+/// Windows of fewer bytes than this are not worth the masks.
+const WORTH: usize = 12;
+
+/// The boundaries that a window proves: bit `i` is set where a piece begins. Bit 0 is not among them.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
+    let valid = if length == WINDOW { u64::MAX } else { (1 << length) - 1 };
+    let wide = masks.wide & valid;
+    let known = (wide.trailing_zeros() as usize).min(length);
+    if known < 2 {
+        return 0;
+    }
+    let valid = if known == WINDOW { u64::MAX } else { (1 << known) - 1 };
+    let [letter, digit, blank, space, newline] =
+        [masks.letter, masks.digit, masks.blank, masks.space, masks.newline]
+            .map(|mask| mask & valid);
+    let sign = valid & !(letter | digit | blank | newline);
+    // Whether a byte begins a piece depends on at most the next one.
+    let mut decided = valid >> 1;
+    let starts = |mask: u64| mask & !(mask << 1);
+    let white = blank | newline;
+    let after_space = space << 1;
+    // A lone sign that no space has joined: letters behind it may join it, or it begins a contraction.
+    let lone = sign & !(sign << 1) & !(sign >> 1) & !after_space;
+    let mut found = match rules.shape {
+        Shape::Gpt2 => {
+            let last = white & !(white >> 1);
+            let others = starts(letter) | starts(digit) | starts(sign);
+            starts(white) | last | others & !after_space
+        }
+        Shape::Cl100k | Shape::O200k => {
+            let absorbed = newline & !newline.wrapping_add(newline & (sign << 1));
+            let free = white & !absorbed;
+            // A blank before a newline: which of the blanks begin a piece depends on what is far behind them. And
+            // behind what is known, a newline may follow.
+            let mut rare = newline & (blank << 1) | blank & (1 << (known - 1));
+            if rules.shape == Shape::O200k {
+                rare |= masks.slash & (newline << 1);
+            }
+            if rare != 0 {
+                let first = rare & rare.wrapping_neg();
+                let before = starts(white) & (first | (first - 1));
+                // From the run of whitespace on, nothing is decided but where it begins.
+                decided &= u64::MAX >> before.leading_zeros();
+            }
+            let last = blank & !(white >> 1);
+            let words = starts(letter) & !(blank << 1) & !(lone << 1);
+            let mut numbers = starts(digit);
+            if rules.digits == 1 {
+                numbers = digit;
+            } else if rules.digits <= 3 {
+                let whole = match rules.digits {
+                    2 => digit & (digit << 1),
+                    _ => digit & (digit << 1) & (digit << 2),
+                };
+                let mut next = (numbers << rules.digits) & whole;
+                while next != 0 {
+                    numbers |= next;
+                    next = (next << rules.digits) & whole;
+                }
+            }
+            starts(free) | starts(blank) | last | words | numbers | starts(sign) & !after_space
+        }
+    };
+    let mut end_of_last = 0;
+    let mut candidates = masks.apostrophe & lone & (letter >> 1);
+    if rules.shape == Shape::O200k {
+        let upper = masks.upper & letter;
+        found |= upper & ((letter & !upper) << 1);
+        candidates &= letter << 1;
+    }
+    if rules.contraction == Contraction::None {
+        candidates = 0;
+    }
+    while candidates != 0 {
+        let at = candidates.trailing_zeros() as usize;
+        candidates &= candidates - 1;
+        let kept = rules.shape == Shape::O200k;
+        if kept && at + 2 >= known {
+            // What follows decides whether the word goes on here.
+            decided &= (1 << at) - 1;
+            break;
+        }
+        if kept && at == end_of_last {
+            continue;
+        }
+        if let Some(end) = rules.contraction.end(Stretch::new(text), at) {
+            // No cut within the contraction, and none before one that stays with its word.
+            let first = if kept { at } else { at + 1 };
+            found &= !(((1_u64 << (end - first)) - 1) << first);
+            if end < WINDOW {
+                found |= 1 << end;
+            }
+            end_of_last = end;
+        }
+    }
+    found & decided & !1
+}
+
+/// The masks of the window at the start of `text`, and how many of its bytes are text.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+fn window(text: &[u8], classify: impl Fn(&[u8; WINDOW]) -> Masks) -> (Masks, usize) {
+    if let Some(bytes) = text.first_chunk::<WINDOW>() {
+        return (classify(bytes), WINDOW);
+    }
+    let mut bytes = [0; WINDOW];
+    bytes[..text.len()].copy_from_slice(text);
+    (classify(&bytes), text.len())
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
+fn fill_with(
+    pattern: &impl Windowed,
+    text: &[u8],
+    cursor: &mut Cursor,
+    ends: &mut [u32],
+    classify: impl Fn(&[u8; WINDOW]) -> Masks,
+) -> usize {
+    let rules = pattern.rules();
+    let stretch = Stretch::new(text);
+    let mut count = 0;
+    let mut at = cursor.at;
+    while count < ends.len() && at < text.len() {
+        let rest = &text[at..];
+        let mut found = 0;
+        if rest.len() >= WORTH && rest[0].is_ascii() && rest[1].is_ascii() {
+            let (masks, length) = window(rest, &classify);
+            found = boundaries(rules, masks, length, rest);
+        }
+        if found == 0 {
+            at = pattern.piece_end(stretch, at);
+            ends[count] = position(at);
+            count += 1;
+            continue;
+        }
+        let base = at;
+        while found != 0 && count < ends.len() {
+            at = base + found.trailing_zeros() as usize;
+            found &= found - 1;
+            ends[count] = position(at);
+            count += 1;
+        }
+    }
+    cursor.at = at;
+    count
+}
+
+/// As [`fill_with`], with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn fill_avx2(pattern: &impl Windowed, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    fill_with(pattern, text, cursor, ends, |window| super::classify::avx2(window))
+}
+
+/// Whether the machine has what [`fill_avx2`] needs.
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
+}
+
+/// Writes the ends of the next pieces, as [`super::Splitter::fill`].
+pub(super) fn fill(
+    pattern: &impl Windowed,
+    text: &[u8],
+    cursor: &mut Cursor,
+    ends: &mut [u32],
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        #[expect(unsafe_code, reason = "the function needs features of the machine")]
+        // SAFETY: the machine has the features that the function is compiled for.
+        return unsafe { fill_avx2(pattern, text, cursor, ends) };
+    }
+    fill_with(pattern, text, cursor, ends, portable)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! The tokenizer type: text and spans in, ids and the tokens that the spans touch out.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::added::AddedToken;
+use crate::compiled::{Bpe, Compiled, Description, File, Memory, Names, recognise};
+use crate::error::{Error, Result};
+use crate::load;
+use crate::reference::{self, Reference};
+
+/// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialTokens {
+    /// As `add_special_tokens=True`.
+    Add,
+    /// As `add_special_tokens=False`: for text that already carries them, such as a rendered chat.
+    Omit,
+}
+
+/// What an encoder's caches may take, in bytes: of twice as much, English text gains 3 %.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// Positions in texts that the compiled engines take fit into 32 bits, with room for what normalizing adds.
+const LONGEST_TEXT: usize = 1 << 28;
+
+/// Which engine makes the ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// An engine of this crate, for this kind of tokenizer.
+    Compiled,
+    /// The Hugging Face crate itself.
+    Reference {
+        /// The component of the tokenizer that forced it.
+        reason: String,
+    },
+}
+
+/// A tokenizer, ready to be shared by any number of threads. Cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    reference: Arc<Lazy>,
+    /// The compiled engine with its tokens, or the component that none is known for.
+    compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
+}
+
+/// The Hugging Face engine; where the compiled one does the work, it is built when something asks for it.
+#[derive(Debug)]
+struct Lazy {
+    json: String,
+    engine: OnceLock<Reference>,
+    fingerprint: OnceLock<String>,
+}
+
+impl Lazy {
+    fn of(engine: Reference) -> Self {
+        Self { json: String::new(), engine: OnceLock::from(engine), fingerprint: OnceLock::new() }
+    }
+
+    fn get(&self) -> Result<&Reference> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = Reference::from_json(&self.json)?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+}
+
+impl Tokenizer {
+    /// Builds the tokenizer that a `tokenizer.json` describes, and nothing else: no class rules apply.
+    ///
+    /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
+    pub fn from_json(json: &str) -> Result<Self> {
+        if let Some(compiled) = compile_file(json) {
+            let reference = Lazy {
+                json: json.to_owned(),
+                engine: OnceLock::new(),
+                fingerprint: OnceLock::new(),
+            };
+            return Ok(Self { reference: Arc::new(reference), compiled: Ok(Arc::new(compiled)) });
+        }
+        let mut value = load::parse(json)?;
+        load::check(&mut value)?;
+        let engine = reference::build(&value)?;
+        reference::check_added_ids(&value, &engine)?;
+        Ok(Self::from_engine(&value["model"], engine))
+    }
+
+    /// A tokenizer around an engine of the Hugging Face crate, compiled if it is known; `model` is the `model` object
+    /// that it was built from.
+    pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
+        let compiled = compile_engine(model, &engine);
+        Self {
+            reference: Arc::new(Lazy::of(Reference::new(model, engine))),
+            compiled: compiled.map(Arc::new).map_err(Arc::from),
+        }
+    }
+
+    /// The same tokenizer, encoding through the Hugging Face crate alone: to compare with.
+    pub fn with_reference_engine(&self) -> Result<Self> {
+        self.reference.get()?;
+        let reason = Arc::from("asked for by the caller");
+        Ok(Self { reference: Arc::clone(&self.reference), compiled: Err(reason) })
+    }
+
+    /// The engine of a tokenizer that is not compiled: it is there from the start.
+    fn built(&self) -> &Reference {
+        self.reference.engine.get().expect("only compiled tokenizers build their reference late")
+    }
+
+    /// A fresh encoder for one thread.
+    pub fn encoder(&self) -> Encoder {
+        let memory = self.compiled.is_ok().then(|| Memory::new(CACHE_BYTES));
+        Encoder { tokenizer: self.clone(), memory }
+    }
+
+    /// Which engine makes the ids, and why.
+    pub fn engine(&self) -> Engine {
+        match &self.compiled {
+            Ok(_) => Engine::Compiled,
+            Err(reason) => Engine::Reference { reason: reason.as_ref().to_owned() },
+        }
+    }
+
+    /// The id of a token given by its exact content, added tokens included.
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.id(token),
+            Err(_) => self.built().token_to_id(token),
+        }
+    }
+
+    /// The content of a token.
+    pub fn id_to_token(&self, id: u32) -> Option<String> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.content(id),
+            Err(_) => self.built().id_to_token(id),
+        }
+    }
+
+    /// The text of `ids`, special tokens included, as `decode(ids, skip_special_tokens=False)`.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        match &self.compiled {
+            Ok(compiled) => reference::guard(|| compiled.1.decode(ids))
+                .map_err(|reason| Error::Encode { reason }),
+            Err(_) => self.built().decode(ids),
+        }
+    }
+
+    /// The number of tokens, added ones included.
+    pub fn vocab_size(&self) -> usize {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.count(),
+            Err(_) => self.built().vocab_size(),
+        }
+    }
+
+    /// The contents of all special added tokens, longest first: where a turn can end.
+    pub fn special_tokens(&self) -> &[String] {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.special(),
+            Err(_) => self.built().special_tokens(),
+        }
+    }
+
+    /// A digest of everything that decides the ids; equal digests give equal ids.
+    #[expect(clippy::missing_panics_doc, reason = "a file that was read once is read again")]
+    pub fn fingerprint(&self) -> &str {
+        if self.reference.json.is_empty() {
+            return self.built().fingerprint();
+        }
+        self.reference.fingerprint.get_or_init(|| {
+            File::read(&self.reference.json).expect("the file was read before").digest()
+        })
+    }
+}
+
+/// Compiles a file without building the Hugging Face model; `None` if that needs a closer look.
+fn compile_file(json: &str) -> Option<(Compiled, Names)> {
+    let file = File::read(json)?;
+    let decoder = Option::deserialize(&file.decoder).ok()?;
+    let names = Names::new(&file.model, &file.added_tokens, decoder)?;
+    let compiled = recognise(&Description {
+        normalizer: &file.normalizer,
+        pre_tokenizer: &file.pre_tokenizer,
+        post_processor: &file.post_processor,
+        added_tokens: &file.added_tokens,
+        model: &file.model,
+    });
+    Some((compiled.ok()?, names))
+}
+
+/// Compiles what an engine says of itself.
+fn compile_engine(
+    model: &Value,
+    engine: &tokenizers::Tokenizer,
+) -> std::result::Result<(Compiled, Names), String> {
+    if engine.get_encode_special_tokens() {
+        return Err("split_special_tokens".to_owned());
+    }
+    let said = |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
+    let added = said(serde_json::to_value(engine.get_added_vocabulary()))?;
+    let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
+    let model = Bpe::from_value(model)?;
+    let names = Names::new(&model, &added, engine.get_decoder().cloned())
+        .ok_or("added_tokens with ids out of place")?;
+    let compiled = recognise(&Description {
+        normalizer: &said(serde_json::to_value(engine.get_normalizer()))?,
+        pre_tokenizer: &said(serde_json::to_value(engine.get_pre_tokenizer()))?,
+        post_processor: &said(serde_json::to_value(engine.get_post_processor()))?,
+        added_tokens: &added,
+        model: &model,
+    })?;
+    Ok((compiled, names))
+}
+
+/// One thread's way to encode: the shared tokenizer, and what the engine writes to while it works.
+#[derive(Debug)]
+pub struct Encoder {
+    tokenizer: Tokenizer,
+    memory: Option<Memory>,
+}
+
+impl Encoder {
+    /// Appends the ids of `text` to `out.ids`, and one entry a span to `out.touched`.
+    ///
+    /// `spans` are byte ranges of `text`, ascending and disjoint. For each, `out.touched` gets the range of
+    /// positions in `out.ids` whose source range overlaps it; a token that straddles two spans is in both.
+    /// Tokens that the post-processor adds come from no text, so no span touches them. With no spans, no
+    /// offsets are computed.
+    pub fn encode(
+        &mut self,
+        text: &str,
+        spans: &[Range<usize>],
+        special: SpecialTokens,
+        out: &mut Encoding,
+    ) -> Result<()> {
+        match (&self.tokenizer.compiled, &mut self.memory) {
+            (Ok(compiled), Some(memory)) if text.len() < LONGEST_TEXT => {
+                compiled.0.encode(text, spans, special, memory, out);
+                Ok(())
+            }
+            _ => self.tokenizer.reference.get()?.encode(text, spans, special, out),
+        }
+    }
+}
+
+/// What encoding appends to: a buffer that one thread keeps and clears.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoding {
+    /// Token ids, in order.
+    pub ids: Vec<u32>,
+    /// For each span, the range of positions in `ids` that it touches; empty where it touches none.
+    pub touched: Vec<Range<usize>>,
+}
+
+impl Encoding {
+    /// Empties the buffer, keeping its memory.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.touched.clear();
+    }
+}

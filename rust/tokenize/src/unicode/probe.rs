@@ -1,0 +1,144 @@
+//! Asks the linked Hugging Face crate about every code point; shared by the generator and the test of the tables.
+
+use tokenizers::normalizers::{NFC, NFD, NFKC, NFKD};
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::pre_tokenizers::whitespace::Whitespace;
+use tokenizers::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+    SplitDelimiterBehavior,
+};
+
+/// The patterns, and the number of the class that each stands for.
+const PATTERNS: [(&str, u8); 11] = [
+    (r"\p{Lu}", 1),
+    (r"\p{Ll}", 2),
+    (r"\p{Lt}", 3),
+    (r"\p{Lm}", 4),
+    (r"\p{Lo}", 5),
+    (r"\p{M}", 6),
+    (r"\p{N}", 7),
+    (r"\p{P}", 8),
+    (r"\p{S}", 9),
+    (r"[^\S\r\n]", 10),
+    (r"[\r\n]", 11),
+];
+
+fn scalars() -> impl Iterator<Item = char> {
+    (0..=0x10_FFFF).filter_map(char::from_u32)
+}
+
+/// A value for each code point as runs: where each begins, and its value.
+pub(crate) fn runs(values: &[u8]) -> Vec<(u32, u8)> {
+    let mut runs = Vec::new();
+    let mut last = None;
+    for (code_point, value) in (0..).zip(values) {
+        if last != Some(*value) {
+            runs.push((code_point, *value));
+            last = Some(*value);
+        }
+    }
+    runs
+}
+
+/// Fills the surrogates, which no text holds, with the value before them: fewer runs.
+fn close_surrogates(values: &mut [u8]) {
+    let before = values[0xD7FF];
+    values[0xD800..0xE000].fill(before);
+}
+
+/// The class of every code point; panics if one is in two, or if `\p{L}` is not the sum of its parts.
+pub(crate) fn classes() -> Vec<u8> {
+    let mut classes = vec![0; 0x11_0000];
+    for (pattern, class) in PATTERNS {
+        for c in matching(pattern) {
+            assert_eq!(classes[c as usize], 0, "{c:?} is in two classes");
+            classes[c as usize] = class;
+        }
+    }
+    let letters = matching(r"\p{L}");
+    assert_eq!(
+        letters.len(),
+        classes.iter().filter(|class| (1..=5).contains(*class)).count(),
+        "a letter is of none of the five kinds"
+    );
+    close_surrogates(&mut classes);
+    classes
+}
+
+/// All scalar values that a one-character pattern matches.
+fn matching(pattern: &str) -> Vec<char> {
+    let split =
+        Split::new(SplitPattern::Regex(pattern.to_owned()), SplitDelimiterBehavior::Removed, true)
+            .expect("the pattern is valid");
+    let mut found = Vec::new();
+    let all: Vec<char> = scalars().collect();
+    for batch in all.chunks(4096) {
+        let text: String = batch.iter().collect();
+        let mut pre_tokenized = PreTokenizedString::from(text.as_str());
+        split.pre_tokenize(&mut pre_tokenized).expect("splitting cannot fail");
+        for (piece, _, _) in pre_tokenized.get_splits(OffsetReferential::Original, OffsetType::Byte)
+        {
+            found.extend(piece.chars());
+        }
+    }
+    found
+}
+
+/// 1 for every code point that is `\w` to the `regex` crate, which matches added tokens.
+///
+/// `Whitespace` splits with that crate: a word character stays with the letter before it.
+pub(crate) fn words() -> Vec<u8> {
+    let mut values = vec![0; 0x11_0000];
+    let all: Vec<char> = scalars().collect();
+    for batch in all.chunks(4096) {
+        let text: String = batch.iter().flat_map(|c| [' ', 'a', *c]).collect();
+        let mut pre_tokenized = PreTokenizedString::from(text.as_str());
+        Whitespace {}.pre_tokenize(&mut pre_tokenized).expect("splitting cannot fail");
+        for (piece, _, _) in pre_tokenized.get_splits(OffsetReferential::Original, OffsetType::Byte)
+        {
+            if let Some(c) = piece.chars().nth(1).filter(|_| piece.starts_with('a')) {
+                values[c as usize] = 1;
+            }
+        }
+    }
+    close_surrogates(&mut values);
+    values
+}
+
+fn normalized(step: &impl Normalizer, text: &str) -> String {
+    let mut string = NormalizedString::from(text);
+    step.normalize(&mut string).expect("normalizing cannot fail");
+    string.get().to_owned()
+}
+
+/// What every code point can do under NFC (`compatible` false) or NFKC (true).
+pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
+    let decompose = |text: &str| {
+        if compatible { normalized(&NFKD, text) } else { normalized(&NFD, text) }
+    };
+    let compose =
+        |text: &str| if compatible { normalized(&NFKC, text) } else { normalized(&NFC, text) };
+    let mut values = vec![0; 0x11_0000];
+    let mut text = String::new();
+    for c in scalars() {
+        text.clear();
+        text.push(c);
+        if compose(&text) != text {
+            values[c as usize] = 2;
+        }
+        // Whatever stands second or later in a decomposition may compose with what is before it.
+        for part in decompose(&text).chars().skip(1).chain(normalized(&NFD, &text).chars().skip(1))
+        {
+            values[part as usize] = 2;
+        }
+        // U+0334 has the lowest combining class, U+0315 a high one: a mark changes places with one of them.
+        let (low, high) = (format!("{c}\u{334}"), format!("\u{315}{c}"));
+        let moves = compose(&low) != format!("{}\u{334}", compose(&text))
+            || compose(&high) != format!("\u{315}{}", compose(&text));
+        if moves && values[c as usize] == 0 {
+            values[c as usize] = 1;
+        }
+    }
+    close_surrogates(&mut values);
+    values
+}

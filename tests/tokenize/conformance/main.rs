@@ -1,0 +1,11 @@
+//! The compiled engines against the linked Hugging Face crate: the same ids, the same tokens under spans.
+//!
+//! A bounded part runs on small models made here. With `FASTPACK_DATA` set to a folder that holds `tokenizers/` and
+//! `corpora/`, the ignored tests run everything on real ones:
+//! `FASTPACK_DATA=… cargo test --release -p fastpack-tokenize --test conformance -- --ignored`.
+
+mod check;
+mod hostile;
+mod random;
+mod real;
+mod texts;

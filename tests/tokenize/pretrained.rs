@@ -1,0 +1,105 @@
+//! Model folders; that their ids equal those of transformers is tested from Python.
+
+use std::fs;
+
+use fastpack_tokenize::{Error, Pretrained};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::small::bytes;
+
+/// A folder with the byte-level tokenizer and these files beside it.
+fn folder(files: &[(&str, Value)]) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    fs::write(dir.path().join("tokenizer.json"), bytes().to_string()).expect("a writable folder");
+    for (name, content) in files {
+        fs::write(dir.path().join(name), content.to_string()).expect("a writable folder");
+    }
+    dir
+}
+
+#[test]
+fn a_folder_without_tokenizer_json_is_refused_with_the_way_out() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let error = Pretrained::from_dir(dir.path()).expect_err("nothing to load");
+    assert!(error.to_string().contains("save_pretrained"), "{error}");
+}
+
+#[test]
+fn unknown_rules_are_refused_by_name() {
+    for class in
+        ["NllbTokenizerFast", "ByT5Tokenizer", "RoFormerTokenizer", "DPRReaderTokenizerFast"]
+    {
+        let dir = folder(&[("tokenizer_config.json", json!({"tokenizer_class": class}))]);
+        match Pretrained::from_dir(dir.path()) {
+            Err(Error::UnsupportedClass { class: named, reason }) => {
+                assert!(class.starts_with(&named), "{named}");
+                assert!(reason.contains("bare tokenizer.json"), "{reason}");
+            }
+            other => panic!("{class}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn remote_code_and_tekken_are_refused() {
+    let dir = folder(&[(
+        "tokenizer_config.json",
+        json!({"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", null]}}),
+    )]);
+    assert!(matches!(Pretrained::from_dir(dir.path()), Err(Error::UnsupportedClass { .. })));
+    let dir =
+        folder(&[("config.json", json!({"model_type": "mistral"})), ("tekken.json", json!({}))]);
+    assert!(matches!(Pretrained::from_dir(dir.path()), Err(Error::UnsupportedClass { .. })));
+}
+
+#[test]
+fn wrong_files_are_errors() {
+    for (name, content) in [
+        ("tokenizer_config.json", json!([])),
+        ("tokenizer_config.json", json!({"bos_token": 1})),
+        ("tokenizer_config.json", json!({"tokenizer_class": 1})),
+        ("tokenizer_config.json", json!({"added_tokens_decoder": {"x": {"content": "a"}}})),
+        ("tokenizer_config.json", json!({"added_tokens_decoder": {"1": "a"}})),
+        ("tokenizer_config.json", json!({"chat_template": 3})),
+        ("tokenizer_config.json", json!({"auto_map": 3})),
+        ("tokenizer_config.json", json!({"extra_special_tokens": [{}]})),
+        ("special_tokens_map.json", json!({"eos_token": {"contents": "x"}})),
+        ("added_tokens.json", json!({"a": "b"})),
+        ("config.json", json!("x")),
+    ] {
+        let dir = folder(&[(name, content.clone())]);
+        assert!(
+            matches!(Pretrained::from_dir(dir.path()), Err(Error::Malformed { .. })),
+            "{name} {content}"
+        );
+    }
+}
+
+#[test]
+fn named_tokens_are_added_and_mapped() {
+    let dir = folder(&[(
+        "tokenizer_config.json",
+        json!({"eos_token": "<|end|>", "bos_token": "<s>", "image_token": "<image>", "pad_token": null}),
+    )]);
+    let pretrained = Pretrained::from_dir(dir.path()).expect("a sound folder");
+    let names: Vec<_> = pretrained.special_tokens.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["bos_token", "eos_token", "image_token"]);
+    assert_eq!(pretrained.eos_token(), Some("<|end|>"));
+    assert!(pretrained.tokenizer.token_to_id("<image>").is_some());
+}
+
+#[test]
+fn a_template_file_replaces_those_of_the_configuration() {
+    let dir = folder(&[(
+        "tokenizer_config.json",
+        json!({"chat_template": [{"name": "rag", "template": "x"}]}),
+    )]);
+    let names = |dir: &TempDir| -> Vec<String> {
+        let pretrained = Pretrained::from_dir(dir.path()).expect("a sound folder");
+        pretrained.chat_templates.into_iter().map(|template| template.name).collect()
+    };
+    assert_eq!(names(&dir), ["rag"]);
+    fs::write(dir.path().join("chat_template.jinja"), "y").expect("a writable folder");
+    assert_eq!(names(&dir), ["default"]);
+}
