@@ -1,0 +1,225 @@
+//! The options of a run and the rules that they obey. Defaults stand in `api.py`, not here.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use chrono::NaiveDateTime;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// How documents are put together into rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Longest first, each into the row that it fills best; TRL's very groups.
+    BestFit,
+    /// Longest first from a max-heap, into the one open row.
+    Heap,
+    /// In input order, into the one open row.
+    Sequential,
+    /// A row per document, in input order.
+    None,
+}
+
+impl Strategy {
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BestFit => "best_fit",
+            Self::Heap => "heap",
+            Self::Sequential => "sequential",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What happens to a document longer than a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Overlong {
+    /// It is dropped, and counted.
+    Drop,
+    /// Its first `max_length` tokens are kept, the others counted.
+    Truncate,
+    /// The run fails, naming it.
+    Error,
+}
+
+/// Which tokens carry a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TrainOn {
+    /// The assistant's turns of a conversation, all of a text.
+    Auto,
+    /// All tokens.
+    All,
+    /// The assistant's turns; a text is refused.
+    Assistant,
+}
+
+/// Whether a document ends with the tokenizer's end-of-text token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Eos {
+    /// A text ends with one, a conversation as its template says.
+    Auto,
+    /// Every document ends with one.
+    Always,
+    /// None is added.
+    Never,
+}
+
+/// What happens to a record that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBadRecord {
+    /// The run fails, naming file, line and reason.
+    Error,
+    /// It is left out and counted by its reason.
+    Skip,
+}
+
+/// A column of the packed rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RowColumn {
+    /// The tokens.
+    InputIds,
+    /// The tokens where trained, -100 elsewhere; not shifted.
+    Labels,
+    /// Positions that restart at 0 in each document.
+    PositionIds,
+    /// The length of each document in the row.
+    SeqLengths,
+}
+
+/// Under which names a record holds its parts, where looking for the usual ones is not wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fields {
+    /// The field that holds the list of messages.
+    pub messages: Option<String>,
+    /// The field that holds plain text.
+    pub text: Option<String>,
+    /// The field that holds the tools; `tools` if not given.
+    pub tools: Option<String>,
+}
+
+/// The local time of day that templates see, without a zone.
+///
+/// Only a time that was given is part of a job's identity: the start of a run is never the same twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Now {
+    /// The time the caller gave.
+    Given(NaiveDateTime),
+    /// The time the run was started.
+    Start(#[serde(skip)] NaiveDateTime),
+}
+
+impl Now {
+    /// The time.
+    pub fn time(self) -> NaiveDateTime {
+        match self {
+            Self::Given(time) | Self::Start(time) => time,
+        }
+    }
+}
+
+/// Which files are read, before they are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    /// Files, folders, globs and brace lists, in the order given.
+    pub patterns: Vec<PathBuf>,
+    /// Whether folders inside a folder are read too.
+    pub recursive: bool,
+}
+
+/// What decides the content of the output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Options {
+    /// Tokens a row holds at most.
+    pub max_length: NonZeroU32,
+    /// How documents are put together.
+    pub strategy: Strategy,
+    /// What happens to documents longer than a row.
+    pub overlong: Overlong,
+    /// Which tokens carry a label.
+    pub train_on: TrainOn,
+    /// Whether an end-of-text token is added.
+    pub eos: Eos,
+    /// What happens to records that cannot be read.
+    pub on_bad_record: OnBadRecord,
+    /// The columns of the rows, in their order.
+    pub columns: Vec<RowColumn>,
+    /// Where a record holds its parts.
+    pub fields: Fields,
+    /// What templates see as the time of day.
+    pub now: Now,
+    /// Worker threads. Never changes the output.
+    #[serde(skip)]
+    pub threads: NonZeroUsize,
+}
+
+impl Options {
+    /// Checks the rules that one option alone cannot break.
+    pub fn validate(&self) -> Result<()> {
+        check_max_length(self.max_length)?;
+        if self.threads.get() > MOST_THREADS {
+            return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
+        }
+        if self.columns.is_empty() {
+            return Err(Error::option("columns", "must name at least one column"));
+        }
+        for (at, column) in self.columns.iter().enumerate() {
+            if self.columns[..at].contains(column) {
+                return Err(Error::option("columns", "names a column twice"));
+            }
+        }
+        if self.fields.messages.is_some() && self.fields.text.is_some() {
+            return Err(Error::option("fields", "must name either `messages` or `text`, not both"));
+        }
+        Ok(())
+    }
+}
+
+/// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
+const MOST_THREADS: usize = 1024;
+
+/// Refuses rows that an Arrow list could not hold.
+pub(crate) fn check_max_length(max_length: NonZeroU32) -> Result<()> {
+    if i32::try_from(max_length.get()).is_ok() {
+        return Ok(());
+    }
+    Err(Error::option("max_length", "must be below 2147483648, the reach of an Arrow list"))
+}
+
+/// The file format of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Format {
+    /// Arrow IPC stream files.
+    Arrow,
+    /// A JSON object a row.
+    Jsonl,
+}
+
+/// Where and how `pack_dir` writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Output {
+    /// The folder.
+    #[serde(skip)]
+    pub dir: PathBuf,
+    /// The file format.
+    pub format: Format,
+    /// A shard is closed once it holds this many bytes of column data.
+    pub shard_bytes: u64,
+    /// Whether whatever lies in the folder may be replaced.
+    #[serde(skip)]
+    pub overwrite: bool,
+}

@@ -1,0 +1,177 @@
+//! Rendered text and a tokenizer to [`Documents`]: named ragged columns, trained runs and an origin.
+//!
+//! [`tokenize`] makes documents of text, [`table`] of rows that are tokenized already.
+
+pub mod table;
+pub mod tokenize;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Origin;
+
+/// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnName(pub &'static str);
+
+/// What a causal language model reads.
+pub const INPUTS: ColumnName = ColumnName("inputs");
+
+/// Token ids, ragged over documents: one flat list, and where each document begins in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ragged {
+    ids: Vec<u32>,
+    offsets: Vec<u64>,
+}
+
+impl Default for Ragged {
+    fn default() -> Self {
+        Self { ids: Vec::new(), offsets: vec![0] }
+    }
+}
+
+impl Ragged {
+    /// Appends one document.
+    pub fn push(&mut self, ids: &[u32]) {
+        self.ids.extend_from_slice(ids);
+        self.offsets.push(self.ids.len() as u64);
+    }
+
+    /// The ids of one document.
+    pub fn document(&self, index: usize) -> &[u32] {
+        &self.ids[self.range(index)]
+    }
+
+    /// The number of ids of one document.
+    pub fn length(&self, index: usize) -> usize {
+        self.range(index).len()
+    }
+
+    fn range(&self, index: usize) -> Range<usize> {
+        let at = |offset: u64| usize::try_from(offset).expect("an offset into memory");
+        at(self.offsets[index])..at(self.offsets[index + 1])
+    }
+}
+
+/// A stretch of trained tokens of the first column, and how much they count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// The first trained position.
+    pub start: u32,
+    /// The position after the last.
+    pub end: u32,
+    /// What the loss of these tokens is multiplied by.
+    pub weight: f32,
+}
+
+/// One document, borrowed from where it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    documents: &'a Documents,
+    index: usize,
+}
+
+impl<'a> Document<'a> {
+    /// The ids of a column.
+    ///
+    /// # Panics
+    ///
+    /// If the documents have no such column.
+    pub fn column(&self, name: ColumnName) -> &'a [u32] {
+        self.documents.column(name).document(self.index)
+    }
+
+    /// The trained runs of the first column: ascending, disjoint, none empty.
+    pub fn trained(&self) -> &'a [Run] {
+        &self.documents.runs
+            [self.documents.run_offsets[self.index]..self.documents.run_offsets[self.index + 1]]
+    }
+
+    /// The number of labels among the first `length` tokens: position 0 never has one, nothing predicts it.
+    pub fn labels(&self, length: u32) -> u64 {
+        let inside = self.trained().iter().take_while(|run| run.start < length);
+        inside.map(|run| u64::from(run.end.min(length).saturating_sub(run.start.max(1)))).sum()
+    }
+
+    /// Where its record was read.
+    pub fn origin(&self) -> Origin {
+        Origin { path: Arc::clone(&self.documents.path), line: self.documents.lines[self.index] }
+    }
+}
+
+/// Documents of one file, in input order, as columns.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    path: Arc<Path>,
+    columns: Vec<(ColumnName, Ragged)>,
+    runs: Vec<Run>,
+    run_offsets: Vec<usize>,
+    lines: Vec<u64>,
+}
+
+impl Documents {
+    /// No documents yet, of the file `path`, with these columns.
+    pub fn new(path: Arc<Path>, columns: &[ColumnName]) -> Self {
+        let columns = columns.iter().map(|&name| (name, Ragged::default())).collect();
+        Self { path, columns, runs: Vec::new(), run_offsets: vec![0], lines: Vec::new() }
+    }
+
+    /// Appends a document: the ids of each column in the columns' order, its trained runs and its line.
+    ///
+    /// # Panics
+    ///
+    /// If `ids` has another number of columns.
+    pub fn push(&mut self, ids: &[&[u32]], trained: impl IntoIterator<Item = Run>, line: u64) {
+        assert_eq!(ids.len(), self.columns.len(), "one list of ids a column");
+        for ((_, column), ids) in self.columns.iter_mut().zip(ids) {
+            column.push(ids);
+        }
+        self.runs.extend(trained.into_iter().filter(|run| run.start < run.end));
+        self.run_offsets.push(self.runs.len());
+        self.lines.push(line);
+    }
+
+    /// Those at `indices` alone, in that order.
+    #[must_use]
+    pub fn select(&self, indices: &[usize]) -> Self {
+        let names: Vec<ColumnName> = self.columns.iter().map(|(name, _)| *name).collect();
+        let mut selected = Self::new(Arc::clone(&self.path), &names);
+        for &index in indices {
+            let ids: Vec<&[u32]> =
+                self.columns.iter().map(|(_, column)| column.document(index)).collect();
+            selected.push(&ids, self.document(index).trained().iter().copied(), self.lines[index]);
+        }
+        selected
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// One of them.
+    pub fn document(&self, index: usize) -> Document<'_> {
+        Document { documents: self, index }
+    }
+
+    /// A column by its name.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such column.
+    pub fn column(&self, name: ColumnName) -> &Ragged {
+        let found = self.columns.iter().find(|(column, _)| *column == name);
+        &found.expect("documents of one run have the same columns").1
+    }
+
+    /// The number of ids in a column.
+    pub fn tokens(&self, name: ColumnName) -> u64 {
+        self.column(name).ids.len() as u64
+    }
+}

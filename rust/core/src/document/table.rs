@@ -1,0 +1,184 @@
+//! Rows that are tokenized already to documents.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int64Type};
+
+use super::{Documents, INPUTS, Run};
+use crate::config::TrainOn;
+use crate::error::{Error, Result};
+use crate::ledger::{Ledger, Reason};
+
+/// What errors call a table that came from memory.
+pub const TABLE: &str = "<table>";
+
+/// The label of a token that is not trained.
+const IGNORED: i64 = -100;
+
+/// Columns of zeros and ones that tell which tokens are trained, where there are no labels.
+const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
+
+/// The names of the columns that are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// The ids.
+    pub input_ids: &'static str,
+    /// The ids where trained, -100 elsewhere.
+    pub labels: &'static str,
+}
+
+/// The documents of one batch, `first_row` rows into the table.
+///
+/// A row's trained tokens are those with a label, or with a 1 in its mask; all of them where the table has
+/// neither, and with [`TrainOn::All`]. Rows without a token or a label are counted in `ledger`.
+pub fn read(
+    batch: &RecordBatch,
+    columns: &Columns,
+    train_on: TrainOn,
+    first_row: u64,
+    ledger: &mut Ledger,
+) -> Result<Documents> {
+    let name = columns.input_ids;
+    let ids = Lists::of(batch, name)?
+        .ok_or_else(|| Error::option("table", format!("must have a column `{name}`")))?;
+    let marks = match train_on {
+        TrainOn::All => Marks::None,
+        TrainOn::Auto | TrainOn::Assistant => Marks::of(batch, columns.labels)?,
+    };
+    if train_on == TrainOn::Assistant && matches!(marks, Marks::None) {
+        let reason = format!(
+            "is \"assistant\", but the table has neither `{}` nor `{}`",
+            columns.labels,
+            MASKS.join("` nor `"),
+        );
+        return Err(Error::option("train_on", reason));
+    }
+    let mut documents = Documents::new(Arc::from(Path::new(TABLE)), &[INPUTS]);
+    for row in 0..batch.num_rows() {
+        let line = first_row + row as u64 + 1;
+        let wrong = |reason: String| Error::option("table", format!("row {}: {reason}", line - 1));
+        let row_ids = ids.row(row).map_err(wrong)?;
+        let tokens = row_ids
+            .iter()
+            .map(|&id| u32::try_from(id).ok().filter(|&id| i32::try_from(id).is_ok()))
+            .collect::<Option<Vec<u32>>>()
+            .ok_or_else(|| wrong(format!("`{name}` holds a number that is no token id")))?;
+        if u32::try_from(tokens.len()).is_err() {
+            return Err(wrong(format!(
+                "`{name}` holds {} tokens, more than a row can",
+                tokens.len()
+            )));
+        }
+        let length = tokens.len() as u64;
+        ledger.read.add(length);
+        if tokens.is_empty() {
+            ledger.drop_document(Reason::Empty, 0);
+            continue;
+        }
+        let trained = marks.trained(row, row_ids).map_err(wrong)?;
+        if trained.last().is_none_or(|run| run.end <= 1) {
+            ledger.drop_document(Reason::NoTrainedToken, length);
+        } else {
+            documents.push(&[&tokens], trained, line);
+        }
+    }
+    Ok(documents)
+}
+
+/// A column of lists of integers.
+struct Lists {
+    lists: arrow::array::LargeListArray,
+}
+
+impl Lists {
+    fn of(batch: &RecordBatch, name: &str) -> Result<Option<Self>> {
+        let Some(column) = batch.column_by_name(name) else { return Ok(None) };
+        let wanted = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int64, true)));
+        let integers = match column.data_type() {
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::FixedSizeList(field, _) => {
+                field.data_type().is_integer() || *field.data_type() == DataType::Boolean
+            }
+            _ => false,
+        };
+        if !integers {
+            let reason =
+                format!("`{name}` must be lists of integers, found {}", column.data_type());
+            return Err(Error::option("table", reason));
+        }
+        Ok(Some(Self { lists: cast(column, &wanted)?.as_list::<i64>().clone() }))
+    }
+
+    /// The numbers of one row, or what is wrong with it.
+    fn row(&self, row: usize) -> std::result::Result<&[i64], String> {
+        let offsets = self.lists.value_offsets();
+        let bound = |at: usize| usize::try_from(offsets[at]).expect("an offset into memory");
+        let (start, end) = (bound(row), bound(row + 1));
+        let values = self.lists.values();
+        if self.lists.is_null(row) || (start..end).any(|at| values.is_null(at)) {
+            return Err("holds a null".to_owned());
+        }
+        Ok(&values.as_primitive::<Int64Type>().values()[start..end])
+    }
+}
+
+/// What tells which tokens are trained.
+enum Marks {
+    None,
+    Labels(&'static str, Lists),
+    Mask(&'static str, Lists),
+}
+
+impl Marks {
+    fn of(batch: &RecordBatch, labels: &'static str) -> Result<Self> {
+        if let Some(lists) = Lists::of(batch, labels)? {
+            return Ok(Self::Labels(labels, lists));
+        }
+        for name in MASKS {
+            if let Some(mask) = Lists::of(batch, name)? {
+                return Ok(Self::Mask(name, mask));
+            }
+        }
+        Ok(Self::None)
+    }
+
+    /// The trained runs of a row, or what is wrong with it.
+    fn trained(&self, row: usize, ids: &[i64]) -> std::result::Result<Vec<Run>, String> {
+        let (name, marks) = match self {
+            Self::None => return Ok(runs(ids.iter().map(|_| true))),
+            Self::Labels(name, lists) | Self::Mask(name, lists) => (*name, lists.row(row)?),
+        };
+        if marks.len() != ids.len() {
+            return Err(format!("`{name}` has {} entries for {} tokens", marks.len(), ids.len()));
+        }
+        if matches!(self, Self::Mask(..)) {
+            return Ok(runs(marks.iter().map(|&mark| mark != 0)));
+        }
+        let differs =
+            marks.iter().zip(ids).position(|(&label, id)| label != IGNORED && label != *id);
+        if let Some(at) = differs {
+            return Err(format!(
+                "`{name}` has {} at position {at} where the token is {}; it must be the token or {IGNORED}, not shifted",
+                marks[at], ids[at],
+            ));
+        }
+        Ok(runs(marks.iter().map(|&label| label != IGNORED)))
+    }
+}
+
+/// The stretches of true.
+fn runs(marks: impl Iterator<Item = bool>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, _) in marks.enumerate().filter(|(_, marked)| *marked) {
+        let at = u32::try_from(at).expect("a row of fewer than 2^32 tokens");
+        match runs.last_mut() {
+            Some(run) if run.end == at => run.end += 1,
+            _ => runs.push(Run { start: at, end: at + 1, weight: 1.0 }),
+        }
+    }
+    runs
+}

@@ -1,0 +1,152 @@
+//! [`Rendered`] text to a document: ids, and the tokens that its spans touch.
+
+use std::ops::Range;
+
+use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
+
+use super::{Documents, Run};
+use crate::config::Eos;
+use crate::ledger::{Ledger, Reason};
+use crate::record::Fault;
+use crate::template::{Rendered, Trained};
+
+/// What kind of text a document is made of: it decides which tokens stand around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A rendered conversation, which carries its special tokens itself.
+    Conversation,
+    /// Plain text, which gets those that the tokenizer adds.
+    Text,
+}
+
+/// How documents end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The rule.
+    pub eos: Eos,
+    /// The token, if the tokenizer names one.
+    pub eos_id: Option<u32>,
+}
+
+impl Ending {
+    fn id(self, kind: Kind) -> Option<u32> {
+        match (self.eos, kind) {
+            (Eos::Never, _) | (Eos::Auto, Kind::Conversation) => None,
+            (Eos::Always, _) | (Eos::Auto, Kind::Text) => self.eos_id,
+        }
+    }
+}
+
+/// One thread's way from text to documents.
+#[derive(Debug)]
+pub struct DocumentMaker {
+    encoder: Encoder,
+    ending: Ending,
+    encoding: Encoding,
+    ranges: Vec<Range<usize>>,
+    runs: Vec<Run>,
+}
+
+impl DocumentMaker {
+    /// A maker for one thread.
+    pub fn new(tokenizer: &Tokenizer, ending: Ending) -> Self {
+        Self {
+            encoder: tokenizer.encoder(),
+            ending,
+            encoding: Encoding::default(),
+            ranges: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Tokenizes `rendered` and appends it to `documents`, or counts in `ledger` why not.
+    ///
+    /// A document without one label is dropped: nothing can be learned from it.
+    pub fn make(
+        &mut self,
+        rendered: &Rendered,
+        kind: Kind,
+        line: u64,
+        documents: &mut Documents,
+        ledger: &mut Ledger,
+    ) -> Result<(), Fault> {
+        let eos_appended = self.encode(rendered, kind)?;
+        let tokens = self.encoding.ids.len();
+        let too_many = |_| {
+            Fault::new(
+                Reason::Tokenizer,
+                format!("the document has {tokens} tokens, more than a row can hold"),
+            )
+        };
+        let length = u32::try_from(tokens).map_err(too_many)?;
+        if length == 0 {
+            return Err(Fault::new(Reason::Empty, "the text has no token"));
+        }
+        ledger.read.add(u64::from(length));
+        self.mark(rendered, length, eos_appended);
+        if self.runs.last().is_none_or(|run| run.end <= 1) {
+            ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+        } else {
+            documents.push(&[&self.encoding.ids], self.runs.drain(..), line);
+        }
+        Ok(())
+    }
+
+    /// Fills `encoding` with the ids, the last of them the end-of-text token where one is due.
+    ///
+    /// Returns whether that token was appended.
+    fn encode(&mut self, rendered: &Rendered, kind: Kind) -> Result<bool, Fault> {
+        self.encoding.clear();
+        self.ranges.clear();
+        if let Trained::Spans(spans) = &rendered.trained {
+            self.ranges.extend(spans.iter().map(|span| span.range.clone()));
+        }
+        let special = match kind {
+            Kind::Conversation => SpecialTokens::Omit,
+            Kind::Text => SpecialTokens::Add,
+        };
+        self.encoder
+            .encode(&rendered.text, &self.ranges, special, &mut self.encoding)
+            .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        let ids = &mut self.encoding.ids;
+        let due = self.ending.id(kind).filter(|id| ids.last().is_some_and(|last| last != id));
+        ids.extend(due);
+        Ok(due.is_some())
+    }
+
+    /// Fills `runs` from what the spans touch: ascending and disjoint, also where a token straddles two spans.
+    fn mark(&mut self, rendered: &Rendered, length: u32, eos_appended: bool) {
+        self.runs.clear();
+        let spans = match &rendered.trained {
+            Trained::All => {
+                self.runs.push(Run { start: 0, end: length, weight: 1.0 });
+                return;
+            }
+            Trained::Spans(spans) => spans,
+        };
+        for (touched, span) in self.encoding.touched.iter().zip(spans) {
+            let bound = |position: usize| u32::try_from(position).unwrap_or(length);
+            push_run(&mut self.runs, bound(touched.start), bound(touched.end), span.weight);
+        }
+        if let Some(last) = spans.last().filter(|_| eos_appended)
+            && rendered.text[last.range.end..].trim().is_empty()
+        {
+            // The last turn is a trained one, and so is its end.
+            push_run(&mut self.runs, length - 1, length, last.weight);
+        }
+    }
+}
+
+/// Appends the part of a run that comes after the runs so far, to the last of them where they meet.
+fn push_run(runs: &mut Vec<Run>, start: u32, end: u32, weight: f32) {
+    let start = start.max(runs.last().map_or(0, |run| run.end));
+    if start >= end {
+        return;
+    }
+    match runs.last_mut() {
+        Some(open) if open.end == start && open.weight.to_bits() == weight.to_bits() => {
+            open.end = end;
+        }
+        _ => runs.push(Run { start, end, weight }),
+    }
+}

@@ -1,0 +1,116 @@
+//! The one error of this crate, and the place in the data that an error speaks of.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::ledger::Reason;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Where a record was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub path: Arc<Path>,
+    /// The line in it, from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path.display(), self.line)
+    }
+}
+
+/// Why a run failed: a variant for each thing that a caller can act on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A record is not what it must be.
+    #[error("{origin}: {message}")]
+    Record {
+        /// The file and line.
+        origin: Origin,
+        /// What kind of fault it is: the name it is counted under.
+        reason: Reason,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// An option has a value that it cannot have.
+    #[error("invalid option `{name}`: {reason}")]
+    Option {
+        /// The option, spelled as in Python.
+        name: &'static str,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A chat template cannot be used.
+    #[error("chat template `{name}`, line {line}: {reason}")]
+    Template {
+        /// The template's name.
+        name: String,
+        /// The line in it, from 1.
+        line: usize,
+        /// What is wrong, and the way out.
+        reason: String,
+    },
+    /// The tokenizer cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] fastpack_tokenize::Error),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The output folder holds something that this run would spoil.
+    #[error("{}: {reason}", path.display())]
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// What lies there, and the way out.
+        reason: String,
+    },
+    /// What went in is not what came out: a fault of fastpack.
+    #[error("the ledger does not balance: {0}; please report this")]
+    Unbalanced(String),
+    /// Arrow refused a batch.
+    #[error(transparent)]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// The caller cancelled the run.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    /// An [`Error::Io`] about `path`, to be used in `map_err`.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    /// An [`Error::Option`].
+    pub fn option(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::Option { name, reason: reason.into() }
+    }
+
+    /// The same fault of a chat template, with the conversation that asked for it.
+    pub(crate) fn about_template(&self, origin: &Origin) -> Self {
+        match self {
+            Self::Template { name, line, reason } => Self::Template {
+                name: name.clone(),
+                line: *line,
+                reason: format!("{reason} ({origin} is a conversation)"),
+            },
+            Self::Option { name, reason } => {
+                Self::option(name, format!("{reason} ({origin} is a conversation)"))
+            }
+            other => Self::option("chat_template", format!("{other} ({origin} is a conversation)")),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Conversations in, packed Arrow rows out: everything of fastpack that thinks.
+//!
+//! ```text
+//! source ─► record ─► template ─► document ─► store ─► pack ─► assemble ─► sink
+//!  Block     Record    Rendered    Documents    Store    Plan    RecordBatch  files
+//!    └─────────┴──────────┴─────────┴─ pipeline, stream ─┴─────────┴──────────┘
+//! ```
+//!
+//! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
+//! [`stream`] know the order.
+
+pub mod config;
+pub mod control;
+pub mod error;
+pub mod ledger;
+mod ordered;
+pub mod report;
+
+pub mod source;
+
+pub mod record;
+
+pub mod template;
+
+pub mod document;
+
+pub mod store;
+
+pub mod pack;
+
+pub mod assemble;
+
+pub mod sink;
+
+pub mod pipeline;
+pub mod stream;
+
+pub use config::Options;
+pub use control::Control;
+pub use error::{Error, Origin, Result};
+pub use report::Report;

@@ -1,0 +1,61 @@
+//! Sorting by length where a table is smaller than the data, and by comparison where it is not.
+
+use super::{Piece, TICK};
+use crate::control::Control;
+use crate::error::Result;
+
+/// Up to this length a table with an entry for each length is cheap (some MiB) whatever the number of pieces.
+const SMALL_TABLE: usize = 1 << 20;
+
+/// Whether a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
+pub(super) fn table_pays(longest: u32, items: usize) -> bool {
+    longest as usize <= SMALL_TABLE.max(items.saturating_mul(4))
+}
+
+/// The indices of `pieces` from the longest to the shortest, equal ones in input order.
+pub(super) fn longest_first(pieces: &[Piece], control: &Control) -> Result<Vec<u32>> {
+    let longest = pieces.iter().map(|piece| piece.length).max().unwrap_or(0);
+    if table_pays(longest, pieces.len()) {
+        return by_counting(pieces, longest, control);
+    }
+    let mut order: Vec<u32> = (0..).zip(pieces).map(|(index, _)| index).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(pieces[index as usize].length));
+    control.tick()?;
+    Ok(order)
+}
+
+fn by_counting(pieces: &[Piece], longest: u32, control: &Control) -> Result<Vec<u32>> {
+    let mut next = vec![0_u32; longest as usize + 1];
+    for piece in pieces {
+        next[piece.length as usize] += 1;
+    }
+    let mut longer = 0;
+    for slot in next.iter_mut().rev() {
+        longer += std::mem::replace(slot, longer);
+    }
+    let mut order = vec![0; pieces.len()];
+    for (index, chunk) in (0_u32..).step_by(TICK).zip(pieces.chunks(TICK)) {
+        control.tick()?;
+        for (index, piece) in (index..).zip(chunk) {
+            let slot = &mut next[piece.length as usize];
+            order[*slot as usize] = index;
+            *slot += 1;
+        }
+    }
+    Ok(order)
+}
+
+/// How many pieces have each length that occurs, from the shortest to the longest.
+pub(super) fn histogram(lengths: impl ExactSizeIterator<Item = u32> + Clone) -> Vec<(u32, u64)> {
+    let longest = lengths.clone().max().unwrap_or(0);
+    if table_pays(longest, lengths.len()) {
+        let mut counts = vec![0_u64; longest as usize + 1];
+        for length in lengths {
+            counts[length as usize] += 1;
+        }
+        return (0..).zip(counts).filter(|&(_, count)| count > 0).collect();
+    }
+    let mut sorted: Vec<u32> = lengths.collect();
+    sorted.sort_unstable();
+    sorted.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64)).collect()
+}

@@ -1,0 +1,45 @@
+//! JSON values as Python's `json.loads` understands them, cheap to share with a template.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use num_bigint::BigInt;
+
+/// An object: keys in the order in which they came first, each with the value that came last.
+pub type Map = IndexMap<Arc<str>, Value>;
+
+/// A JSON value. Cloning one is cheap.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true`, `false`
+    Bool(bool),
+    /// An integer that fits 64 bits.
+    Int(i64),
+    /// Any other integer.
+    BigInt(Arc<BigInt>),
+    /// A number with a fraction or an exponent, `NaN`, `Infinity` or `-Infinity`.
+    Float(f64),
+    /// A string.
+    String(Arc<str>),
+    /// An array.
+    List(Arc<Vec<Value>>),
+    /// An object.
+    Map(Arc<Map>),
+}
+
+impl Value {
+    /// The name of the type in error messages.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::BigInt(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::String(_) => "a string",
+            Self::List(_) => "a list",
+            Self::Map(_) => "an object",
+        }
+    }
+}

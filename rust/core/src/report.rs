@@ -1,0 +1,331 @@
+//! What a run came to: the ledger, how full the rows are, and how long each stage took.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Options;
+use crate::ledger::{Count, Ledger};
+
+/// Rows of a training step for which the report counts steps.
+const BATCH_SIZES: [u64; 3] = [8, 32, 128];
+
+/// A larger share of documents dropped for their length is worth a warning.
+const MUCH_DROPPED: f64 = 0.01;
+
+/// What a run came to.
+///
+/// All but [`Report::timing`] is the same for the same inputs and options, whatever the threads and the day.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of fastpack.
+    pub fastpack: String,
+    /// How documents were put together.
+    pub strategy: String,
+    /// Tokens a row holds at most.
+    pub max_length: u32,
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Documents read, kept and dropped.
+    pub documents: Balance,
+    /// Tokens read, kept and dropped.
+    pub tokens: Balance,
+    /// What was dropped, by reason.
+    pub dropped: BTreeMap<String, Count>,
+    /// Documents that were cut to fit a row, and the tokens they lost.
+    pub truncated: Count,
+    /// The first places at which records could not be read.
+    pub places: Vec<PlaceReport>,
+    /// Rows made.
+    pub rows: u64,
+    /// Documents a row holds on average.
+    pub documents_per_row: f64,
+    /// Tokens over room, from 0 to 1.
+    pub fill: f64,
+    /// No packing of these documents has fewer rows than this (Martello and Toth's bound L2).
+    pub lower_bound: u64,
+    /// Tokens with a label.
+    pub trained_tokens: u64,
+    /// Tokens with a label over all tokens kept.
+    pub trained_share: f64,
+    /// Lengths of the documents that were read, in tokens.
+    pub lengths: Lengths,
+    /// Steps of an epoch, by the number of rows in a step.
+    pub steps_per_epoch: BTreeMap<u64, u64>,
+    /// What the caller named as tokenizer; nothing for one that was handed over live.
+    pub tokenizer: Option<String>,
+    /// What makes the ids: `compiled` or `reference`.
+    pub engine: String,
+    /// The component of the tokenizer that forced the engine.
+    pub engine_reason: Option<String>,
+    /// What a careful user should know.
+    pub warnings: Vec<String>,
+    /// How long it took; nothing in the timeless part of a report.
+    pub timing: Option<Timing>,
+}
+
+/// What went in and what came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// What went in.
+    pub read: u64,
+    /// What came out.
+    pub kept: u64,
+    /// What did not.
+    pub dropped: u64,
+}
+
+/// A place at which a record could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceReport {
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// The name it is counted under.
+    pub reason: String,
+    /// What was wrong.
+    pub message: String,
+}
+
+/// How long documents are, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// The shortest.
+    pub min: u32,
+    /// As long as or longer than half of all.
+    pub p50: u32,
+    /// As long as or longer than nine of ten.
+    pub p90: u32,
+    /// As long as or longer than 99 of a hundred.
+    pub p99: u32,
+    /// The longest.
+    pub max: u32,
+    /// The average.
+    pub mean: f64,
+}
+
+/// How long a run took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Seconds from beginning to end.
+    pub seconds: f64,
+    /// Worker threads.
+    pub threads: u64,
+    /// Megabytes of input a second.
+    pub megabytes_per_second: f64,
+    /// Tokens read a second.
+    pub tokens_per_second: f64,
+    /// Seconds spent in each stage; read, parse, render and encode summed over the threads.
+    pub stages: BTreeMap<String, f64>,
+}
+
+/// Seconds spent in each stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stages {
+    pub(crate) read: Duration,
+    pub(crate) parse: Duration,
+    pub(crate) render: Duration,
+    pub(crate) encode: Duration,
+    pub(crate) plan: Duration,
+    pub(crate) assemble: Duration,
+    pub(crate) write: Duration,
+}
+
+impl Stages {
+    fn named(&self) -> [(&'static str, Duration); 7] {
+        [
+            ("read", self.read),
+            ("parse", self.parse),
+            ("render", self.render),
+            ("encode", self.encode),
+            ("plan", self.plan),
+            ("assemble", self.assemble),
+            ("write", self.write),
+        ]
+    }
+
+    /// Adds what the workers spent on a block.
+    pub(crate) fn add_work(&mut self, work: &Self) {
+        self.parse += work.parse;
+        self.render += work.render;
+        self.encode += work.encode;
+    }
+}
+
+/// How many documents have which length, in tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    counts: BTreeMap<u32, u64>,
+}
+
+impl Histogram {
+    /// Counts one document.
+    pub fn add(&mut self, length: u32) {
+        *self.counts.entry(length).or_default() += 1;
+    }
+
+    /// Each length and how many documents have it, ascending.
+    pub fn pairs(&self) -> Vec<(u32, u64)> {
+        self.counts.iter().map(|(&length, &count)| (length, count)).collect()
+    }
+
+    fn documents(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// The least length that at least `percent` of a hundred documents do not exceed.
+    fn quantile(&self, percent: u64) -> u32 {
+        let rank = (u128::from(self.documents()) * u128::from(percent)).div_ceil(100).max(1);
+        let mut below = 0_u128;
+        for (&length, &count) in &self.counts {
+            below += u128::from(count);
+            if below >= rank {
+                return length;
+            }
+        }
+        0
+    }
+
+    fn lengths(&self) -> Lengths {
+        let tokens: u64 =
+            self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum();
+        Lengths {
+            min: self.counts.keys().next().copied().unwrap_or(0),
+            p50: self.quantile(50),
+            p90: self.quantile(90),
+            p99: self.quantile(99),
+            max: self.counts.keys().next_back().copied().unwrap_or(0),
+            mean: ratio(tokens, self.documents()),
+        }
+    }
+}
+
+/// What a report is made of.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ledger: Ledger,
+    /// Lengths of the documents that were read.
+    pub(crate) lengths: Histogram,
+    pub(crate) rows: u64,
+    pub(crate) lower_bound: u64,
+    pub(crate) trained_tokens: u64,
+    pub(crate) tokenizer: Option<String>,
+    pub(crate) engine: String,
+    pub(crate) engine_reason: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Report {
+    /// The report without [`Report::timing`].
+    pub(crate) fn timeless(tally: Tally, options: &Options) -> Self {
+        let Tally { ledger, lengths, rows, mut warnings, .. } = tally;
+        warnings.extend(much_dropped(&ledger, &lengths));
+        let dropped = ledger.dropped_in_all();
+        let room = rows * u64::from(options.max_length.get());
+        Self {
+            fastpack: env!("CARGO_PKG_VERSION").to_owned(),
+            strategy: options.strategy.name().to_owned(),
+            max_length: options.max_length.get(),
+            files: tally.files,
+            bytes: tally.bytes,
+            documents: Balance {
+                read: ledger.read.documents,
+                kept: ledger.kept.documents,
+                dropped: dropped.documents,
+            },
+            tokens: Balance {
+                read: ledger.read.tokens,
+                kept: ledger.kept.tokens,
+                dropped: dropped.tokens + ledger.truncated.tokens,
+            },
+            dropped: ledger
+                .dropped
+                .iter()
+                .map(|(reason, count)| (reason.name().to_owned(), *count))
+                .collect(),
+            truncated: ledger.truncated,
+            places: ledger
+                .places
+                .into_iter()
+                .map(|place| PlaceReport {
+                    path: place.origin.path.display().to_string(),
+                    line: place.origin.line,
+                    reason: place.reason.name().to_owned(),
+                    message: place.message,
+                })
+                .collect(),
+            rows,
+            documents_per_row: ratio(ledger.kept.documents, rows),
+            fill: ratio(ledger.kept.tokens, room),
+            lower_bound: tally.lower_bound,
+            trained_tokens: tally.trained_tokens,
+            trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
+            lengths: lengths.lengths(),
+            steps_per_epoch: BATCH_SIZES
+                .into_iter()
+                .map(|size| (size, rows.div_ceil(size)))
+                .collect(),
+            tokenizer: tally.tokenizer,
+            engine: tally.engine,
+            engine_reason: tally.engine_reason,
+            warnings,
+            timing: None,
+        }
+    }
+
+    /// The report with the seconds that the run took.
+    #[must_use]
+    pub(crate) fn timed(mut self, seconds: f64, threads: usize, stages: &Stages) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a rate needs no more than a float's precision"
+        )]
+        let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        self.timing = Some(Timing {
+            seconds: rounded(seconds),
+            threads: threads as u64,
+            megabytes_per_second: rounded(per_second(self.bytes) / 1e6),
+            tokens_per_second: rounded(per_second(self.tokens.read)),
+            stages: stages
+                .named()
+                .map(|(name, time)| (name.to_owned(), rounded(time.as_secs_f64())))
+                .into(),
+        });
+        self
+    }
+
+    /// The report as JSON.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings are always JSON")
+    }
+}
+
+/// The warning for a run that drops many documents for their length.
+fn much_dropped(ledger: &Ledger, lengths: &Histogram) -> Option<String> {
+    let too_long = ledger.dropped.get(&crate::ledger::Reason::TooLong)?.documents;
+    let share = ratio(too_long, ledger.read.documents);
+    (share > MUCH_DROPPED).then(|| {
+        format!(
+            "{:.1} % of the documents were dropped because they are longer than a row; max_length={} keeps 99 %",
+            share * 100.0,
+            lengths.quantile(99),
+        )
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64) }
+}
+
+/// To millionths: what people read, and few enough digits that any JSON reader gives the very number back.
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

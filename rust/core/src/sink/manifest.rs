@@ -1,0 +1,106 @@
+//! [`Manifest`]: which job a folder was written for, and which files it came to.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// The name of the file that a finished folder is known by.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// The layout of the manifest. Whoever changes it counts on.
+const VERSION: u32 = 1;
+
+/// The differences that a message names.
+const NAMED: usize = 6;
+
+/// Which job a folder was written for, and which files it came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The layout of the manifest.
+    pub version: u32,
+    /// The identity of the job: what decides the content.
+    pub job: Value,
+    /// The shards, in their order.
+    pub files: Vec<File>,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// The name in the folder.
+    pub name: String,
+    /// The rows in it.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 hash, in hexadecimal.
+    pub blake3: String,
+}
+
+impl Manifest {
+    /// A manifest of the layout written today.
+    pub(super) fn new(job: Value, files: Vec<File>) -> Self {
+        Self { version: VERSION, job, files }
+    }
+
+    /// The manifest at `path`; nothing if there is none, or none that this version reads.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(path)(error)),
+        };
+        let manifest: Option<Self> = serde_json::from_slice(&bytes).ok();
+        Ok(manifest.filter(|manifest| manifest.version == VERSION))
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        format!("{:#}\n", serde_json::to_value(self).expect("strings and numbers become JSON"))
+    }
+
+    /// Where this job and `job` differ, in words; nothing if they are the same.
+    pub(super) fn differences(&self, job: &Value) -> Option<String> {
+        // Through text, as the manifest went: a float may come back as its neighbour.
+        let job = serde_json::from_str(&job.to_string()).expect("JSON that was just written");
+        let mut found = Vec::new();
+        compare("", &self.job, &job, &mut found);
+        let more = found.len().saturating_sub(NAMED);
+        found.truncate(NAMED);
+        if more > 0 {
+            found.push(format!("and {more} more"));
+        }
+        Some(found.join(", ")).filter(|words| !words.is_empty())
+    }
+}
+
+fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
+    let (Value::Object(old), Value::Object(new)) = (there, here) else {
+        if there != here {
+            found.push(format!("`{name}` ({} there, {} here)", brief(there), brief(here)));
+        }
+        return;
+    };
+    let added = new.keys().filter(|key| !old.contains_key(*key));
+    for key in old.keys().chain(added) {
+        let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+        let side =
+            |job: &serde_json::Map<String, Value>| job.get(key).cloned().unwrap_or(Value::Null);
+        compare(&name, &side(old), &side(new), found);
+    }
+}
+
+/// A value short enough for a message.
+fn brief(value: &Value) -> String {
+    /// Characters that tell most values apart and leave a message readable.
+    const MOST: usize = 40;
+    let text = value.to_string();
+    if text.chars().count() <= MOST {
+        return text;
+    }
+    text.chars().take(MOST).chain(['…']).collect()
+}

@@ -1,0 +1,105 @@
+//! [`Shard`]: one file of rows, hashed as it is written.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+
+use super::manifest::File;
+use super::{arrow as ipc, jsonl};
+use crate::config::Format;
+use crate::error::{Error, Result};
+
+/// What is written at once: far above a page, far below what memory would notice.
+const BUFFER: usize = 1 << 20;
+
+/// A file of rows that is being written.
+pub(super) struct Shard {
+    path: PathBuf,
+    rows: Rows,
+    count: u64,
+}
+
+/// A file of rows in one of the formats.
+enum Rows {
+    Arrow(ipc::Rows),
+    Jsonl(jsonl::Rows),
+}
+
+impl Shard {
+    /// Creates the file at `path`.
+    pub(super) fn create(path: PathBuf, format: Format, schema: &SchemaRef) -> Result<Self> {
+        let file = fs::File::create(&path).map_err(Error::io(&path))?;
+        let file = BufWriter::with_capacity(BUFFER, Hashed::new(file));
+        let rows = match format {
+            Format::Arrow => ipc::Rows::new(file, schema).map(Rows::Arrow),
+            Format::Jsonl => Ok(Rows::Jsonl(jsonl::Rows::new(file))),
+        };
+        let rows = rows.map_err(|error| about(&path, error))?;
+        Ok(Self { path, rows, count: 0 })
+    }
+
+    /// Appends rows.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let written = match &mut self.rows {
+            Rows::Arrow(rows) => rows.write(batch),
+            Rows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
+        };
+        self.count += batch.num_rows() as u64;
+        written.map_err(|error| about(&self.path, error))
+    }
+
+    /// Writes what is left to the disk, and tells what the file became under the name `name`.
+    pub(super) fn close(self, name: String) -> Result<File> {
+        let file = match self.rows {
+            Rows::Arrow(rows) => rows.finish(),
+            Rows::Jsonl(rows) => Ok(rows.finish()),
+        };
+        let file =
+            file.and_then(|file| file.into_inner().map_err(|error| error.into_error().into()));
+        let file = file.map_err(|error| about(&self.path, error))?;
+        file.file.sync_all().map_err(Error::io(&self.path))?;
+        let blake3 = file.hasher.finalize().to_hex().to_string();
+        Ok(File { name, rows: self.count, bytes: file.bytes, blake3 })
+    }
+}
+
+/// What goes wrong on the way to a file is about that file.
+fn about(path: &Path, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) => Error::io(path)(source),
+        other => other.into(),
+    }
+}
+
+/// Where the formats write to.
+pub(super) type Sink = BufWriter<Hashed>;
+
+/// A file, with the hash and the number of the bytes written.
+pub(super) struct Hashed {
+    file: fs::File,
+    hasher: Box<blake3::Hasher>,
+    bytes: u64,
+}
+
+impl Hashed {
+    fn new(file: fs::File) -> Self {
+        Self { file, hasher: Box::default(), bytes: 0 }
+    }
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

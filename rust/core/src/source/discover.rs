@@ -1,0 +1,165 @@
+//! Inputs as the user names them to the files they stand for, in an order that no file system decides.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::braces::expand;
+use super::{Found, SourceFile};
+use crate::config::Inputs;
+use crate::error::{Error, Result};
+
+/// The endings of the files that a folder is searched for.
+const LINE_FILES: [&str; 2] = ["jsonl", "ndjson"];
+
+/// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
+const OTHER_DATA: [&str; 17] = [
+    "arrow", "bz2", "cbor", "csv", "feather", "gz", "json", "lz4", "md", "msgpack", "parquet",
+    "tar", "tsv", "txt", "xz", "zip", "zst",
+];
+
+/// Finds the files that `inputs` stands for.
+///
+/// Named files keep the order in which they were named; those of a folder or a glob are sorted by path. A file
+/// that is named twice is refused, since its documents would be packed twice.
+///
+/// # Errors
+///
+/// [`Error::Io`] for a file that is not there or cannot be read, [`Error::Option`] for a pattern that matches
+/// nothing, a folder without data and a format that is not read.
+pub fn discover(inputs: &Inputs) -> Result<Found> {
+    let mut found = Found::default();
+    let mut seen = HashSet::new();
+    for pattern in &inputs.patterns {
+        for path in paths(pattern, inputs.recursive, &mut found.passed_over)? {
+            let identity = path.canonicalize().map_err(Error::io(&path))?;
+            if !seen.insert(identity) {
+                return Err(Error::option("files", format!("`{}` is named twice", path.display())));
+            }
+            found.files.push(SourceFile::open(path)?);
+        }
+    }
+    if found.files.is_empty() {
+        return Err(Error::option("files", "must name at least one file"));
+    }
+    Ok(found)
+}
+
+/// The files that one pattern stands for.
+fn paths(pattern: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    if let Some(text) = pattern.to_str()
+        && !pattern.exists()
+    {
+        let names = expand(text)?;
+        if names.len() > 1 {
+            let mut all = Vec::new();
+            for name in names {
+                all.extend(paths(Path::new(&name), recursive, passed_over)?);
+            }
+            return Ok(all);
+        }
+        if text.contains(['*', '?', '[']) {
+            return matches(text, recursive, passed_over);
+        }
+    }
+    let metadata = pattern.metadata().map_err(Error::io(pattern))?;
+    if metadata.is_dir() {
+        return folder(pattern, recursive, passed_over);
+    }
+    refuse_devices(pattern, &metadata)?;
+    if other_data(pattern) && ending(pattern) != Some("json") {
+        let reason =
+            format!("`{}` is not JSON lines, the one format read so far", pattern.display());
+        return Err(Error::option("files", reason));
+    }
+    Ok(vec![pattern.to_owned()])
+}
+
+/// The files that a glob matches, sorted; folders that it matches are searched.
+fn matches(pattern: &str, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let walk = glob::glob(pattern)
+        .map_err(|error| Error::option("files", format!("`{pattern}` is not a glob: {error}")))?;
+    let mut matched = Vec::new();
+    for path in walk {
+        matched.push(path.map_err(|error| Error::Io {
+            path: error.path().to_owned(),
+            source: io::Error::from(error.error().kind()),
+        })?);
+    }
+    if matched.is_empty() {
+        return Err(Error::option("files", format!("`{pattern}` matches no file")));
+    }
+    matched.sort_unstable();
+    let mut files = Vec::new();
+    for path in matched {
+        if path.is_dir() {
+            if recursive {
+                files.extend(folder(&path, recursive, passed_over)?);
+            }
+        } else {
+            refuse_devices(&path, &path.metadata().map_err(Error::io(&path))?)?;
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Refuses pipes and devices: opening one can wait for ever, and their size is not known.
+fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(Error::option("files", format!("`{}` is no regular file", path.display())))
+}
+
+/// The line files of a folder, sorted by path.
+fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut open = vec![dir.to_owned()];
+    let mut entered = HashSet::new();
+    while let Some(dir) = open.pop() {
+        if !entered.insert(dir.canonicalize().map_err(Error::io(&dir))?) {
+            continue;
+        }
+        for entry in fs::read_dir(&dir).map_err(Error::io(&dir))? {
+            let path = entry.map_err(Error::io(&dir))?.path();
+            if path.file_name().is_some_and(is_hidden) {
+                continue;
+            }
+            if path.is_dir() {
+                if recursive {
+                    open.push(path);
+                }
+            } else if !path.is_file() {
+                passed_over.push(path);
+            } else if ending(&path).is_some_and(|ending| LINE_FILES.contains(&ending)) {
+                files.push(path);
+            } else if other_data(&path) {
+                passed_over.push(path);
+            }
+        }
+    }
+    if files.is_empty() {
+        let deeper = if recursive { "" } else { "; `recursive=True` looks into its folders" };
+        let reason =
+            format!("`{}` holds no `.{}` file{deeper}", dir.display(), LINE_FILES.join("` or `."));
+        return Err(Error::option("files", reason));
+    }
+    files.sort_unstable();
+    passed_over.sort_unstable();
+    Ok(files)
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn ending(path: &Path) -> Option<&str> {
+    path.extension().and_then(OsStr::to_str)
+}
+
+fn other_data(path: &Path) -> bool {
+    ending(path).is_some_and(|ending| OTHER_DATA.contains(&ending))
+}

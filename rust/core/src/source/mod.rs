@@ -1,0 +1,49 @@
+//! Where bytes come from: inputs to files, files to [`Block`]s of whole lines.
+//!
+//! A container format has a file of its own here; [`lines`] is the first.
+
+mod braces;
+mod discover;
+mod lines;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::error::{Error, Result};
+
+pub use discover::discover;
+pub use lines::{Block, Blocks, Line};
+
+/// A file to read, as it was when it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Where it lies.
+    pub path: Arc<Path>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since 1970; 0 where the system does not say.
+    pub modified: u128,
+}
+
+impl SourceFile {
+    fn open(path: PathBuf) -> Result<Self> {
+        let metadata = path.metadata().map_err(Error::io(&path))?;
+        let modified =
+            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Ok(Self {
+            path: Arc::from(path),
+            size: metadata.len(),
+            modified: modified.map_or(0, |since| since.as_nanos()),
+        })
+    }
+}
+
+/// What was found for the inputs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The files to read, in order.
+    pub files: Vec<SourceFile>,
+    /// Files of a folder that fastpack does not read, for the report.
+    pub passed_over: Vec<PathBuf>,
+}

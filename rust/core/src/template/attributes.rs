@@ -1,0 +1,176 @@
+//! `a.b`, `a['b']` and `a[1:2]`, as Jinja's sandbox looks them up.
+
+use std::rc::Rc;
+
+use super::failure::{Failure, Outcome};
+use super::methods::{self, Attribute};
+use super::text::byte_of;
+use super::value::{List, Text, Value, range_length};
+
+/// `value.name`: Python's attribute comes first, then the item.
+pub(super) fn attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Value<'r>> {
+    if let Some(found) = own_attribute(value, name)? {
+        return Ok(found);
+    }
+    Ok(match value {
+        Value::Dict(dict) => dict.get(name).unwrap_or(Value::Undefined),
+        _ => Value::Undefined,
+    })
+}
+
+/// What `getattr` finds; nothing if the value has no such attribute.
+fn own_attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Option<Value<'r>>> {
+    match value {
+        Value::Undefined => Err(Failure::error(format!("an undefined value has no `{name}`"))),
+        Value::Namespace(attributes) => Ok(attributes.borrow().get(name).cloned()),
+        Value::Loop(state) => {
+            Err(Failure::unsupported(format_args!("`loop.{name}` of loop {:p}", Rc::as_ptr(state))))
+        }
+        other => match methods::find(other, name) {
+            Attribute::Missing => Ok(None),
+            Attribute::Method(method) => Ok(Some(Value::Method(method, Rc::new(other.clone())))),
+            Attribute::Unknown => Ok(Some(Value::UnknownMethod(name))),
+            Attribute::Forbidden => Ok(Some(Value::Undefined)),
+        },
+    }
+}
+
+/// `value[index]`: the item comes first, then Python's attribute.
+pub(super) fn item<'r>(value: &Value<'r>, index: &Value<'r>) -> Outcome<Value<'r>> {
+    let found = match value {
+        Value::Undefined => return Err(Failure::error("an undefined value has no items")),
+        Value::Dict(dict) => index.as_text().and_then(|key| dict.get(key)),
+        Value::List(items) => position(index, items.len()).and_then(|at| items.get(at)),
+        Value::Tuple(items) => position(index, items.len()).and_then(|at| items.get(at).cloned()),
+        Value::String(text) | Value::Safe(text) => match index.as_int() {
+            Some(_) => position(index, text.chars().count()).map(|at| {
+                let cut = |text: &str| {
+                    let begin = byte_of(text, at);
+                    begin..begin + text[begin..].chars().next().map_or(0, char::len_utf8)
+                };
+                let range = cut(text);
+                let part = text.cut(|text| &text[range]);
+                if matches!(value, Value::Safe(_)) {
+                    Value::Safe(part)
+                } else {
+                    Value::String(part)
+                }
+            }),
+            None => None,
+        },
+        Value::Range(range) => {
+            let length = usize::try_from(range_length(range)).unwrap_or(0);
+            position(index, length)
+                .and_then(|at| i64::try_from(at).ok())
+                .map(|at| Value::Int(range[0] + at * range[2]))
+        }
+        _ => None,
+    };
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    match index {
+        Value::String(Text::Borrowed(name)) => {
+            Ok(own_attribute(value, name)?.unwrap_or(Value::Undefined))
+        }
+        Value::String(name) | Value::Safe(name) => match (value, methods::find(value, name)) {
+            (Value::Namespace(attributes), _) => {
+                Ok(attributes.borrow().get(&**name).cloned().unwrap_or(Value::Undefined))
+            }
+            (_, Attribute::Missing | Attribute::Forbidden) => Ok(Value::Undefined),
+            (_, Attribute::Method(method)) => Ok(Value::Method(method, Rc::new(value.clone()))),
+            (_, Attribute::Unknown) => {
+                Err(Failure::unsupported(format_args!("the attribute `{}`", &**name)))
+            }
+        },
+        _ => Ok(Value::Undefined),
+    }
+}
+
+/// The place in a sequence that an index means; negative ones count from the end.
+fn position(index: &Value<'_>, length: usize) -> Option<usize> {
+    let index = index.as_int()?;
+    let from_end = usize::try_from(index.unsigned_abs()).ok()?;
+    if index < 0 { length.checked_sub(from_end) } else { Some(from_end).filter(|at| *at < length) }
+}
+
+/// `value[start:stop:step]`
+pub(super) fn slice<'r>(value: &Value<'r>, bounds: &[Value<'r>; 3]) -> Outcome<Value<'r>> {
+    let length = match value {
+        Value::List(items) => items.len(),
+        Value::Tuple(items) => items.len(),
+        Value::String(text) => text.chars().count(),
+        Value::Safe(_) | Value::Range(_) => {
+            return Err(Failure::unsupported(format_args!("a slice of {}", value.type_name())));
+        }
+        other => return Err(Failure::error(format!("{} cannot be sliced", other.type_name()))),
+    };
+    let mut numbers = [None; 3];
+    for (number, bound) in numbers.iter_mut().zip(bounds) {
+        *number = match bound {
+            Value::None => None,
+            Value::Big(_) => {
+                return Err(Failure::unsupported("a slice with integers beyond 64 bits"));
+            }
+            other => Some(other.as_int().ok_or_else(|| {
+                Failure::error(format!("a slice needs integers, not {}", other.type_name()))
+            })?),
+        };
+    }
+    let [first, end, step] = numbers;
+    let step = step.unwrap_or(1);
+    if step == 0 {
+        return Err(Failure::error("a slice with step 0"));
+    }
+    if let (Value::String(text), 1) = (value, step) {
+        let (from, to) = (bound(first, length, 0, 0), bound(end, length, 0, length_of(length)));
+        let (from, to) =
+            (usize::try_from(from).unwrap_or(0), usize::try_from(to.max(from)).unwrap_or(0));
+        let range = byte_of(text, from)..byte_of(text, to);
+        return Ok(Value::String(text.cut(|text| &text[range])));
+    }
+    let places = places(first, end, step, length);
+    Ok(match value {
+        Value::String(text) => {
+            let chars: Vec<char> = text.chars().collect();
+            Value::string(places.iter().filter_map(|at| chars.get(*at)).collect::<String>())
+        }
+        Value::Tuple(items) => {
+            Value::Tuple(Rc::new(places.iter().filter_map(|at| items.get(*at).cloned()).collect()))
+        }
+        Value::List(List::Data(items)) if step == 1 => {
+            let from = places.first().copied().unwrap_or(0);
+            Value::List(List::Data(&items[from..from + places.len()]))
+        }
+        Value::List(items) => Value::list(places.iter().filter_map(|at| items.get(*at)).collect()),
+        _ => Value::Undefined,
+    })
+}
+
+fn length_of(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+/// A bound of a slice, moved into `lowest..=length`.
+fn bound(bound: Option<i64>, length: usize, lowest: i64, missing: i64) -> i64 {
+    let length = length_of(length);
+    match bound {
+        None => missing,
+        Some(bound) if bound < 0 => bound.saturating_add(length).max(lowest),
+        Some(bound) => bound.min(length + lowest),
+    }
+}
+
+/// The places that a slice takes.
+fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Vec<usize> {
+    let count = length_of(length);
+    let lowest = if step < 0 { -1 } else { 0 };
+    let mut at = bound(from, length, lowest, if step < 0 { count - 1 } else { 0 });
+    let end = bound(to, length, lowest, if step < 0 { -1 } else { count });
+    let mut places = Vec::new();
+    while if step > 0 { at < end } else { at > end } {
+        places.extend(usize::try_from(at));
+        at = at.saturating_add(step);
+    }
+    places
+}

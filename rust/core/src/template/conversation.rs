@@ -1,0 +1,36 @@
+//! What a template sees of a conversation: the changes that `transformers` makes to messages before it renders them.
+
+use std::borrow::Cow;
+
+use crate::record::value::{Map, Value as Json};
+
+use super::value::{Dict, List, Value};
+
+/// The names under which a message's reasoning is given. Templates read the first.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+/// A message as templates see it: without keys whose value is null, and with its reasoning under both usual names.
+pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
+    let mut message = Cow::Borrowed(message);
+    if message.values().any(|value| *value == Json::Null) {
+        message.to_mut().retain(|_, value| *value != Json::Null);
+    }
+    let reasoning = REASONING.iter().find_map(|name| message.get(*name)).cloned();
+    if let Some(reasoning) = reasoning {
+        let mut aliased = Map::with_capacity(message.len() + 2);
+        aliased.insert("thinking".into(), reasoning.clone());
+        for (key, value) in message.iter() {
+            aliased.insert(key.clone(), value.clone());
+        }
+        aliased.insert("reasoning_content".into(), reasoning);
+        message = Cow::Owned(aliased);
+    }
+    message
+}
+
+/// The list of messages as a template's value.
+pub(super) fn messages<'r>(prepared: &'r [Cow<'r, Map>]) -> Value<'r> {
+    Value::List(List::Computed(
+        prepared.iter().map(|message| Value::Dict(Dict::Data(message))).collect::<Vec<_>>().into(),
+    ))
+}

@@ -1,0 +1,230 @@
+//! Finds what the assistant wrote in the output of a template that does not mark it.
+//!
+//! A span begins after what `add_generation_prompt` would have rendered, and ends after the token that ends the turn.
+//! Two ways lead there. The cheap one renders once more with marks around what messages say ([`marks`](super::marks))
+//! and looks for the turn's known header and end around them ([`header`](super::header)). The dear one renders each
+//! prefix of the conversation. Either is believed only if its renders agree with the plain one.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::ChatTemplate;
+use super::header::{Turn, learn};
+use super::marks::{extents, has_marks, mark_all, unmark};
+use crate::ledger::Reason;
+use crate::record::value::{Map, Value as Json};
+use crate::record::{Conversation, Fault};
+
+/// How many turns of the assistant are looked for by rendering prefixes, each of which costs two renders.
+const MAX_PREFIXES: usize = 32;
+
+/// The spans of `text`, the plain render of `messages`.
+pub(super) fn spans(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Result<Vec<Range<usize>>, Fault> {
+    let turns: Vec<usize> = (0..messages.len()).filter(|at| is_assistant(&messages[*at])).collect();
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    from_marks(template, conversation, messages, text)
+        .or_else(|| from_prefixes(template, conversation, messages, text, &turns))
+        .ok_or_else(|| {
+            Fault::new(
+                Reason::Unmaskable,
+                format!(
+                    "chat template `{}` renders this conversation in a way that does not show what the assistant \
+                     wrote; use a template with {{% generation %}} blocks, or train_on=\"all\"",
+                    template.name
+                ),
+            )
+        })
+}
+
+fn is_assistant(message: &Map) -> bool {
+    matches!(message.get("role"), Some(Json::String(role)) if **role == *"assistant" || **role == *"model")
+}
+
+/// Looks for headers and ends around the marked texts.
+fn from_marks(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+) -> Option<Vec<Range<usize>>> {
+    if has_marks(text) {
+        return None;
+    }
+    let learned;
+    let turn = if conversation.template_kwargs.is_empty() {
+        template.turn.get_or_init(|| learn(template, conversation)).as_ref()?
+    } else {
+        learned = learn(template, conversation)?;
+        &learned
+    };
+    let marked = template.run(&mark_all(messages)?, conversation, None).ok()?;
+    let (plain, places) = unmark(&marked.text);
+    if plain != text {
+        return None;
+    }
+    let extents = extents(&places, messages.len());
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    for (number, message) in messages.iter().enumerate() {
+        let extent = extents[number].clone();
+        if !is_assistant(message) {
+            at = extent.map_or(at, |extent| extent.end.max(at));
+            continue;
+        }
+        let next = extents[number + 1..]
+            .iter()
+            .flatten()
+            .map(|extent| extent.start)
+            .min()
+            .unwrap_or(text.len());
+        let shown = Shown {
+            marked: extent.is_some(),
+            range: extent.unwrap_or(next..next),
+            calls: message.contains_key("tool_calls"),
+        };
+        if shown.range.start < at || next < shown.range.end {
+            return None;
+        }
+        match find_span(template, turn, text, at, &shown, next) {
+            Some(Found::New(span)) => {
+                at = span.end;
+                spans.push(span);
+            }
+            // Some templates put what several messages say into one turn.
+            Some(Found::SameTurn(end)) => {
+                let last = spans.last_mut()?;
+                last.end = end;
+                at = end;
+            }
+            None => return None,
+        }
+    }
+    if spans.iter().any(|span| begins_another_turn(template, turn, &text[span.clone()])) {
+        return None;
+    }
+    let others = places.iter().filter(|(number, _)| !is_assistant(&messages[*number]));
+    for (_, place) in others {
+        if spans.iter().any(|span| span.start < *place && *place < span.end) {
+            return None;
+        }
+    }
+    Some(spans)
+}
+
+/// Whether the token that begins the assistant's header stands in a span without the rest of it.
+fn begins_another_turn(template: &ChatTemplate, turn: &Turn, span: &str) -> bool {
+    let Some(header) = turn.headers.last() else { return true };
+    let token = template
+        .context
+        .turn_ends
+        .iter()
+        .filter(|token| !token.is_empty() && header.starts_with(&***token));
+    token.max_by_key(|token| token.len()).is_some_and(|token| {
+        span.match_indices(&**token).any(|(at, _)| !span[at..].starts_with(header.as_str()))
+    })
+}
+
+/// Where a message's turn is.
+enum Found {
+    /// In a turn of its own.
+    New(Range<usize>),
+    /// In the turn of the message before, which ends here.
+    SameTurn(usize),
+}
+
+/// What is known of the place of a message.
+struct Shown {
+    /// From its first to its last mark, or an empty range before the next message if it has none.
+    range: Range<usize>,
+    /// Whether it has marks.
+    marked: bool,
+    /// Whether it calls tools.
+    calls: bool,
+}
+
+/// The turn around `shown`, between `from` and `next`.
+fn find_span(
+    template: &ChatTemplate,
+    turn: &Turn,
+    text: &str,
+    from: usize,
+    shown: &Shown,
+    next: usize,
+) -> Option<Found> {
+    let gap = &text[from..shown.range.start];
+    let shortest = turn.headers.last()?;
+    let header =
+        if shown.marked { gap.rfind(shortest.as_str()) } else { gap.find(shortest.as_str()) };
+    let start = header.and_then(|at| {
+        let header = turn.headers.iter().find(|header| gap[at..].starts_with(header.as_str()))?;
+        Some(from + at + header.len())
+    });
+    let after = if shown.marked { shown.range.end } else { start? };
+    let end = find_end(template, turn, &text[after..next], shown.calls)? + after;
+    match start {
+        Some(start) => Some(Found::New(start..end)),
+        None if shown.marked && !has_token(template, gap) => Some(Found::SameTurn(end)),
+        None => None,
+    }
+}
+
+fn has_token(template: &ChatTemplate, text: &str) -> bool {
+    template.context.turn_ends.iter().any(|token| !token.is_empty() && text.contains(&**token))
+}
+
+/// Where a turn ends within the text that follows what it says, if that is known.
+fn find_end(template: &ChatTemplate, turn: &Turn, tail: &str, calls: bool) -> Option<usize> {
+    let ends = turn.ends.iter().filter(|end| !end.is_empty());
+    if let Some(end) = ends.filter_map(|end| tail.find(end.as_str()).map(|at| at + end.len())).min()
+    {
+        return Some(end);
+    }
+    // Where turns have no end of their own, the token that begins the next one ends them; but after a call of a tool
+    // that could be any token within the call.
+    if calls || !turn.ends.iter().any(String::is_empty) {
+        return None;
+    }
+    let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
+    let first = tokens.filter_map(|token| tail.find(&**token).map(|at| at..at + token.len()));
+    let first = first.min_by_key(|place| (place.start, usize::MAX - place.end));
+    Some(first.map_or(tail.len(), |token| token.end))
+}
+
+/// Renders what comes before and up to each turn of the assistant.
+fn from_prefixes(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    messages: &[Cow<'_, Map>],
+    text: &str,
+    turns: &[usize],
+) -> Option<Vec<Range<usize>>> {
+    if turns.len() > MAX_PREFIXES {
+        return None;
+    }
+    let mut spans: Vec<Range<usize>> = Vec::with_capacity(turns.len());
+    for turn in turns {
+        let length = |messages: &[Cow<'_, Map>], prompt: bool| {
+            let output = template.run(messages, conversation, Some(prompt)).ok()?;
+            text.starts_with(&output.text).then_some(output.text.len())
+        };
+        let before = length(&messages[..*turn], false)?;
+        let start = length(&messages[..*turn], true)?;
+        let region = length(&messages[..=*turn], false)?;
+        if start < before || region <= start || spans.last().is_some_and(|last| last.end > before) {
+            return None;
+        }
+        let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
+        let last = tokens
+            .filter_map(|token| text[start..region].rfind(&**token).map(|at| at + token.len()))
+            .max();
+        spans.push(start..start + last?);
+    }
+    Some(spans)
+}

@@ -1,0 +1,41 @@
+//! Why a template cannot be compiled, and why a record cannot be rendered.
+
+/// What can go wrong in a template or a record.
+pub(super) type Outcome<T> = Result<T, Failure>;
+
+/// A construct of a template that is refused, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The line, from 1.
+    pub(super) line: usize,
+    /// What is refused.
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    /// Refuses what stands in `line`.
+    pub(super) fn new(line: usize, reason: impl Into<String>) -> Self {
+        Self { line, reason: reason.into() }
+    }
+}
+
+/// Why rendering stopped. Boxed, since results travel through every expression.
+#[derive(Debug)]
+pub(super) struct Failure(Box<str>);
+
+impl Failure {
+    /// What `transformers` fails at too: an error of the template or the record.
+    pub(super) fn error(message: impl Into<String>) -> Self {
+        Self(message.into().into())
+    }
+
+    /// What `transformers` may render, but this renderer is not known to render alike.
+    pub(super) fn unsupported(what: impl std::fmt::Display) -> Self {
+        Self(format!("{what} is not known to render as in transformers, and so is refused").into())
+    }
+
+    /// What is wrong.
+    pub(super) fn message(self) -> String {
+        self.0.into()
+    }
+}

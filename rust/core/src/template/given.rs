@@ -1,0 +1,47 @@
+//! What a function was called with, bound to the parameters that Python's signature has.
+
+use super::failure::{Failure, Outcome};
+use super::value::Value;
+
+/// Evaluated arguments.
+#[derive(Debug, Default)]
+pub(super) struct Given<'r> {
+    /// By position.
+    pub(super) positional: Vec<Value<'r>>,
+    /// By name.
+    pub(super) named: Vec<(&'r str, Value<'r>)>,
+}
+
+impl<'r> Given<'r> {
+    /// The values of the parameters `names`, in this order; an argument that fits none of them is an error, as in Python.
+    pub(super) fn bind<const N: usize>(self, names: [&str; N]) -> Outcome<[Option<Value<'r>>; N]> {
+        if self.positional.len() > N {
+            return Err(Failure::error(format!(
+                "at most {N} arguments are taken, not {}",
+                self.positional.len()
+            )));
+        }
+        let mut bound = [const { None }; N];
+        for (slot, value) in bound.iter_mut().zip(self.positional) {
+            *slot = Some(value);
+        }
+        for (name, value) in self.named {
+            match names.iter().position(|known| *known == name) {
+                Some(at) if bound[at].is_none() => bound[at] = Some(value),
+                Some(_) => {
+                    return Err(Failure::error(format!("the argument `{name}` is given twice")));
+                }
+                None => return Err(Failure::error(format!("there is no argument `{name}`"))),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// The same for parameters that are taken by position alone.
+    pub(super) fn positional<const N: usize>(self) -> Outcome<[Option<Value<'r>>; N]> {
+        if let Some((name, _)) = self.named.first() {
+            return Err(Failure::error(format!("there is no argument `{name}`")));
+        }
+        self.bind([""; N])
+    }
+}

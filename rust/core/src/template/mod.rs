@@ -1,0 +1,283 @@
+//! A [`Conversation`] to [`Rendered`]: text, and which parts of it are trained.
+//!
+//! Templates are Jinja as `transformers` runs it. They are compiled to a tree whose variables are slots
+//! ([`parser`], [`scope`]) and run over the record without copying it ([`render`]), with Python's semantics throughout:
+//! a construct whose result is not known to equal Python's is refused when the template is compiled, a value when it
+//! turns up. Where a template does not mark what the assistant writes, [`mod@derive`] finds it.
+
+mod ast;
+mod attributes;
+mod calls;
+mod conversation;
+mod derive;
+mod expression;
+mod failure;
+mod filters;
+mod given;
+mod header;
+mod lexer;
+mod loops;
+mod marks;
+mod methods;
+mod operators;
+mod parser;
+mod predicates;
+mod print;
+mod render;
+mod scope;
+mod select;
+mod strftime;
+mod text;
+mod tojson;
+mod value;
+mod visit;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use chrono::NaiveDateTime;
+
+use crate::error::{Error, Result};
+use crate::ledger::Reason;
+use crate::record::value::{Map, Value as Json};
+use crate::record::{Conversation, Fault};
+
+use ast::Program;
+pub use select::select_template;
+use value::Value;
+
+/// A part of a text that is trained, and how much it counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Bytes of the text.
+    pub range: Range<usize>,
+    /// What the loss of its tokens is multiplied by.
+    pub weight: f32,
+}
+
+/// Which part of a text is trained.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trained {
+    /// Every token.
+    All,
+    /// The tokens that these spans overlap: ascending, disjoint.
+    Spans(Vec<Span>),
+}
+
+/// A text ready to be tokenized.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// What is trained of it.
+    pub trained: Trained,
+}
+
+/// A compiled chat template, shared by all threads.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    name: String,
+    fingerprint: String,
+    program: Program,
+    context: TemplateContext,
+    tool_use: Option<Box<ChatTemplate>>,
+    /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
+    turn: OnceLock<Option<header::Turn>>,
+}
+
+/// What a template is compiled with.
+#[derive(Clone, Debug)]
+pub struct TemplateContext {
+    /// `bos_token` and its like, as [`fastpack_tokenize::Pretrained::special_tokens`] has them.
+    pub special_tokens: Vec<(String, String)>,
+    /// Contents of the special added tokens, longest first: what can end a turn.
+    pub turn_ends: Vec<String>,
+    /// What `strftime_now` sees.
+    pub now: NaiveDateTime,
+    /// Keyword arguments given for the whole run; a record's own win over them.
+    pub kwargs: Map,
+}
+
+/// Parameters of `apply_chat_template` that are no variables of the template.
+const RESERVED: [&str; 14] = [
+    "conversation",
+    "messages",
+    "tools",
+    "chat_template",
+    "continue_final_message",
+    "tokenize",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+    "sanitize_control_tokens",
+];
+
+/// The parameter among `kwargs` that a template cannot be given.
+fn reserved(kwargs: &Map) -> Option<&str> {
+    kwargs.keys().map(|name| &**name).find(|name| RESERVED.contains(name))
+}
+
+fn fingerprint(source: &str, context: &TemplateContext) -> String {
+    let parts = format!(
+        "{source:?}{:?}{:?}{:?}",
+        context.special_tokens, context.turn_ends, context.kwargs
+    );
+    blake3::hash(parts.as_bytes()).to_hex().to_string()
+}
+
+impl ChatTemplate {
+    /// Compiles `source`, or refuses the first construct that is not known to render as in `transformers`.
+    pub fn new(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
+        if let Some(parameter) = reserved(&context.kwargs) {
+            return Err(Error::option(
+                "chat_template_kwargs",
+                format!("`{parameter}` is no variable of a template; leave it out"),
+            ));
+        }
+        let refused = |refusal: failure::Refusal| Error::Template {
+            name: name.to_owned(),
+            line: refusal.line,
+            reason: refusal.reason,
+        };
+        let (body, generates) = parser::parse(&lexer::normalize(source)).map_err(refused)?;
+        let program = scope::resolve(body, generates);
+        let fingerprint = fingerprint(source, &context);
+        Ok(Self {
+            name: name.to_owned(),
+            fingerprint,
+            program,
+            context,
+            tool_use: None,
+            turn: OnceLock::new(),
+        })
+    }
+
+    /// Renders records that have tools with `template`, as `transformers` does if a tokenizer has one named `tool_use`.
+    #[must_use]
+    pub fn with_tool_use(self, template: ChatTemplate) -> Self {
+        Self { tool_use: Some(Box::new(template)), ..self }
+    }
+
+    /// A digest of all that decides the text but the time of day: equal digests give equal texts.
+    pub fn fingerprint(&self) -> String {
+        let tool_use = self.tool_use.as_ref().map(|template| template.fingerprint());
+        format!("{}{}", self.fingerprint, tool_use.unwrap_or_default())
+    }
+
+    /// The template's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
+    pub fn has_generation_blocks(&self) -> bool {
+        self.program.generates
+    }
+
+    /// The template that serves a record.
+    fn serving(&self, conversation: &Conversation) -> &Self {
+        match &self.tool_use {
+            Some(template) if tools(conversation).is_some() => template,
+            _ => self,
+        }
+    }
+
+    /// Renders the text that `apply_chat_template(tokenize=False)` gives.
+    pub fn render(&self, conversation: &Conversation) -> std::result::Result<String, Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        Ok(template.run(&prepare(conversation), conversation, None)?.text)
+    }
+
+    /// Renders the same text, and tells which parts of it the assistant wrote.
+    ///
+    /// Fails with [`Reason::Unmaskable`] where a template without `{% generation %}` blocks renders a record in a way
+    /// that does not show which parts these are.
+    pub fn render_with_spans(
+        &self,
+        conversation: &Conversation,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        let messages = prepare(conversation);
+        let output = template.run(&messages, conversation, None)?;
+        if template.program.generates {
+            return Ok((output.text, output.spans));
+        }
+        let spans = derive::spans(template, conversation, &messages, &output.text)?;
+        Ok((output.text, spans))
+    }
+
+    fn fault(&self, line: usize, message: &str) -> Fault {
+        Fault::new(
+            Reason::Template,
+            format!("chat template `{}`, line {line}: {message}", self.name),
+        )
+    }
+
+    /// What `apply_chat_template` refuses before it renders.
+    fn check(&self, conversation: &Conversation) -> std::result::Result<(), Fault> {
+        let objects = |value: &Json| matches!(value, Json::List(items) if items.iter().all(|item| matches!(item, Json::Map(_))));
+        if let Some(parameter) = reserved(&conversation.template_kwargs) {
+            return Err(
+                self.fault(1, &format!("`{parameter}` is no variable of a template; leave it out"))
+            );
+        }
+        if conversation.messages.is_empty() {
+            return Err(self.fault(1, "a conversation has at least one message"));
+        }
+        if tools(conversation).is_some_and(|tools| !objects(tools)) {
+            return Err(self.fault(1, "`tools` has to be a list of objects"));
+        }
+        match self.keyword(conversation, "documents") {
+            None | Some(Json::Null) => Ok(()),
+            Some(documents) if objects(documents) => Ok(()),
+            Some(_) => Err(self.fault(1, "`documents` has to be a list of objects")),
+        }
+    }
+
+    fn keyword<'r>(&'r self, conversation: &'r Conversation, name: &str) -> Option<&'r Json> {
+        conversation.template_kwargs.get(name).or_else(|| self.context.kwargs.get(name))
+    }
+
+    /// Renders these messages with everything else that the conversation has.
+    fn run(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+    ) -> std::result::Result<render::Output, Fault> {
+        let input = |name: &str| match name {
+            "messages" => Some(conversation::messages(prepared)),
+            "tools" => Some(tools(conversation).map_or(Value::None, Value::from_json)),
+            "add_generation_prompt" if add_generation_prompt.is_some() => {
+                add_generation_prompt.map(Value::Bool)
+            }
+            _ => match (self.keyword(conversation, name), name) {
+                (Some(value), _) => Some(Value::from_json(value)),
+                (None, "documents") => Some(Value::None),
+                (None, "add_generation_prompt") => Some(Value::Bool(false)),
+                (None, _) => {
+                    let tokens = &self.context.special_tokens;
+                    let token = tokens.iter().find(|(known, _)| known == name);
+                    token.map(|(_, content)| Value::String(value::Text::Borrowed(content)))
+                }
+            },
+        };
+        render::render(&self.program, self.context.now, input)
+            .map_err(|(line, message)| self.fault(line, &message))
+    }
+}
+
+fn tools(conversation: &Conversation) -> Option<&Json> {
+    conversation.tools.as_ref().filter(|tools| **tools != Json::Null)
+}
+
+fn prepare(conversation: &Conversation) -> Vec<Cow<'_, Map>> {
+    conversation.messages.iter().map(conversation::prepare).collect()
+}

@@ -1,0 +1,391 @@
+//! Runs a compiled template over one record.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use chrono::NaiveDateTime;
+use indexmap::IndexMap;
+
+use super::ast::{
+    Arguments, Expression, Kind, Literal, Load, Program, Scope, Slot, Statement, Target,
+};
+use super::attributes;
+use super::failure::{Failure, Outcome};
+use super::given::Given;
+use super::operators::{binary, compare, concat, negative, positive};
+use super::print::write_str;
+use super::value::{Dict, Function, Items, Text, Value};
+
+/// Statements and turns of loops after which a record is given up: some seconds, far more than any conversation takes.
+const MAX_STEPS: usize = 10_000_000;
+
+/// How deep statements and expressions may nest while they run, through macros that call each other: far less than a
+/// thread's stack takes, and less than Python's own limit.
+const MAX_DEPTH: usize = 300;
+
+/// What a template gave for a record.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    /// The text.
+    pub(super) text: String,
+    /// The bytes that came from `{% generation %}` blocks.
+    pub(super) spans: Vec<Range<usize>>,
+}
+
+/// Renders a template. `input` tells the value of each name that the template reads from outside, if it has one.
+///
+/// What went wrong comes with the line of the statement that did it.
+pub(super) fn render<'r>(
+    program: &'r Program,
+    now: NaiveDateTime,
+    input: impl Fn(&str) -> Option<Value<'r>>,
+) -> Result<Output, (usize, String)> {
+    let inputs = program
+        .inputs
+        .iter()
+        .map(|name| input(name).or_else(|| global(name)).unwrap_or(Value::Undefined));
+    let mut renderer = Renderer {
+        now,
+        inputs: inputs.collect(),
+        root: vec![Value::Undefined; program.slots],
+        local: Vec::new(),
+        base: 0,
+        output: Output::default(),
+        line: 1,
+        steps: 0,
+        depth: 0,
+    };
+    match renderer.run_scope(&program.scope) {
+        Ok(_) => Ok(renderer.output),
+        Err(failure) => Err((renderer.line, failure.message())),
+    }
+}
+
+/// The functions that are there if no input has their name.
+fn global<'r>(name: &str) -> Option<Value<'r>> {
+    Some(Value::Function(match name {
+        "raise_exception" => Function::RaiseException,
+        "strftime_now" => Function::StrftimeNow,
+        "namespace" => Function::Namespace,
+        "range" => Function::Range,
+        _ => return None,
+    }))
+}
+
+/// What follows a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+/// A template that is being rendered.
+pub(super) struct Renderer<'r> {
+    pub(super) now: NaiveDateTime,
+    pub(super) inputs: Vec<Value<'r>>,
+    pub(super) root: Vec<Value<'r>>,
+    pub(super) local: Vec<Value<'r>>,
+    /// Where the variables of the macro that runs begin in `local`.
+    pub(super) base: usize,
+    pub(super) output: Output,
+    pub(super) line: usize,
+    pub(super) steps: usize,
+    pub(super) depth: usize,
+}
+
+impl<'r> Renderer<'r> {
+    pub(super) fn get(&self, slot: Slot) -> &Value<'r> {
+        if slot.local { &self.local[self.base + slot.index] } else { &self.root[slot.index] }
+    }
+
+    pub(super) fn set(&mut self, slot: Slot, value: Value<'r>) {
+        if slot.local {
+            self.local[self.base + slot.index] = value;
+        } else {
+            self.root[slot.index] = value;
+        }
+    }
+
+    pub(super) fn enter(&mut self, loads: &[(Slot, Load)]) {
+        for (slot, load) in loads {
+            let value = match load {
+                Load::Parameter => continue,
+                Load::Input(index) => self.inputs[*index].clone(),
+                Load::Copy(outer) => self.get(*outer).clone(),
+                Load::Undefined => Value::Undefined,
+            };
+            self.set(*slot, value);
+        }
+    }
+
+    pub(super) fn step(&mut self) -> Outcome<()> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(Failure::error(format!(
+                "the template does not end within {MAX_STEPS} steps"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_scope(&mut self, scope: &'r Scope) -> Outcome<Flow> {
+        self.enter(&scope.enter);
+        self.run(&scope.body)
+    }
+
+    /// Goes one level deeper.
+    fn descend(&mut self) -> Outcome<()> {
+        if self.depth == MAX_DEPTH {
+            return Err(Failure::unsupported(format_args!(
+                "running more than {MAX_DEPTH} levels deep"
+            )));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn run(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+        self.descend()?;
+        let flow = self.run_all(body);
+        self.depth -= 1;
+        flow
+    }
+
+    fn run_all(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+        for statement in body {
+            self.step()?;
+            self.line = statement.line;
+            match self.execute(statement)? {
+                Flow::Next => {}
+                flow => return Ok(flow),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
+        match &statement.kind {
+            Kind::Text(text) => self.output.text.push_str(text),
+            Kind::Print(expression) => {
+                let value = self.evaluate(expression)?;
+                write_str(&mut self.output.text, &value)?;
+            }
+            Kind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    if self.evaluate(condition)?.is_true() {
+                        return self.run(body);
+                    }
+                }
+                return self.run(otherwise);
+            }
+            Kind::For(statement) => return self.run_for(statement),
+            Kind::Set(target, expression) => {
+                let value = self.evaluate(expression)?;
+                self.assign(target, value)?;
+            }
+            Kind::Capture(target, scope) => {
+                let (flow, text) = self.capture(|renderer| renderer.run_scope(scope))?;
+                if flow != Flow::Next {
+                    return Ok(flow);
+                }
+                self.assign(target, Value::string(text))?;
+            }
+            Kind::With(variables, scope) => {
+                let mut values = Vec::with_capacity(variables.len());
+                self.enter(&scope.enter);
+                for (target, expression) in variables {
+                    values.push((target, self.evaluate(expression)?));
+                }
+                for (target, value) in values {
+                    self.assign(target, value)?;
+                }
+                return self.run(&scope.body);
+            }
+            Kind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
+            Kind::Generation(scope) => {
+                let start = self.output.text.len();
+                self.run_scope(scope)?;
+                self.output.spans.push(start..self.output.text.len());
+            }
+            Kind::Break => return Ok(Flow::Break),
+            Kind::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Runs something whose output is wanted as a value.
+    pub(super) fn capture<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<(T, String)> {
+        let outer = std::mem::take(&mut self.output.text);
+        let result = run(self);
+        let text = std::mem::replace(&mut self.output.text, outer);
+        Ok((result?, text))
+    }
+
+    pub(super) fn assign(&mut self, target: &'r Target, value: Value<'r>) -> Outcome<()> {
+        match target {
+            Target::Name(name) => self.set(name.slot, value),
+            Target::Tuple(targets) => {
+                let items = Items::of(&value).ok_or_else(|| {
+                    Failure::error(format!("{} cannot be unpacked", value.type_name()))
+                })?;
+                let mut values = Vec::with_capacity(targets.len());
+                for item in items.iter() {
+                    if values.len() == targets.len() {
+                        return Err(Failure::error("too many values to unpack"));
+                    }
+                    values.push(item);
+                }
+                if values.len() < targets.len() {
+                    return Err(Failure::error("not enough values to unpack"));
+                }
+                for (target, value) in targets.iter().zip(values) {
+                    self.assign(target, value)?;
+                }
+            }
+            Target::Attribute(name, attribute) => match self.get(name.slot) {
+                Value::Namespace(attributes) => {
+                    attributes.borrow_mut().insert(attribute.clone(), value);
+                }
+                _ => {
+                    return Err(Failure::error(
+                        "cannot assign an attribute of what is no namespace",
+                    ));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    pub(super) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+        match expression {
+            Expression::Name(name) => Ok(self.get(name.slot).clone()),
+            other => {
+                self.descend()?;
+                let value = self.compute(other);
+                self.depth -= 1;
+                value
+            }
+        }
+    }
+
+    fn compute(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+        match expression {
+            Expression::Literal(literal) => Ok(match literal {
+                Literal::None => Value::None,
+                Literal::Bool(value) => Value::Bool(*value),
+                Literal::Int(value) => Value::Int(*value),
+                Literal::Float(value) => Value::Float(*value),
+                Literal::String(value) => Value::String(Text::Borrowed(value)),
+            }),
+            Expression::Name(name) => Ok(self.get(name.slot).clone()),
+            Expression::Tuple(items) => Ok(Value::Tuple(Rc::new(self.evaluate_all(items)?))),
+            Expression::List(items) => Ok(Value::list(self.evaluate_all(items)?)),
+            Expression::Dict(items) => self.evaluate_dict(items),
+            Expression::Negative(value) => negative(&self.evaluate(value)?),
+            Expression::Positive(value) => positive(&self.evaluate(value)?),
+            Expression::Not(value) => Ok(Value::Bool(!self.evaluate(value)?.is_true())),
+            Expression::And(both) => {
+                let left = self.evaluate(&both.0)?;
+                if left.is_true() { self.evaluate(&both.1) } else { Ok(left) }
+            }
+            Expression::Or(both) => {
+                let left = self.evaluate(&both.0)?;
+                if left.is_true() { Ok(left) } else { self.evaluate(&both.1) }
+            }
+            Expression::Binary(operator, both) => {
+                let left = self.evaluate(&both.0)?;
+                binary(*operator, &left, &self.evaluate(&both.1)?)
+            }
+            Expression::Concat(parts) => concat(&self.evaluate_all(parts)?),
+            Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
+            Expression::If(parts) => {
+                if self.evaluate(&parts.0)?.is_true() {
+                    self.evaluate(&parts.1)
+                } else {
+                    parts
+                        .2
+                        .as_ref()
+                        .map_or(Ok(Value::Undefined), |otherwise| self.evaluate(otherwise))
+                }
+            }
+            Expression::Attribute(value, name) => match self.evaluate(value)? {
+                Value::Loop(state) => self.loop_attribute(&state, name),
+                value => attributes::attribute(&value, name),
+            },
+            Expression::Item(both) => {
+                let value = self.evaluate(&both.0)?;
+                attributes::item(&value, &self.evaluate(&both.1)?)
+            }
+            Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
+            Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
+            Expression::Filter(filter, parts) => {
+                let value = self.evaluate(&parts.0)?;
+                filter.apply(&value, self.arguments(&parts.1)?)
+            }
+            Expression::Test(test, parts) => {
+                let value = self.evaluate(&parts.0)?;
+                let arguments = self.evaluate_all(&parts.1.positional)?;
+                test.holds(&value, &arguments).map(Value::Bool)
+            }
+        }
+    }
+
+    pub(super) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
+        items.iter().map(|item| self.evaluate(item)).collect()
+    }
+
+    fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
+        let mut dict = IndexMap::with_capacity(items.len());
+        for (key, value) in items {
+            let Value::String(key) = self.evaluate(key)? else {
+                return Err(Failure::unsupported("a dict with keys that are no strings"));
+            };
+            dict.insert(Rc::from(&*key), self.evaluate(value)?);
+        }
+        Ok(Value::Dict(Dict::Computed(Rc::new(dict))))
+    }
+
+    fn evaluate_compare(
+        &mut self,
+        first: &'r Expression,
+        rest: &'r [(super::ast::Comparison, Expression)],
+    ) -> Outcome<Value<'r>> {
+        let mut left = self.evaluate(first)?;
+        for (comparison, right) in rest {
+            let right = self.evaluate(right)?;
+            if !compare(*comparison, &left, &right)? {
+                return Ok(Value::Bool(false));
+            }
+            left = right;
+        }
+        Ok(Value::Bool(true))
+    }
+
+    fn evaluate_slice(
+        &mut self,
+        value: &'r Expression,
+        bounds: &'r [Option<Expression>; 3],
+    ) -> Outcome<Value<'r>> {
+        let value = self.evaluate(value)?;
+        let mut numbers = [Value::None, Value::None, Value::None];
+        for (number, bound) in numbers.iter_mut().zip(bounds) {
+            if let Some(bound) = bound {
+                *number = self.evaluate(bound)?;
+            }
+        }
+        attributes::slice(&value, &numbers)
+    }
+
+    pub(super) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<Given<'r>> {
+        let positional = self.evaluate_all(&arguments.positional)?;
+        let mut named = Vec::with_capacity(arguments.named.len());
+        for (name, value) in &arguments.named {
+            named.push((&**name, self.evaluate(value)?));
+        }
+        Ok(Given { positional, named })
+    }
+}

@@ -1,0 +1,389 @@
+//! What a template computes with: Python's values, borrowed from the record and the template wherever they can be.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+use num_bigint::BigInt;
+
+use super::ast::Macro;
+use super::loops::Loop;
+use super::methods::Method;
+use crate::record::value::{Map, Value as Json};
+
+/// A string: borrowed if it can be.
+#[derive(Clone)]
+pub(super) enum Text<'r> {
+    /// A part of the record or the template.
+    Borrowed(&'r str),
+    /// A string that was computed.
+    Computed(Rc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Computed(text) => text,
+        }
+    }
+}
+
+impl Text<'_> {
+    /// What `part` cuts out of this text, borrowed if the text is.
+    pub(super) fn cut(&self, part: impl for<'a> FnOnce(&'a str) -> &'a str) -> Self {
+        match self {
+            Self::Borrowed(text) => Self::Borrowed(part(text)),
+            Self::Computed(text) => {
+                let cut = part(text);
+                if cut.len() == text.len() { self.clone() } else { Self::Computed(cut.into()) }
+            }
+        }
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self::Computed(text.into())
+    }
+}
+
+/// A list, of the record or computed. Templates cannot change it.
+#[derive(Clone)]
+pub(super) enum List<'r> {
+    /// A list of the record.
+    Data(&'r [Json]),
+    /// A list that was computed.
+    Computed(Rc<Vec<Value<'r>>>),
+}
+
+impl<'r> List<'r> {
+    /// How many items it has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Data(items) => items.len(),
+            Self::Computed(items) => items.len(),
+        }
+    }
+
+    /// The item at `index`.
+    pub(super) fn get(&self, index: usize) -> Option<Value<'r>> {
+        match self {
+            Self::Data(items) => items.get(index).map(Value::from_json),
+            Self::Computed(items) => items.get(index).cloned(),
+        }
+    }
+
+    /// All items.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+/// A dict with string keys, of the record or computed. Templates cannot change it.
+#[derive(Clone)]
+pub(super) enum Dict<'r> {
+    /// An object of the record.
+    Data(&'r Map),
+    /// A dict that was computed.
+    Computed(Rc<IndexMap<Rc<str>, Value<'r>>>),
+}
+
+impl<'r> Dict<'r> {
+    /// How many keys it has.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Data(map) => map.len(),
+            Self::Computed(map) => map.len(),
+        }
+    }
+
+    /// The value of `key`.
+    pub(super) fn get(&self, key: &str) -> Option<Value<'r>> {
+        match self {
+            Self::Data(map) => map.get(key).map(Value::from_json),
+            Self::Computed(map) => map.get(key).cloned(),
+        }
+    }
+
+    /// The key and value at a place.
+    pub(super) fn entry(&self, index: usize) -> Option<(Text<'r>, Value<'r>)> {
+        match self {
+            Self::Data(map) => map
+                .get_index(index)
+                .map(|(key, value)| (Text::Borrowed(key), Value::from_json(value))),
+            Self::Computed(map) => map
+                .get_index(index)
+                .map(|(key, value)| (Text::Computed(Rc::clone(key)), value.clone())),
+        }
+    }
+
+    /// All keys and values, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Text<'r>, Value<'r>)> + '_ {
+        (0..self.len()).filter_map(|index| self.entry(index))
+    }
+}
+
+/// Which part of a dict is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// `.keys()`
+    Keys,
+    /// `.values()`
+    Values,
+    /// `.items()`
+    Items,
+}
+
+/// A function that every template can call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    /// `raise_exception(message)`
+    RaiseException,
+    /// `strftime_now(format)`
+    StrftimeNow,
+    /// `namespace(…)`
+    Namespace,
+    /// `range(…)`
+    Range,
+}
+
+/// A value.
+#[derive(Clone)]
+pub(super) enum Value<'r> {
+    /// A name or attribute that does not exist. Prints as nothing, is false, has no attributes.
+    Undefined,
+    /// `None`
+    None,
+    /// `True`, `False`
+    Bool(bool),
+    /// An integer of 64 bits.
+    Int(i64),
+    /// Any other integer.
+    Big(Rc<BigInt>),
+    /// A float.
+    Float(f64),
+    /// A string.
+    String(Text<'r>),
+    /// A string that went through `safe`: prints the same, but Python adds it to others in another way.
+    Safe(Text<'r>),
+    /// A list.
+    List(List<'r>),
+    /// A tuple.
+    Tuple(Rc<Vec<Value<'r>>>),
+    /// A dict.
+    Dict(Dict<'r>),
+    /// `range(start, stop, step)`
+    Range(Rc<[i64; 3]>),
+    /// A view of a dict.
+    View(View, Dict<'r>),
+    /// What a filter yields: can be iterated once.
+    Generator(Rc<RefCell<std::vec::IntoIter<Value<'r>>>>),
+    /// A namespace.
+    Namespace(Rc<RefCell<IndexMap<Box<str>, Value<'r>>>>),
+    /// A method and what it belongs to.
+    Method(Method, Rc<Value<'r>>),
+    /// A method that exists in Python but not here.
+    UnknownMethod(&'r str),
+    /// A function.
+    Function(Function),
+    /// A macro.
+    Macro(&'r Macro),
+    /// The `loop` of a loop.
+    Loop(Rc<Loop<'r>>),
+}
+
+impl<'r> Value<'r> {
+    /// A value of the record.
+    pub(super) fn from_json(value: &'r Json) -> Self {
+        match value {
+            Json::Null => Self::None,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Int(value) => Self::Int(*value),
+            Json::BigInt(value) => Self::big((**value).clone()),
+            Json::Float(value) => Self::Float(*value),
+            Json::String(text) => Self::String(Text::Borrowed(text)),
+            Json::List(items) => Self::List(List::Data(items)),
+            Json::Map(map) => Self::Dict(Dict::Data(map)),
+        }
+    }
+
+    /// An integer of any size.
+    pub(super) fn big(value: BigInt) -> Self {
+        match i64::try_from(&value) {
+            Ok(value) => Self::Int(value),
+            Err(_) => Self::Big(Rc::new(value)),
+        }
+    }
+
+    /// A computed list.
+    pub(super) fn list(items: Vec<Self>) -> Self {
+        Self::List(List::Computed(Rc::new(items)))
+    }
+
+    /// What can be iterated once.
+    pub(super) fn generator(items: Vec<Self>) -> Self {
+        Self::Generator(Rc::new(RefCell::new(items.into_iter())))
+    }
+
+    /// A computed string.
+    pub(super) fn string(text: impl Into<String>) -> Self {
+        Self::String(Text::from(text.into()))
+    }
+
+    /// The text of a string, marked safe or not.
+    pub(super) fn as_text(&self) -> Option<&Text<'r>> {
+        match self {
+            Self::String(text) | Self::Safe(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// An integer or boolean as an integer of 64 bits.
+    pub(super) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Bool(value) => Some(i64::from(*value)),
+            _ => None,
+        }
+    }
+
+    /// Python's name of the type.
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Undefined => "Undefined",
+            Self::None => "NoneType",
+            Self::Bool(_) => "bool",
+            Self::Int(_) | Self::Big(_) => "int",
+            Self::Float(_) => "float",
+            Self::String(_) => "str",
+            Self::Safe(_) => "Markup",
+            Self::List(_) => "list",
+            Self::Tuple(_) => "tuple",
+            Self::Dict(_) => "dict",
+            Self::Range(_) => "range",
+            Self::View(View::Keys, _) => "dict_keys",
+            Self::View(View::Values, _) => "dict_values",
+            Self::View(View::Items, _) => "dict_items",
+            Self::Generator(_) => "generator",
+            Self::Namespace(_) => "Namespace",
+            Self::Method(..) | Self::UnknownMethod(_) => "method",
+            Self::Function(_) => "function",
+            Self::Macro(_) => "Macro",
+            Self::Loop(_) => "LoopContext",
+        }
+    }
+
+    /// Whether Python takes it for true.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Self::Undefined | Self::None => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::String(text) | Self::Safe(text) => !text.is_empty(),
+            Self::List(items) => items.len() > 0,
+            Self::Tuple(items) => !items.is_empty(),
+            Self::Dict(dict) | Self::View(_, dict) => dict.len() > 0,
+            Self::Range(range) => range_length(range) > 0,
+            Self::Big(_)
+            | Self::Generator(_)
+            | Self::Namespace(_)
+            | Self::Method(..)
+            | Self::UnknownMethod(_)
+            | Self::Function(_)
+            | Self::Macro(_)
+            | Self::Loop(_) => true,
+        }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.type_name())
+    }
+}
+
+/// How many integers a range has.
+pub(super) fn range_length([first, end, step]: &[i64; 3]) -> i64 {
+    let span = if *step > 0 { end.saturating_sub(*first) } else { first.saturating_sub(*end) };
+    let stride = step.saturating_abs();
+    if span <= 0 { 0 } else { (span - 1) / stride + 1 }
+}
+
+/// What can be iterated, and how far it was.
+pub(super) struct Items<'r> {
+    source: Value<'r>,
+    at: Cell<usize>,
+}
+
+impl<'r> Items<'r> {
+    /// The items of a value, if Python can iterate it.
+    pub(super) fn of(value: &Value<'r>) -> Option<Self> {
+        let iterable = matches!(
+            value,
+            Value::Undefined
+                | Value::String(_)
+                | Value::Safe(_)
+                | Value::List(_)
+                | Value::Tuple(_)
+                | Value::Dict(_)
+                | Value::Range(_)
+                | Value::View(..)
+                | Value::Generator(_)
+        );
+        iterable.then(|| Self { source: value.clone(), at: Cell::new(0) })
+    }
+
+    /// The items that are left.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
+        std::iter::from_fn(|| self.next())
+    }
+
+    /// The next item.
+    pub(super) fn next(&self) -> Option<Value<'r>> {
+        let at = self.at.get();
+        let mut step = 1;
+        let item = match &self.source {
+            Value::String(text) | Value::Safe(text) => {
+                let c = text[at..].chars().next()?;
+                step = c.len_utf8();
+                Some(Value::String(text.cut(|text| &text[at..at + c.len_utf8()])))
+            }
+            Value::List(items) => items.get(at),
+            Value::Tuple(items) => items.get(at).cloned(),
+            Value::Dict(dict) | Value::View(View::Keys, dict) => {
+                dict.entry(at).map(|(key, _)| Value::String(key))
+            }
+            Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
+            Value::View(View::Items, dict) => dict
+                .entry(at)
+                .map(|(key, value)| Value::Tuple(Rc::new(vec![Value::String(key), value]))),
+            Value::Range(range) => {
+                let at = i64::try_from(at).ok()?;
+                (at < range_length(range)).then(|| Value::Int(range[0] + at * range[2]))
+            }
+            Value::Generator(items) => items.borrow_mut().next(),
+            _ => None,
+        };
+        self.at.set(at + step);
+        item
+    }
+}
+
+/// How many items a value has, if Python's `len` takes it.
+pub(super) fn length(value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::Undefined => Some(0),
+        Value::String(text) | Value::Safe(text) => Some(text.chars().count()),
+        Value::List(items) => Some(items.len()),
+        Value::Tuple(items) => Some(items.len()),
+        Value::Dict(dict) | Value::View(_, dict) => Some(dict.len()),
+        Value::Range(range) => usize::try_from(range_length(range)).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,8 @@
+//! One binary for all tests of the core, so that they build once.
+
+mod assemble_rows;
+mod pack_laws;
+mod record;
+mod sink_folder;
+mod source;
+mod template;

@@ -1,0 +1,423 @@
+//! What an output folder holds after runs that finish, fail, are killed, meet another, or come again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int32Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int32Type};
+use arrow::ipc::reader::StreamReader;
+use arrow::record_batch::RecordBatch;
+use fastpack_core::Error;
+use fastpack_core::assemble::schema;
+use fastpack_core::config::{Format, Output, RowColumn};
+use fastpack_core::sink::{Folder, Manifest, Opened, open};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const COLUMNS: [RowColumn; 2] = [RowColumn::InputIds, RowColumn::SeqLengths];
+
+fn output(dir: &Path) -> Output {
+    Output { dir: dir.to_owned(), format: Format::Arrow, shard_bytes: 1 << 20, overwrite: false }
+}
+
+fn overwriting(dir: &Path) -> Output {
+    Output { overwrite: true, ..output(dir) }
+}
+
+fn job() -> Value {
+    json!({ "options": { "max_length": 4096, "rate": 0.1 }, "tokenizer": "0a1b" })
+}
+
+fn other_job() -> Value {
+    json!({ "options": { "max_length": 8192, "rate": 0.1 }, "tokenizer": "0a1b", "now": "today" })
+}
+
+/// Rows of these many tokens, of one document each.
+fn batch(lengths: &[usize]) -> RecordBatch {
+    let list = |values: Vec<i32>, lengths: Vec<usize>| {
+        let item = Arc::new(Field::new_list_field(DataType::Int32, true));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Arc::new(ListArray::new(item, offsets, Arc::new(Int32Array::from(values)), None))
+    };
+    let small = |length: &usize| i32::try_from(*length).expect("a test's rows are short");
+    let ids = list(lengths.iter().flat_map(|length| 0..small(length)).collect(), lengths.to_vec());
+    let seq_lengths = list(lengths.iter().map(small).collect(), vec![1; lengths.len()]);
+    RecordBatch::try_new(schema::schema(&COLUMNS), vec![ids, seq_lengths]).expect("sound columns")
+}
+
+fn ready(output: &Output, job: &Value) -> Folder {
+    match open(output, job).expect("nothing is in the way") {
+        Opened::Ready(folder) => folder,
+        Opened::Finished(report) => panic!("finished before: {report}"),
+    }
+}
+
+fn refusal(output: &Output, job: &Value) -> String {
+    match open(output, job).expect_err("something is in the way") {
+        Error::Output { path, reason } => {
+            assert_eq!(path, output.dir);
+            reason
+        }
+        other => panic!("not about the folder: {other}"),
+    }
+}
+
+fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
+    let mut folder = ready(output, job);
+    for batch in batches {
+        folder.write(batch).expect("the disk has room");
+    }
+    folder.finish(r#"{"rows":3}"#).expect("the disk has room");
+}
+
+/// All files below `dir`, by their paths in it.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|(below, bytes)| {
+                (Path::new(path.file_name().expect("a name")).join(below), bytes)
+            }));
+            continue;
+        }
+        let name = PathBuf::from(path.file_name().expect("a name"));
+        found.insert(name, fs::read(path).expect("a file"));
+    }
+    found
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    files(dir).into_keys().map(|path| path.display().to_string()).collect()
+}
+
+fn shards(dir: &Path) -> Vec<RecordBatch> {
+    let names = names(dir).into_iter().filter(|name| name.starts_with("train-"));
+    let read = |name: String| {
+        let file = File::open(dir.join(name)).expect("a shard");
+        let reader = StreamReader::try_new(file, None).expect("an Arrow stream");
+        let schema = reader.schema();
+        let batches: Vec<RecordBatch> = reader.map(|batch| batch.expect("a sound batch")).collect();
+        concat_batches(&schema, &batches).expect("one schema")
+    };
+    names.map(read).collect()
+}
+
+/// A folder in which a run of `job` was killed after its first shard: nothing of it was dropped.
+fn killed(dir: &Path, job: &Value) {
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
+    folder.write(&batch(&[3, 4])).expect("the disk has room");
+    let left = files(dir);
+    drop(folder);
+    for (name, bytes) in left {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the disk has room");
+        fs::write(path, bytes).expect("the disk has room");
+    }
+    assert!(dir.join(".fastpack/started.json").exists());
+}
+
+#[test]
+fn a_finished_folder_holds_shards_report_and_manifest() {
+    let dir = TempDir::new().expect("a folder");
+    let packed = dir.path().join("deep/packed");
+    run(&output(&packed), &job(), &[batch(&[3, 4]), batch(&[5])]);
+    assert_eq!(names(&packed), ["manifest.json", "report.json", "train-00000.arrow"]);
+    assert_eq!(shards(&packed), [batch(&[3, 4, 5])]);
+    assert_eq!(fs::read_to_string(packed.join("report.json")).expect("a report"), r#"{"rows":3}"#);
+}
+
+#[test]
+fn the_manifest_knows_job_sizes_and_hashes() {
+    let dir = TempDir::new().expect("a folder");
+    run(&Output { shard_bytes: 40, ..output(dir.path()) }, &job(), &[batch(&[9, 9, 9])]);
+    let manifest = fs::read(dir.path().join("manifest.json")).expect("a manifest");
+    let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
+    assert_eq!((manifest.version, &manifest.job), (1, &job()));
+    let names: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"]);
+    for file in manifest.files {
+        let bytes = fs::read(dir.path().join(file.name)).expect("a shard");
+        assert_eq!((file.rows, file.bytes), (1, bytes.len() as u64));
+        assert_eq!(file.blake3, blake3::hash(&bytes).to_hex().to_string());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn which_row_is_in_which_shard_depends_on_the_rows_alone(
+        lengths in prop::collection::vec(1..40_usize, 1..30),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        shard_bytes in 0..600_u64,
+    ) {
+        let dir = TempDir::new().expect("a folder");
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(lengths.len() + 1)).collect();
+        cuts.extend([0, lengths.len()]);
+        cuts.sort_unstable();
+        let parts: Vec<RecordBatch> = cuts.windows(2).map(|cut| batch(&lengths[cut[0]..cut[1]])).collect();
+        run(&Output { shard_bytes, ..output(dir.path()) }, &job(), &parts);
+
+        let mut expected: Vec<Vec<usize>> = vec![Vec::new()];
+        let bytes = |row: &[usize]| row.iter().map(|&length| 4 * (length as u64 + 1) + 8).sum::<u64>();
+        for &length in &lengths {
+            if expected.last().is_some_and(|shard| bytes(shard) >= shard_bytes.max(1)) {
+                expected.push(Vec::new());
+            }
+            expected.last_mut().expect("one at least").push(length);
+        }
+        let expected: Vec<RecordBatch> = expected.iter().map(|shard| batch(shard)).collect();
+        prop_assert_eq!(shards(dir.path()), expected);
+    }
+
+    #[test]
+    fn json_lines_hold_the_rows(lengths in prop::collection::vec(1..40_usize, 0..20)) {
+        let dir = TempDir::new().expect("a folder");
+        run(&Output { format: Format::Jsonl, ..output(dir.path()) }, &job(), &[batch(&lengths)]);
+        let text = fs::read_to_string(dir.path().join("train-00000.jsonl")).expect("a shard");
+        let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let expected: Vec<Value> = lengths
+            .iter()
+            .map(|&length| json!({ "input_ids": (0..length).collect::<Vec<_>>(), "seq_lengths": [length] }))
+            .collect();
+        prop_assert_eq!(rows, expected);
+    }
+}
+
+#[test]
+fn a_job_without_rows_leaves_one_shard_with_the_schema() {
+    for format in [Format::Arrow, Format::Jsonl] {
+        let dir = TempDir::new().expect("a folder");
+        run(&Output { format, ..output(dir.path()) }, &job(), &[batch(&[])]);
+        if format == Format::Arrow {
+            assert_eq!(shards(dir.path()), [batch(&[])]);
+        } else {
+            assert_eq!(files(dir.path())[Path::new("train-00000.jsonl")], b"");
+        }
+    }
+}
+
+#[test]
+fn the_same_job_writes_the_same_bytes() {
+    let (one, two) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
+    for dir in [&one, &two] {
+        run(
+            &Output { shard_bytes: 64, ..output(dir.path()) },
+            &job(),
+            &[batch(&[9, 30, 2]), batch(&[5])],
+        );
+    }
+    assert_eq!(files(one.path()), files(two.path()));
+}
+
+#[test]
+fn the_same_job_again_finds_itself_finished() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    let before = files(dir.path());
+    match open(&output(dir.path()), &job()).expect("nothing is in the way") {
+        Opened::Finished(report) => assert_eq!(report, r#"{"rows":3}"#),
+        Opened::Ready(folder) => panic!("would run again: {folder:?}"),
+    }
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn the_output_of_another_job_is_kept_and_the_differences_are_named() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    let before = files(dir.path());
+    assert_eq!(
+        refusal(&output(dir.path()), &other_job()),
+        "holds the output of a job that differs in `options.max_length` (4096 there, 8192 here), `now` (null \
+         there, \"today\" here); pass overwrite=True to replace it, or write to another folder"
+    );
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn a_finished_folder_that_lost_a_file_is_refused() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    fs::write(dir.path().join("train-00000.arrow"), "short").expect("the disk has room");
+    assert!(refusal(&output(dir.path()), &job()).starts_with(
+        "holds the output of this job, but `train-00000.arrow` has changed, to 5 bytes;"
+    ));
+    fs::remove_file(dir.path().join("train-00000.arrow")).expect("a file");
+    assert!(
+        refusal(&output(dir.path()), &job())
+            .starts_with("holds the output of this job, but `train-00000.arrow` is missing;")
+    );
+}
+
+#[test]
+fn foreign_files_are_refused_and_named() {
+    let dir = TempDir::new().expect("a folder");
+    for name in ["notes.txt", "train-00000.arrow", "a", "b", "c", "d"] {
+        fs::write(dir.path().join(name), name).expect("the disk has room");
+    }
+    let before = files(dir.path());
+    assert_eq!(
+        refusal(&output(dir.path()), &job()),
+        "is not empty: `a`, `b`, `c`, `d`, `notes.txt` and 1 more; write to another folder, or pass \
+         overwrite=True to write next to it and replace fastpack's own files"
+    );
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn overwriting_replaces_our_files_and_keeps_others() {
+    let dir = TempDir::new().expect("a folder");
+    let theirs = ["notes.txt", "train-00000-of-00002.arrow", "train-mine.jsonl", "train-123.arrow"];
+    run(&Output { shard_bytes: 1, ..output(dir.path()) }, &job(), &[batch(&[3, 3, 3])]);
+    fs::write(dir.path().join("train-00007.jsonl"), "{}").expect("the disk has room");
+    for name in theirs {
+        fs::write(dir.path().join(name), name).expect("the disk has room");
+    }
+    run(&overwriting(dir.path()), &other_job(), &[batch(&[4])]);
+    let mut expected = vec!["manifest.json", "report.json", "train-00000.arrow"];
+    expected.extend(theirs);
+    expected.sort_unstable();
+    assert_eq!(names(dir.path()), expected);
+    for name in theirs {
+        assert_eq!(files(dir.path())[Path::new(name)], name.as_bytes());
+    }
+    assert!(matches!(open(&output(dir.path()), &other_job()), Ok(Opened::Finished(_))));
+}
+
+#[test]
+fn overwriting_that_fails_leaves_the_old_output_whole() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    let before = files(dir.path());
+    let mut folder = ready(&overwriting(dir.path()), &other_job());
+    folder.write(&batch(&[4, 5])).expect("the disk has room");
+    drop(folder);
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn overwriting_runs_a_finished_job_again() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    assert!(matches!(open(&overwriting(dir.path()), &job()), Ok(Opened::Ready(_))));
+}
+
+#[test]
+fn a_run_that_is_dropped_leaves_nothing() {
+    let dir = TempDir::new().expect("a folder");
+    let packed = dir.path().join("packed");
+    for output in [output(&packed), output(dir.path()), overwriting(dir.path())] {
+        let mut folder = ready(&Output { shard_bytes: 1, ..output }, &job());
+        folder.write(&batch(&[3, 4])).expect("the disk has room");
+        drop(folder);
+        assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
+    }
+}
+
+#[test]
+fn a_run_that_cannot_place_its_files_takes_them_back() {
+    let dir = TempDir::new().expect("a folder");
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
+    folder.write(&batch(&[3, 4])).expect("the disk has room");
+    // The second of the two shards, so that the first is in place by then.
+    fs::remove_file(dir.path().join(".fastpack/train-00001.arrow")).expect("a shard");
+    let error = folder.finish("{}").expect_err("there is nothing to place");
+    assert!(
+        matches!(error, Error::Io { path, .. } if path == dir.path().join("train-00001.arrow"))
+    );
+    assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
+}
+
+#[test]
+fn the_leftovers_of_a_killed_run_of_the_same_job_are_cleared() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &job());
+    run(&output(dir.path()), &job(), &[batch(&[5])]);
+    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+    assert_eq!(shards(dir.path()), [batch(&[5])]);
+}
+
+#[test]
+fn a_run_killed_while_it_placed_its_files_starts_over() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &job());
+    for name in ["train-00000.arrow", "train-00009.arrow", "report.json"] {
+        fs::write(dir.path().join(name), "from before").expect("the disk has room");
+    }
+    run(&output(dir.path()), &job(), &[batch(&[5])]);
+    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+}
+
+#[test]
+fn the_leftovers_of_another_job_are_kept_and_the_differences_are_named() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &other_job());
+    let mut before = files(dir.path());
+    assert_eq!(
+        refusal(&output(dir.path()), &job()),
+        "holds what is left of a job that differs in `options.max_length` (8192 there, 4096 here), `now` \
+         (\"today\" there, null here); pass overwrite=True to replace it, or write to another folder"
+    );
+    before.remove(Path::new(".fastpack/lock"));
+    assert_eq!(files(dir.path()), before);
+    run(&overwriting(dir.path()), &job(), &[batch(&[5])]);
+    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+}
+
+#[test]
+fn two_runs_at_once_are_refused_at_once() {
+    let dir = TempDir::new().expect("a folder");
+    let first = ready(&output(dir.path()), &job());
+    for output in [output(dir.path()), overwriting(dir.path())] {
+        assert_eq!(
+            refusal(&output, &job()),
+            "another run is writing here; wait until it ends, or write to another folder"
+        );
+    }
+    drop(first);
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+}
+
+#[test]
+fn a_file_in_the_place_of_the_folder_is_an_error_about_it() {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().join("packed");
+    fs::write(&path, "").expect("the disk has room");
+    let error = open(&overwriting(&path), &job()).expect_err("there is no way");
+    let Error::Io { path: about, source } = error else { panic!("not about a file: {error}") };
+    assert_eq!((about, source.kind()), (path, std::io::ErrorKind::NotADirectory));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_about_the_shard() {
+    let dir = TempDir::new().expect("a folder");
+    let mut folder = ready(&output(dir.path()), &job());
+    std::os::unix::fs::symlink("/dev/full", dir.path().join(".fastpack/train-00000.arrow"))
+        .expect("a link");
+    let error = folder
+        .write(&batch(&[3]))
+        .and_then(|()| folder.finish("{}"))
+        .expect_err("/dev/full takes nothing");
+    let Error::Io { path, source } = error else { panic!("not about a file: {error}") };
+    assert_eq!(path, dir.path().join(".fastpack/train-00000.arrow"));
+    assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+    assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
+}
+
+#[test]
+fn rows_survive_the_way_through_a_sliced_batch() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3, 4, 5, 6]).slice(1, 2)]);
+    let shard = &shards(dir.path())[0];
+    let ids = shard.column(0).as_list::<i32>();
+    assert_eq!(ids.value(1).as_primitive::<Int32Type>().values(), &[0, 1, 2, 3, 4]);
+    assert_eq!(shard.num_rows(), 2);
+}
