@@ -1,0 +1,96 @@
+"""Conversations in, packed Arrow out: chat template, tokens, masks and packing in one call.
+
+>>> import fastpack
+>>> table = fastpack.pack_files("examples/chat.jsonl", "examples/tokenizer", max_length=512)
+>>> table.column_names
+['input_ids', 'labels', 'position_ids', 'seq_lengths']
+
+Importing this package loads nothing else; a name loads what it needs when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
+if TYPE_CHECKING:
+    from fastpack._fastpack import PackStream, Plan, Pretrained, __version__
+    from fastpack._types import Progress
+    from fastpack.api import load_tokenizer, pack_dir, pack_files, pack_table, plan, stream
+    from fastpack.errors import (
+        AccessError,
+        FastpackError,
+        InputNotFoundError,
+        InternalError,
+        LedgerError,
+        OptionError,
+        OutputError,
+        RecordError,
+        StorageError,
+        TemplateError,
+        TokenizerError,
+    )
+    from fastpack.report import Report
+
+_HOMES = {
+    "fastpack._fastpack": ("PackStream", "Plan", "Pretrained", "__version__"),
+    "fastpack._types": ("Progress",),
+    "fastpack.api": ("load_tokenizer", "pack_dir", "pack_files", "pack_table", "plan", "stream"),
+    "fastpack.errors": (
+        "AccessError",
+        "FastpackError",
+        "InputNotFoundError",
+        "InternalError",
+        "LedgerError",
+        "OptionError",
+        "OutputError",
+        "RecordError",
+        "StorageError",
+        "TemplateError",
+        "TokenizerError",
+    ),
+    "fastpack.report": ("Report",),
+}
+
+__all__ = [
+    "AccessError",
+    "FastpackError",
+    "InputNotFoundError",
+    "InternalError",
+    "LedgerError",
+    "OptionError",
+    "OutputError",
+    "PackStream",
+    "Plan",
+    "Pretrained",
+    "Progress",
+    "RecordError",
+    "Report",
+    "StorageError",
+    "TemplateError",
+    "TokenizerError",
+    "__version__",
+    "load_tokenizer",
+    "pack_dir",
+    "pack_files",
+    "pack_table",
+    "plan",
+    "stream",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Loads the module that a public name lives in."""
+        for module, names in _HOMES.items():
+            if name in names:
+                value = getattr(import_module(module), name)
+                globals()[name] = value
+                return value
+        message = f"module 'fastpack' has no attribute {name!r}"
+        raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, loaded or not."""
+    return list(__all__)

@@ -1,0 +1,171 @@
+"""Types of the native module, sorted like its `lib.rs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from os import PathLike
+from types import TracebackType
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastpack._progress import NativeProgress
+from fastpack._types import Fields, JsonValue
+from fastpack.report import Report
+
+__all__ = [
+    "REPORT_KEY",
+    "Inputs",
+    "Options",
+    "Output",
+    "PackStream",
+    "Plan",
+    "Pretrained",
+    "__version__",
+    "build_profile",
+    "encode_dir",
+    "pack_dir",
+    "pack_files",
+    "pack_table",
+    "plan",
+    "render_template",
+]
+
+@final
+class Inputs:
+    def __new__(cls, *, patterns: Sequence[str | PathLike[str]], recursive: bool) -> Inputs: ...
+
+@final
+class Options:
+    def __new__(
+        cls,
+        *,
+        max_length: int,
+        strategy: str,
+        overlong: str,
+        train_on: str,
+        eos: str | bool,
+        on_bad_record: str,
+        columns: Sequence[str],
+        fields: Fields | None,
+        now: datetime | None,
+        threads: int,
+    ) -> Options: ...
+
+@final
+class Output:
+    def __new__(
+        cls, *, dir: str | PathLike[str], format: str, shard_size: int | str, overwrite: bool
+    ) -> Output: ...
+
+def pack_dir(
+    inputs: Inputs,
+    output: Output,
+    options: Options,
+    tokenizer: Pretrained,
+    chat_template: tuple[str, str] | None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    progress: NativeProgress | None,
+) -> Report: ...
+def pack_files(
+    inputs: Inputs,
+    options: Options,
+    tokenizer: Pretrained,
+    chat_template: tuple[str, str] | None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    progress: NativeProgress | None,
+) -> pa.Table: ...
+def pack_table(rows: pa.Table, options: Options, progress: NativeProgress | None) -> pa.Table: ...
+
+@final
+class Plan:
+    def __len__(self) -> int: ...
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def members(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def starts(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def lengths(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def dropped(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def fill(self) -> float: ...
+    @property
+    def lower_bound(self) -> int: ...
+    @property
+    def max_length(self) -> int: ...
+
+def plan(lengths: npt.NDArray[np.int64], max_length: int, strategy: str, overlong: str) -> Plan: ...
+
+@final
+class Pretrained:
+    @staticmethod
+    def from_dir(path: str | PathLike[str], hub_name: str | None) -> Pretrained: ...
+    @staticmethod
+    def from_file(path: str | PathLike[str]) -> Pretrained: ...
+    @staticmethod
+    def from_json(
+        json: str,
+        special_tokens: Sequence[tuple[str, str]],
+        chat_templates: Sequence[tuple[str, str]],
+    ) -> Pretrained: ...
+    @property
+    def chat_templates(self) -> list[tuple[str, str]]: ...
+    @property
+    def special_tokens(self) -> list[tuple[str, str]]: ...
+    @property
+    def special_contents(self) -> list[str]: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def engine_reason(self) -> str | None: ...
+    def id_to_token(self, id: int) -> str | None: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+def render_template(
+    source: str,
+    special_tokens: Sequence[tuple[str, str]],
+    record_json: str,
+    spans: bool,
+    now_iso: str,
+    turn_ends: Sequence[str],
+) -> tuple[str, list[tuple[int, int]] | None]: ...
+
+@final
+class PackStream:
+    def __new__(
+        cls,
+        inputs: Inputs,
+        options: Options,
+        tokenizer: Pretrained,
+        chat_template: tuple[str, str] | None,
+        chat_template_kwargs: Mapping[str, JsonValue] | None,
+        batch_size: int,
+        open_packs: int,
+        progress: NativeProgress | None,
+    ) -> PackStream: ...
+    def __iter__(self) -> PackStream: ...
+    def __next__(self) -> pa.Table: ...
+    def __enter__(self) -> PackStream: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def report(self) -> Report | None: ...
+
+def encode_dir(
+    path: str | PathLike[str], texts: Sequence[str], add_special_tokens: bool
+) -> tuple[list[list[int]], list[tuple[str, str]], list[tuple[str, str]]]: ...
+
+REPORT_KEY: Final[str]
+__version__: Final[str]
+build_profile: Final[str]

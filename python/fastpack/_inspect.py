@@ -1,0 +1,134 @@
+"""A packed row in words: its documents, their boundaries, and which tokens are trained."""
+
+from __future__ import annotations
+
+import errno
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastpack.errors import FastpackError, InputNotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastpack._fastpack import Pretrained
+
+__all__ = ["describe"]
+
+_NOT_TRAINED: Final = -100
+_GREEN: Final = "\x1b[32m"
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
+
+class _Row(NamedTuple):
+    """A row as lists; a column that the file does not have is empty."""
+
+    input_ids: list[int]
+    labels: list[int]
+    position_ids: list[int]
+    seq_lengths: list[int]
+
+    def boundaries(self) -> list[tuple[int, int]]:
+        """Where each document begins and ends."""
+        if self.seq_lengths:
+            ends = [sum(self.seq_lengths[: at + 1]) for at in range(len(self.seq_lengths))]
+            return list(zip([0, *ends[:-1]], ends, strict=True))
+        starts = [at for at, position in enumerate(self.position_ids) if position == 0] or [0]
+        return list(zip(starts, [*starts[1:], len(self.input_ids)], strict=True))
+
+
+def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iterator[str]:
+    """The lines that show row `row` of `file`.
+
+    Trained tokens stand in colour, or between « and » where colour is not wanted. A token that begins a
+    document carries no label: nothing predicts it.
+    """
+    path = Path(file)
+    found, rows = _read(path, row)
+    pretrained = _tokenizer_of(path, tokenizer)
+    boundaries = found.boundaries()
+    trained = sum(label != _NOT_TRAINED for label in found.labels)
+    share = f", {trained:,} trained" if found.labels else ""
+    yield (
+        f"{file}, row {row} of {rows:,}: {len(found.input_ids):,} tokens, "
+        f"{len(boundaries):,} documents{share}"
+    )
+    for number, (start, end) in enumerate(boundaries):
+        labels = found.labels[start:end]
+        trained = sum(label != _NOT_TRAINED for label in labels)
+        share = f", {trained:,} trained" if labels else ""
+        yield ""
+        heading = f"── document {number}: tokens {start:,} to {end - 1:,}{share} ──"
+        yield f"{_DIM}{heading}{_PLAIN}" if color else heading
+        yield _text(found.input_ids[start:end], labels, pretrained, color=color)
+
+
+def _text(ids: list[int], labels: list[int], pretrained: Pretrained | None, *, color: bool) -> str:
+    opening, closing = (_GREEN, _PLAIN) if color else ("«", "»")
+    masks = [label != _NOT_TRAINED for label in labels] or [False] * len(ids)
+    shown = []
+    for trained, stretch in groupby(zip(masks, ids, strict=True), key=lambda pair: pair[0]):
+        part = [token for _, token in stretch]
+        text = pretrained.decode(part) if pretrained else " ".join(map(str, part))
+        shown.append(f"{opening}{text}{closing}" if trained else text)
+    return ("" if pretrained else " ").join(shown)
+
+
+def _read(path: Path, row: int) -> tuple[_Row, int]:
+    """The row, and how many the file has."""
+    if not path.is_file():
+        raise InputNotFoundError(errno.ENOENT, "no such file", str(path))
+    found, rows = _from_jsonl(path, row) if path.suffix == ".jsonl" else _from_arrow(path, row)
+    if found is None:
+        message = f"invalid option `row`: `{path}` has rows 0 to {rows - 1}, not `{row}`"
+        raise OptionError(message, "row")
+    return found, rows
+
+
+def _from_arrow(path: Path, row: int) -> tuple[_Row | None, int]:
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    found, rows = None, 0
+    try:
+        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as reader:
+            for batch in reader:
+                if rows <= row < rows + batch.num_rows:
+                    columns = batch.slice(row - rows, 1).to_pydict()
+                    found = _Row(*(columns.get(name, [[]])[0] for name in _Row._fields))
+                rows += batch.num_rows
+    except pa.ArrowInvalid as refused:
+        message = f"{path}: no Arrow stream file: {refused}"
+        raise FastpackError(message) from refused
+    return found, rows
+
+
+def _from_jsonl(path: Path, row: int) -> tuple[_Row | None, int]:
+    found, rows = None, 0
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if rows == row:
+                columns = json.loads(line)
+                found = _Row(*(columns.get(name, []) for name in _Row._fields))
+            rows += 1
+    return found, rows
+
+
+def _tokenizer_of(path: Path, given: str | None) -> Pretrained | None:
+    """The tokenizer given, or the one that the report beside the file names; nothing if there is none."""
+    from fastpack._tokenizer import load  # noqa: PLC0415  loads the native module
+
+    if given is not None:
+        return load(given, revision=None, token=None)
+    try:
+        named = json.loads((path.parent / "report.json").read_text(encoding="utf-8")).get("tokenizer")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(named, str):
+        return None
+    try:
+        return load(named, revision=None, token=None)
+    except FastpackError:
+        return None  # it has moved since: ids are better than nothing

@@ -1,0 +1,53 @@
+"""How many threads a call may start by default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["available_threads"]
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_threads() -> int:
+    """The cores that affinity and cgroup quota allow, shared among the ranks of this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    if quota is not None:
+        cores = min(cores, quota)
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, cores // (int(ranks) if ranks.isdecimal() and int(ranks) > 0 else 1))
+
+
+def _quota() -> int | None:
+    """Whole cores that the cgroup of this process may use; nothing where it has no limit."""
+    limits = [limit for limit in (_quota_v2(), _quota_v1()) if limit is not None]
+    return max(1, int(min(limits))) if limits else None
+
+
+def _quota_v2() -> float | None:
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        own = next(line[3:] for line in lines if line.startswith("0::"))
+    except (OSError, StopIteration):
+        return None
+    folders = [_CGROUP / folder.lstrip("/") for folder in [own, *map(str, Path(own).parents)]]
+    return min(filter(None, map(_limit, folders)), default=None)
+
+
+def _limit(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+        return float(quota) / float(period)
+    except (OSError, ValueError):
+        return None  # the root has no such file, and `max` is no limit
+
+
+def _quota_v1() -> float | None:
+    try:
+        quota = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8"))
+        period = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return quota / period if quota > 0 and period > 0 else None

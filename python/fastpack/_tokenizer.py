@@ -1,0 +1,123 @@
+"""What a tokenizer argument and a chat template argument mean."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fastpack._fastpack import Pretrained
+from fastpack._types import BackendTokenizer, StrPath, TransformersTokenizer
+from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
+from fastpack.hub import download_tokenizer
+
+if TYPE_CHECKING:
+    from fastpack._types import Files
+
+__all__ = ["TokenizerArgument", "choose_template", "load", "patterns"]
+
+TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+"""`organisation/name` or a bare name; anything else can only be a path."""
+
+_JINJA = re.compile(r"\{\{|\{%|\{#|\n")
+"""What the text of a template has, and neither a path nor a name."""
+
+
+def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
+    """Loads what a tokenizer argument stands for; one that is loaded already is returned as it is."""
+    if isinstance(tokenizer, Pretrained):
+        return tokenizer
+    if isinstance(tokenizer, (str, os.PathLike)):
+        return _from_path(tokenizer, revision=revision, token=token)
+    if isinstance(tokenizer, TransformersTokenizer):
+        return _from_transformers(tokenizer)
+    if isinstance(tokenizer, BackendTokenizer):
+        return Pretrained.from_json(_serialised(tokenizer), [], [])
+    message = (
+        f"a `{type(tokenizer).__module__}.{type(tokenizer).__qualname__}` is no tokenizer that fastpack "
+        "can use; it takes a folder, a `tokenizer.json`, a hub name, a `tokenizers.Tokenizer`, or a "
+        "`transformers` tokenizer with a `tokenizers` backend"
+    )
+    raise TokenizerError(message)
+
+
+def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return Pretrained.from_dir(path, None)
+    if path.exists():
+        return Pretrained.from_file(path)
+    if isinstance(name, str) and _HUB_NAME.fullmatch(name):
+        return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
+    raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", os.fspath(name))
+
+
+def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
+    special_tokens = [
+        (name, content) for name, content in tokenizer.special_tokens_map.items() if isinstance(content, str)
+    ]
+    templates = tokenizer.chat_template
+    if templates is None:
+        named = []
+    elif isinstance(templates, Mapping):
+        named = list(templates.items())
+    else:
+        named = [("default", templates)]
+    split = bool(getattr(tokenizer, "split_special_tokens", False))
+    json = _serialised(tokenizer.backend_tokenizer, split_special_tokens=split)
+    return Pretrained.from_json(json, special_tokens, named)
+
+
+def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False) -> str:
+    """The tokenizer as JSON, if that says all of it."""
+    if backend.encode_special_tokens or split_special_tokens:
+        message = (
+            "the tokenizer encodes special tokens as text (`encode_special_tokens`, which `transformers` calls "
+            "`split_special_tokens`), which fastpack does not; switch it off"
+        )
+        raise TokenizerError(message)
+    try:
+        return backend.to_str()
+    except Exception as refused:  # the crate raises nothing narrower
+        message = f"the tokenizer cannot be written as JSON: {refused}; a part of it is Python code"
+        raise TokenizerError(message) from refused
+
+
+def choose_template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str, str] | None:
+    """The name and text of the template that `chat_template` stands for; nothing for the tokenizer's own.
+
+    As in `transformers`, the name of one of the tokenizer's templates comes first.
+    """
+    if chat_template is None:
+        return None
+    named = dict(tokenizer.chat_templates)
+    given = os.fspath(chat_template)
+    if given in named:
+        return given, named[given]
+    if _JINJA.search(given):
+        return "chat_template", given
+    path = os.path.expanduser(given)
+    if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
+        try:
+            return os.path.basename(path), Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as refused:
+            message = f"invalid option `chat_template`: `{given}` cannot be read: {refused}"
+            raise OptionError(message, "chat_template") from refused
+    known = ", ".join(f"`{name}`" for name in named) or "none"
+    message = (
+        f"invalid option `chat_template`: `{given}` is no Jinja text, no file, and no template of the "
+        f"tokenizer (it has {known})"
+    )
+    raise OptionError(message, "chat_template")
+
+
+def patterns(files: Files) -> list[str]:
+    """Paths and patterns as a list of text."""
+    if isinstance(files, (str, os.PathLike)):
+        return [os.fspath(files)]
+    return [os.fspath(file) for file in files]

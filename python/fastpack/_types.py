@@ -1,0 +1,100 @@
+"""The aliases that signatures use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = [
+    "BackendTokenizer",
+    "Column",
+    "Eos",
+    "Fields",
+    "Files",
+    "Format",
+    "JsonValue",
+    "Lengths",
+    "OnBadRecord",
+    "Overlong",
+    "Progress",
+    "ProgressOption",
+    "StrPath",
+    "Strategy",
+    "StreamStrategy",
+    "TrainOn",
+    "TransformersTokenizer",
+]
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Files: TypeAlias = StrPath | Iterable[StrPath]
+Fields: TypeAlias = Mapping[Literal["messages", "text", "tools"], str]
+Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
+JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+
+Strategy: TypeAlias = Literal["best_fit", "heap", "sequential", "none"]
+StreamStrategy: TypeAlias = Literal["sequential", "best_fit"]
+Overlong: TypeAlias = Literal["drop", "truncate", "error"]
+TrainOn: TypeAlias = Literal["auto", "all", "assistant"]
+Eos: TypeAlias = Literal["auto"] | bool
+OnBadRecord: TypeAlias = Literal["error", "skip"]
+Column: TypeAlias = Literal["input_ids", "labels", "position_ids", "seq_lengths"]
+Format: TypeAlias = Literal["arrow", "jsonl"]
+
+
+class Progress(NamedTuple):
+    """How far a run is; what a `progress=` callable gets.
+
+    Attributes:
+        phase: `tokenize`, `plan` or `write`.
+        bytes: Input bytes done with.
+        total_bytes: Input bytes in all, 0 while unknown.
+        documents: Documents made.
+        tokens: Tokens made.
+        rows: Rows handed over.
+    """
+
+    phase: str
+    bytes: int
+    total_bytes: int
+    documents: int
+    tokens: int
+    rows: int
+
+
+ProgressOption: TypeAlias = bool | Callable[[Progress], object] | None
+
+
+@runtime_checkable
+class BackendTokenizer(Protocol):
+    """A live `tokenizers.Tokenizer`."""
+
+    @property
+    def encode_special_tokens(self) -> bool:
+        """Whether special tokens in a text are encoded as text."""
+
+    def to_str(self, pretty: bool = ...) -> str:
+        """Serialises the tokenizer."""
+
+
+@runtime_checkable
+class TransformersTokenizer(Protocol):
+    """A live `transformers` tokenizer that has a `tokenizers` backend."""
+
+    @property
+    def backend_tokenizer(self) -> BackendTokenizer:
+        """The tokenizer that makes the ids."""
+
+    @property
+    def special_tokens_map(self) -> Mapping[str, object]:
+        """Named special tokens."""
+
+    @property
+    def chat_template(self) -> str | Mapping[str, str] | None:
+        """The chat template, or several by name."""

@@ -1,0 +1,520 @@
+"""The public functions: their signatures, defaults and docs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, get_args
+
+from fastpack import _fastpack
+from fastpack._progress import watcher, watching
+from fastpack._threads import available_threads
+from fastpack._tokenizer import choose_template, load, patterns
+from fastpack._types import StreamStrategy
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import (
+        Column,
+        Eos,
+        Fields,
+        Files,
+        Format,
+        JsonValue,
+        Lengths,
+        OnBadRecord,
+        Overlong,
+        ProgressOption,
+        Strategy,
+        StrPath,
+        TrainOn,
+    )
+    from fastpack.report import Report
+
+__all__ = ["load_tokenizer", "pack_dir", "pack_files", "pack_table", "plan", "stream"]
+
+# The defaults: each written once, here.
+_STRATEGY: Final = "best_fit"
+_STREAM_STRATEGY: Final = "sequential"
+_OVERLONG: Final = "drop"
+_TRAIN_ON: Final = "auto"
+_EOS: Final = "auto"
+_ON_BAD_RECORD: Final = "error"
+_COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths")
+_FORMAT: Final = "arrow"
+_SHARD_SIZE: Final = "512MB"
+_BATCH_SIZE: Final = 8
+_OPEN_PACKS: Final = 64
+
+
+def load_tokenizer(
+    tokenizer: TokenizerArgument,
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> _fastpack.Pretrained:
+    """Loads a tokenizer once, for any number of calls.
+
+    Every function that takes a tokenizer takes what this returns; giving it the path does the same and
+    loads it each time.
+
+    Args:
+        tokenizer: A folder or hub name, which means what `AutoTokenizer.from_pretrained` builds from it; the
+            path of a bare `tokenizer.json`, which means itself and has no chat template; or a live
+            `tokenizers.Tokenizer` or `transformers` tokenizer.
+        revision: The branch, tag or commit of a hub name.
+        token: The access token for a hub name; `True` for the stored one.
+
+    Returns:
+        The tokenizer with its special tokens and chat templates.
+
+    Raises:
+        TokenizerError: It cannot be used, or `transformers` builds it by rules that fastpack does not know.
+        InputNotFoundError: It is neither here nor on the hub.
+
+    Examples:
+        >>> import fastpack
+        >>> tokenizer = fastpack.load_tokenizer("examples/tokenizer")
+        >>> tokenizer.decode([tokenizer.vocab_size - 1]) != ""
+        True
+    """
+    return load(tokenizer, revision=revision, token=token)
+
+
+def pack_files(
+    files: Files,
+    tokenizer: TokenizerArgument,
+    *,
+    max_length: int,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong = _OVERLONG,
+    train_on: TrainOn = _TRAIN_ON,
+    eos: Eos = _EOS,
+    columns: Sequence[Column] = _COLUMNS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    fields: Fields | None = None,
+    on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    recursive: bool = False,
+    now: datetime | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> pa.Table:
+    """Packs conversation and text files into one table.
+
+    Args:
+        files: JSONL files: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
+            these. A folder's files are read in the order of their paths.
+        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        max_length: Tokens that a row holds at most.
+        strategy: How documents are put together. `best_fit`: longest first, each into the row that it fills
+            best; `heap`: longest first, into the one open row; `sequential`: in input order, into the one
+            open row; `none`: a row per document.
+        overlong: What happens to a document longer than a row: `drop` and count it, `truncate` it and count
+            what is cut off, or `error`.
+        train_on: Which tokens carry a label: `assistant` turns, `all`, or `auto`, which is the former
+            for conversations and the latter for text.
+        eos: Whether the end-of-text token is appended: `auto` does so for text and leaves conversations as
+            their template ends them; `True` and `False` hold for both.
+        columns: The columns of the rows, in their order.
+        chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
+            tokenizer's own if not given.
+        chat_template_kwargs: Variables for the chat template; those of a record win over them.
+        fields: The names of the fields that hold `messages`, `text` or `tools`, where the usual ones do not.
+        on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
+        recursive: Whether the folders inside a folder are read too.
+        now: What templates see as the time of day; the time of the call if not given.
+        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine,
+            if not given. Never changes the output.
+        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not
+            given, a bar where stderr is a terminal.
+        revision: The branch, tag or commit of a hub name.
+        token: The access token for a hub name.
+
+    Returns:
+        A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and
+        -100 where not trained; `position_ids`, from 0 in each document; `seq_lengths`, a length per
+        document. The schema metadata holds the timeless part of the report: `Report.of(table)`.
+
+    Raises:
+        OptionError: An option has a value that it cannot have.
+        RecordError: A record is not what it must be; has `path`, `line` and `reason`.
+        TemplateError: The chat template cannot be used.
+        TokenizerError: The tokenizer cannot be used.
+        InputNotFoundError: A file is not there.
+
+    Examples:
+        >>> import fastpack
+        >>> table = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512
+        ... )
+        >>> row = table.slice(0, 1).to_pydict()
+        >>> sum(row["seq_lengths"][0]) == len(row["input_ids"][0]) <= 512
+        True
+        >>> row["labels"][0][0]
+        -100
+    """
+    options = _options(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        train_on=train_on,
+        eos=eos,
+        columns=columns,
+        fields=fields,
+        on_bad_record=on_bad_record,
+        now=now,
+        threads=threads,
+    )
+    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    pretrained = load(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, pretrained)
+    with watching(progress) as callback:
+        return _fastpack.pack_files(inputs, options, pretrained, template, chat_template_kwargs, callback)
+
+
+def pack_dir(
+    files: Files,
+    output: StrPath,
+    *,
+    tokenizer: TokenizerArgument,
+    max_length: int,
+    format: Format = _FORMAT,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong = _OVERLONG,
+    train_on: TrainOn = _TRAIN_ON,
+    eos: Eos = _EOS,
+    columns: Sequence[Column] = _COLUMNS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    fields: Fields | None = None,
+    on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    recursive: bool = False,
+    shard_size: int | str = _SHARD_SIZE,
+    overwrite: bool = False,
+    now: datetime | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> Report:
+    """Packs conversation and text files into files in a folder.
+
+    Files are written beside their place and renamed when all is well, so a folder never holds half a job.
+    Running the same job again returns its report at once.
+
+    Args:
+        files: As in `pack_files`.
+        output: The folder; made if it is not there.
+        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        max_length: Tokens that a row holds at most.
+        format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads, or `jsonl`.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`.
+        train_on: As in `pack_files`.
+        eos: As in `pack_files`.
+        columns: As in `pack_files`.
+        chat_template: As in `pack_files`.
+        chat_template_kwargs: As in `pack_files`.
+        fields: As in `pack_files`.
+        on_bad_record: As in `pack_files`.
+        recursive: As in `pack_files`.
+        shard_size: The size at which a file is closed and another begun, in bytes of column data: a number,
+            or a text such as `512MB` or `2GiB`.
+        overwrite: Whether whatever lies in `output` may be replaced.
+        now: As in `pack_files`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`.
+        revision: As in `pack_files`.
+        token: As in `pack_files`.
+
+    Returns:
+        The report, which `output` holds as `report.json`.
+
+    Raises:
+        OutputError: The folder holds something else, and `overwrite` is not set.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report = fastpack.pack_dir(
+        ...         "examples/chat.jsonl", folder, tokenizer="examples/tokenizer", max_length=512
+        ...     )
+        >>> report.documents.read == report.documents.kept + sum(
+        ...     lost.documents for lost in report.dropped.values()
+        ... )
+        True
+    """
+    options = _options(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        train_on=train_on,
+        eos=eos,
+        columns=columns,
+        fields=fields,
+        on_bad_record=on_bad_record,
+        now=now,
+        threads=threads,
+    )
+    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    destination = _fastpack.Output(
+        dir=os.fspath(output), format=format, shard_size=shard_size, overwrite=overwrite
+    )
+    pretrained = load(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, pretrained)
+    with watching(progress) as callback:
+        return _fastpack.pack_dir(
+            inputs, destination, options, pretrained, template, chat_template_kwargs, callback
+        )
+
+
+def stream(
+    files: Files,
+    tokenizer: TokenizerArgument,
+    *,
+    max_length: int,
+    batch_size: int = _BATCH_SIZE,
+    strategy: StreamStrategy = _STREAM_STRATEGY,
+    open_packs: int = _OPEN_PACKS,
+    overlong: Overlong = _OVERLONG,
+    train_on: TrainOn = _TRAIN_ON,
+    eos: Eos = _EOS,
+    columns: Sequence[Column] = _COLUMNS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    fields: Fields | None = None,
+    on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    recursive: bool = False,
+    now: datetime | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = False,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> _fastpack.PackStream:
+    """Packs files while they are being read: the first table comes at once, memory stays constant.
+
+    Args:
+        files: As in `pack_files`.
+        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        max_length: Tokens that a row holds at most.
+        batch_size: Rows of a table; the last may have fewer.
+        strategy: `sequential`, which gives the rows of `pack_files(strategy="sequential")`; or `best_fit`
+            over `open_packs` rows.
+        open_packs: Rows that `best_fit` keeps open; more of them fill better and come later.
+        overlong: As in `pack_files`.
+        train_on: As in `pack_files`.
+        eos: As in `pack_files`.
+        columns: As in `pack_files`.
+        chat_template: As in `pack_files`.
+        chat_template_kwargs: As in `pack_files`.
+        fields: As in `pack_files`.
+        on_bad_record: As in `pack_files`.
+        recursive: As in `pack_files`.
+        now: As in `pack_files`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`, but no bar unless asked for.
+        revision: As in `pack_files`.
+        token: As in `pack_files`.
+
+    Returns:
+        An iterator of tables, which is a context manager too. Errors are raised from the loop, with their own
+        type. Its threads end when it is closed or dropped; `report` has the report once it is exhausted.
+
+    Raises:
+        OptionError: An option has a value that it cannot have.
+        FastpackError: As in `pack_files`; while iterating, what concerns the data.
+
+    Examples:
+        >>> import fastpack
+        >>> rows = 0
+        >>> for table in fastpack.stream(
+        ...     "examples/*.jsonl", "examples/tokenizer", max_length=512
+        ... ):
+        ...     rows += table.num_rows
+        >>> rows > 0
+        True
+    """
+    if strategy not in get_args(StreamStrategy):
+        choices = ", ".join(f'"{choice}"' for choice in get_args(StreamStrategy))
+        message = f"invalid option `strategy`: must be one of {choices} in a stream, not `{strategy!r}`"
+        raise OptionError(message, "strategy")
+    options = _options(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        train_on=train_on,
+        eos=eos,
+        columns=columns,
+        fields=fields,
+        on_bad_record=on_bad_record,
+        now=now,
+        threads=threads,
+    )
+    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    pretrained = load(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, pretrained)
+    return _fastpack.PackStream(
+        inputs,
+        options,
+        pretrained,
+        template,
+        chat_template_kwargs,
+        batch_size,
+        open_packs,
+        watcher(progress),
+    )
+
+
+def plan(
+    lengths: Lengths,
+    *,
+    max_length: int,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong = _OVERLONG,
+) -> _fastpack.Plan:
+    """Packs lengths alone: which documents share a row, and in which order.
+
+    Args:
+        lengths: The length of each document, in tokens.
+        max_length: Tokens that a row holds at most.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`.
+
+    Returns:
+        The plan, as numpy arrays: row `r` holds the pieces `offsets[r]` to `offsets[r + 1]`, and piece
+        `p` is `lengths[p]` tokens of document `members[p]`, from its token `starts[p]` on; with `fill`, from
+        0 to 1, and `lower_bound`, the rows that no packing can do without.
+
+    Raises:
+        OptionError: An option has a value that it cannot have, or a length is below 1.
+
+    Examples:
+        >>> import fastpack
+        >>> found = fastpack.plan([5, 3, 7, 2], max_length=8)
+        >>> found.offsets.tolist(), found.members.tolist()
+        ([0, 1, 3, 4], [2, 0, 1, 3])
+    """
+    return _fastpack.plan(_whole_numbers(lengths), max_length, strategy, overlong)
+
+
+def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
+    """Takes lengths as the core does, and refuses what a cast would change."""
+    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    array = np.asarray(lengths)
+    if np.ma.isMaskedArray(lengths) or (
+        array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
+    ):
+        message = "invalid option `lengths`: must not be masked, and must fit 64 bits with a sign"
+        raise OptionError(message, "lengths")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        message = (
+            "invalid option `lengths`: must be whole numbers in one dimension, not an array of "
+            f"{array.dtype} with {array.ndim} dimensions"
+        )
+        raise OptionError(message, "lengths")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _table(table: pa.Table) -> pa.Table:
+    """Takes a table from any library that hands one over by Arrow's C stream."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    if isinstance(table, (pa.Table, pa.RecordBatchReader)):
+        return table
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(table).read_all()
+    message = (
+        "invalid option `table`: must be a pyarrow.Table or have `__arrow_c_stream__`, not a "
+        f"`{type(table).__qualname__}`"
+    )
+    raise OptionError(message, "table")
+
+
+def pack_table(
+    table: pa.Table,
+    *,
+    max_length: int,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong = _OVERLONG,
+    columns: Sequence[Column] = _COLUMNS,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+) -> pa.Table:
+    """Packs rows that are tokenized already.
+
+    Args:
+        table: A row per document: `input_ids`, and `labels` if not all of them are trained.
+        max_length: As in `pack_files`.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`.
+        columns: As in `pack_files`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`.
+
+    Returns:
+        A table as `pack_files` returns it.
+
+    Raises:
+        OptionError: An option has a value that it cannot have.
+        FastpackError: The table has no such columns, or they are no lists of integers.
+
+    Examples:
+        >>> import fastpack, pyarrow as pa
+        >>> documents = pa.table({"input_ids": [[1, 2, 3], [4, 5]]})
+        >>> packed = fastpack.pack_table(documents, max_length=8)
+        >>> packed["input_ids"].to_pylist()
+        [[1, 2, 3, 4, 5]]
+    """
+    options = _options(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        train_on=_TRAIN_ON,
+        eos=_EOS,
+        columns=columns,
+        fields=None,
+        on_bad_record=_ON_BAD_RECORD,
+        now=None,
+        threads=threads,
+    )
+    with watching(progress) as callback:
+        return _fastpack.pack_table(_table(table), options, callback)
+
+
+def _options(
+    *,
+    max_length: int,
+    strategy: Strategy,
+    overlong: Overlong,
+    train_on: TrainOn,
+    eos: Eos,
+    columns: Sequence[Column],
+    fields: Fields | None,
+    on_bad_record: OnBadRecord,
+    now: datetime | None,
+    threads: int | None,
+) -> _fastpack.Options:
+    return _fastpack.Options(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        train_on=train_on,
+        eos=eos,
+        on_bad_record=on_bad_record,
+        columns=columns,
+        fields=fields,
+        now=now and now.replace(tzinfo=None),
+        threads=available_threads() if threads is None else threads,
+    )

@@ -1,0 +1,266 @@
+"""The command line: `fastpack pack` and `fastpack inspect`."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import signal
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NoReturn, get_args
+
+from fastpack import _types
+from fastpack.errors import FastpackError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+__all__ = ["main", "parser"]
+
+_OK: Final = 0
+_FAILED: Final = 1
+_USAGE: Final = 2
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+_EXIT_CODES: Final = """\
+exit codes:
+  0    all is well
+  1    the data, a file or the tokenizer made the run fail; one line on stderr says which and why
+  2    the command line is wrong
+  130  interrupted by Ctrl-C
+  143  ended by SIGTERM
+"""
+
+_EXAMPLES: Final = """\
+examples:
+  pack a folder of conversations for a context of 8192 tokens
+    fastpack pack -i data/ -o packed/ -t path/to/tokenizer -m 8192
+
+  several files, cut what is too long, leave out what cannot be read
+    fastpack pack -i a.jsonl 'part-{00..99}.jsonl' -o packed/ -t org/name -m 4096 \\
+        --overlong truncate --on-bad-record skip
+
+  look at the first row: documents, boundaries, and what is trained
+    fastpack inspect packed/train-00000.arrow --row 0 -t path/to/tokenizer
+"""
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived: unwinds like Ctrl-C, so that nothing is left behind."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        given = vars(parser().parse_args(arguments))
+        command = given.pop("command")
+        return _pack(given) if command == "pack" else _inspect(given)
+    except OptionError as refused:
+        return _complain(refused, _USAGE)
+    except (FastpackError, OSError) as failed:
+        if isinstance(failed, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _OK  # the reader, such as `head`, has seen enough
+        return _complain(failed, _FAILED)
+    except KeyboardInterrupt:
+        return _complain("interrupted", _INTERRUPTED)
+    except _Terminated:
+        return _complain("terminated", _TERMINATED)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="fastpack",
+        description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
+        epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument(
+        "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version and exit"
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_pack(
+        commands.add_parser(
+            "pack",
+            help="pack files into a folder",
+            description="Packs JSONL files of conversations or text into files of packed rows.",
+            epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+        )
+    )
+    _add_inspect(
+        commands.add_parser(
+            "inspect",
+            help="show a packed row in words",
+            description="Shows a packed row: its documents, their boundaries, and which tokens are trained.",
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    return top
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then: the native module knows it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        import fastpack  # noqa: PLC0415
+
+        sys.stdout.write(f"fastpack {fastpack.__version__}\n")
+        parser.exit(_OK)
+
+
+def _add_pack(pack: argparse.ArgumentParser) -> None:
+    """A flag for each option of `pack_dir`; what is not given is left to its default there."""
+    from fastpack.api import pack_dir  # noqa: PLC0415  `fastpack --version` needs none of it
+
+    parameters = inspect.signature(pack_dir).parameters
+
+    def flag(*names: str, help: str, option: str | None = None, **rest: object) -> None:  # noqa: A002
+        option = option or names[-1].removeprefix("--").replace("-", "_")
+        default = parameters[option].default
+        if default is inspect.Parameter.empty:
+            rest["required"] = True
+        elif default is not None and not isinstance(default, bool):
+            shown = ",".join(default) if isinstance(default, tuple) else default
+            help = f"{help} (default: {shown})"  # noqa: A001
+        pack.add_argument(*names, dest=option, help=help, **rest)  # type: ignore[arg-type]
+
+    flag(
+        "-i", "--input", option="files", nargs="+", metavar="FILE", help="files, folders, globs, brace lists"
+    )
+    flag("-o", "--output", metavar="DIR", help="the folder to write")
+    flag("-t", "--tokenizer", help="a folder, a tokenizer.json, or a name on the hub")
+    flag("-m", "--max-length", type=int, metavar="TOKENS", help="tokens that a row holds at most")
+    flag("-f", "--format", help=f"file format: {_words(_types.Format)}")
+    flag("-s", "--strategy", help=f"how documents are put together: {_words(_types.Strategy)}")
+    flag("--overlong", help=f"documents longer than a row: {_words(_types.Overlong)}")
+    flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
+    flag("--eos", type=_eos, help="whether documents end with the end-of-text token: auto, yes, no")
+    flag("--columns", type=_list, metavar="NAMES", help="columns of the rows, separated by commas")
+    flag(
+        "--chat-template", metavar="TEMPLATE", help="a Jinja text, a file, or a name that the tokenizer knows"
+    )
+    flag("--chat-template-kwargs", type=_json, metavar="JSON", help="variables for the chat template")
+    flag(
+        "--fields",
+        type=_fields,
+        metavar="PART=FIELD,...",
+        help="fields that hold messages, text or tools, such as messages=dialog",
+    )
+    flag("--on-bad-record", help=f"records that cannot be read: {_words(_types.OnBadRecord)}")
+    flag("--recursive", action=argparse.BooleanOptionalAction, help="read folders inside folders too")
+    flag("--shard-size", metavar="SIZE", help="size of an output file, such as 512MB or 2GiB")
+    flag("--overwrite", action=argparse.BooleanOptionalAction, help="replace what lies in the folder")
+    flag("--now", type=_moment, metavar="TIME", help="the time that templates see, such as 2026-01-31T12:00")
+    flag(
+        "--threads", type=int, metavar="N", help="worker threads; as many as the machine allows if not given"
+    )
+    flag(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="draw a bar; if not given, where stderr is a terminal",
+    )
+    flag("--revision", help="branch, tag or commit of a hub name")
+    flag("--token", help="access token for a hub name; better given as $HF_TOKEN")
+
+
+def _add_inspect(show: argparse.ArgumentParser) -> None:
+    show.add_argument("file", metavar="FILE", help="a file that `fastpack pack` wrote")
+    show.add_argument("-r", "--row", type=int, default=0, help="the row, from 0 (default: 0)")
+    show.add_argument(
+        "-t",
+        "--tokenizer",
+        help="turns ids to text; if not given, the one that report.json beside the file names",
+    )
+    show.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="show trained tokens in colour instead of between « and » (default: auto)",
+    )
+
+
+def _pack(given: dict[str, object]) -> int:
+    from fastpack.api import pack_dir  # noqa: PLC0415
+
+    report = pack_dir(**given)  # type: ignore[arg-type]
+    sys.stdout.write(f"{report}\n")
+    sys.stdout.flush()
+    return _OK
+
+
+def _inspect(given: dict[str, object]) -> int:
+    from fastpack._inspect import describe  # noqa: PLC0415
+
+    wish = given.pop("color")
+    terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    color = wish == "always" or (wish == "auto" and terminal)
+    for line in describe(**given, color=color):  # type: ignore[arg-type]
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    return _OK
+
+
+def _complain(error: BaseException | str, code: int) -> int:
+    """Says in one line what went wrong."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    line = " ".join(text.split("\n"))
+    sys.stderr.write(f"fastpack: {line}\n")
+    return code
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def _words(literal: object) -> str:
+    return ", ".join(get_args(literal))
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _eos(text: str) -> str | bool:
+    return {"yes": True, "no": False}.get(text, text)
+
+
+def _fields(text: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(equals for _, equals, _ in pairs):
+        message = f"`{text}` is no list of PART=FIELD"
+        raise argparse.ArgumentTypeError(message)
+    return {part.strip(): field.strip() for part, _, field in pairs}
+
+
+def _json(text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError as refused:
+        message = f"`{text}` is no JSON: {refused}"
+        raise argparse.ArgumentTypeError(message) from refused
+    if not isinstance(value, dict):
+        message = f"`{text}` is no JSON object"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as refused:
+        message = f"`{text}` is no time such as 2026-01-31T12:00"
+        raise argparse.ArgumentTypeError(message) from refused

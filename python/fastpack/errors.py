@@ -1,0 +1,104 @@
+"""The exceptions: all are `FastpackError`, and each is the builtin that fits as well."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccessError",
+    "FastpackError",
+    "InputNotFoundError",
+    "InternalError",
+    "LedgerError",
+    "OptionError",
+    "OutputError",
+    "RecordError",
+    "StorageError",
+    "TemplateError",
+    "TokenizerError",
+]
+
+
+class FastpackError(Exception):
+    """Anything that fastpack raises."""
+
+
+class _DescribedError(FastpackError):
+    """An error whose first argument is its message and whose others are its attributes."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RecordError(_DescribedError, ValueError):
+    """A record is not what it must be.
+
+    Attributes:
+        path: The file.
+        line: The line in it, from 1.
+        reason: The kind of fault, such as `invalid_json`: the name under which it is counted when bad
+            records are skipped.
+    """
+
+    def __init__(self, message: str, path: str, line: int, reason: str) -> None:
+        """Keeps the place beside the message."""
+        super().__init__(message, path, line, reason)
+        self.path = path
+        self.line = line
+        self.reason = reason
+
+
+class OptionError(_DescribedError, ValueError):
+    """An option has a value that it cannot have; raised before any work.
+
+    Attributes:
+        option: The option's name.
+    """
+
+    def __init__(self, message: str, option: str) -> None:
+        """Keeps the name beside the message."""
+        super().__init__(message, option)
+        self.option = option
+
+
+class TemplateError(_DescribedError, ValueError):
+    """A chat template cannot be used.
+
+    Attributes:
+        template: The template's name.
+        line: The line in it, from 1.
+        reason: What is wrong, and the way out.
+    """
+
+    def __init__(self, message: str, template: str, line: int, reason: str) -> None:
+        """Keeps the place beside the message."""
+        super().__init__(message, template, line, reason)
+        self.template = template
+        self.line = line
+        self.reason = reason
+
+
+class TokenizerError(FastpackError, ValueError):
+    """The tokenizer cannot be used."""
+
+
+class InputNotFoundError(FastpackError, FileNotFoundError):
+    """A file, folder or tokenizer is not there; `filename` names it."""
+
+
+class AccessError(FastpackError, PermissionError):
+    """A file or folder must not be read or written; `filename` names it."""
+
+
+class StorageError(FastpackError, OSError):
+    """Reading or writing failed; `errno` and `filename` say how and where."""
+
+
+class OutputError(FastpackError, FileExistsError):
+    """The output folder holds something that the run would spoil; `filename` names it."""
+
+
+class LedgerError(FastpackError, RuntimeError):
+    """What went in is not what came out: a fault of fastpack, noticed before anything was kept."""
+
+
+class InternalError(FastpackError, RuntimeError):
+    """Fastpack failed in a way that it should not."""

@@ -1,0 +1,65 @@
+"""Tokenizers by their name on the Hugging Face hub, through `huggingface_hub`."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from fastpack.errors import InputNotFoundError, TokenizerError
+
+__all__ = ["download_tokenizer"]
+
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "additional_chat_templates/*.jinja",
+    "chat_template.jinja",
+    "chat_template.json",
+    "config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+"""What `AutoTokenizer` looks at; the weights beside it stay where they are."""
+
+
+def download_tokenizer(name: str, *, revision: str | None, token: str | bool | None) -> Path:
+    """Fetches the tokenizer files of `name` into the hub's cache, or finds them there.
+
+    Args:
+        name: `organisation/name`, or a bare name.
+        revision: A branch, tag or commit.
+        token: An access token, `True` for the stored one, `False` for none.
+
+    Returns:
+        The folder that holds them.
+
+    Raises:
+        InputNotFoundError: The hub has no such name, or cannot be reached and the cache does not have it.
+        TokenizerError: `huggingface_hub` is not installed.
+    """
+    try:
+        import huggingface_hub  # noqa: PLC0415  slow to import, and needed for hub names only
+        from huggingface_hub.errors import (  # noqa: PLC0415
+            HfHubHTTPError,
+            HFValidationError,
+            LocalEntryNotFoundError,
+        )
+    except ImportError:
+        message = (
+            f"`{name}` is no file or folder here, and looking it up on the hub needs the package "
+            "`huggingface_hub`"
+        )
+        raise TokenizerError(message) from None
+    try:
+        folder = huggingface_hub.snapshot_download(
+            name, revision=revision, token=token, allow_patterns=list(_TOKENIZER_FILES)
+        )
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as refused:
+        said = str(refused).strip().splitlines()
+        reason = f"no file or folder here, and not to be had from the hub ({said[0] if said else refused!r})"
+        raise InputNotFoundError(errno.ENOENT, reason, name) from refused
+    return Path(folder)

@@ -1,0 +1,274 @@
+"""What a run came to: numbers as attributes, a page when printed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from fastpack._types import JsonValue
+
+_Item = TypeVar("_Item")
+
+__all__ = ["Balance", "Count", "Place", "Report"]
+
+_QUANTILES = ("min", "p50", "p90", "p99", "max")
+"""The quantiles of document lengths that a printed report shows, in this order."""
+
+
+class Balance(NamedTuple):
+    """What was read, what the rows hold, and what they do not."""
+
+    read: int
+    kept: int
+    dropped: int
+
+
+class Count(NamedTuple):
+    """A number of documents, and of the tokens in them."""
+
+    documents: int
+    tokens: int
+
+
+class Place(NamedTuple):
+    """A record that was left out: where, and why."""
+
+    path: str
+    line: int
+    reason: str
+    message: str
+
+
+class Report:
+    """What a run came to. Read-only; `print(report)` shows all of it.
+
+    Examples:
+        >>> import fastpack
+        >>> table = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512
+        ... )
+        >>> report = fastpack.Report.of(table)
+        >>> report.rows == table.num_rows
+        True
+    """
+
+    def __init__(self, values: Mapping[str, JsonValue]) -> None:
+        """Takes the numbers as `to_dict` gives them."""
+        self._values = dict(values)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Report:
+        """Reads the text of a `report.json`."""
+        return cls(json.loads(text))
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Report:
+        """The timeless part of the report of the run that made `table`.
+
+        Raises:
+            KeyError: The table was not made by `pack_files` or `pack_table`.
+        """
+        from fastpack._fastpack import REPORT_KEY  # noqa: PLC0415  a report from a file needs no native code
+
+        return cls.from_json((table.schema.metadata or {})[REPORT_KEY.encode()])
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """All numbers, as `report.json` has them."""
+        return dict(self._values)
+
+    @property
+    def documents(self) -> Balance:
+        """Documents read, kept and dropped."""
+        return _balance(self._mapping("documents"))
+
+    @property
+    def tokens(self) -> Balance:
+        """Tokens read, kept and dropped; those cut off a document count as dropped."""
+        return _balance(self._mapping("tokens"))
+
+    @property
+    def dropped(self) -> dict[str, Count]:
+        """What was dropped whole, by reason."""
+        reasons = self._mapping("dropped").items()
+        return {reason: _count(counts) for reason, counts in reasons if isinstance(counts, dict)}
+
+    @property
+    def truncated(self) -> Count:
+        """Documents that were cut to fit a row, and the tokens they lost."""
+        return _count(self._mapping("truncated"))
+
+    @property
+    def places(self) -> list[Place]:
+        """The first places at which records were left out."""
+        listed = self._values.get("places")
+        return [
+            Place(
+                str(place.get("path")),
+                _whole(place.get("line")),
+                str(place.get("reason")),
+                str(place.get("message")),
+            )
+            for place in (listed if isinstance(listed, list) else [])
+            if isinstance(place, dict)
+        ]
+
+    @property
+    def rows(self) -> int:
+        """Rows written."""
+        return _whole(self._values.get("rows"))
+
+    @property
+    def documents_per_row(self) -> float:
+        """Documents that a row holds on average."""
+        return _real(self._values.get("documents_per_row"))
+
+    @property
+    def max_length(self) -> int:
+        """Tokens that a row holds at most."""
+        return _whole(self._values.get("max_length"))
+
+    @property
+    def strategy(self) -> str:
+        """How documents were put together."""
+        return str(self._values.get("strategy", ""))
+
+    @property
+    def fill(self) -> float:
+        """The part of the rows that tokens fill, from 0 to 1."""
+        return _real(self._values.get("fill"))
+
+    @property
+    def lower_bound(self) -> int:
+        """Rows that no packing of these documents can do without."""
+        return _whole(self._values.get("lower_bound"))
+
+    @property
+    def trained_tokens(self) -> int:
+        """Tokens that carry a label."""
+        return _whole(self._values.get("trained_tokens"))
+
+    @property
+    def trained_share(self) -> float:
+        """The part of the kept tokens that carry a label, from 0 to 1."""
+        return _real(self._values.get("trained_share"))
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        """Quantiles and mean of the lengths of the documents read, in tokens."""
+        return {name: _real(length) for name, length in self._mapping("lengths").items()}
+
+    @property
+    def steps_per_epoch(self) -> dict[int, int]:
+        """Optimizer steps of an epoch, by rows in a step."""
+        steps = self._mapping("steps_per_epoch")
+        return {int(rows): _whole(count) for rows, count in steps.items()}
+
+    @property
+    def engine(self) -> str:
+        """The engine that made the ids."""
+        return str(self._values.get("engine", ""))
+
+    @property
+    def engine_reason(self) -> str:
+        """Why it was that engine."""
+        return str(self._values.get("engine_reason") or "")
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the caller should know."""
+        listed = self._values.get("warnings")
+        return [str(warning) for warning in listed] if isinstance(listed, list) else []
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run took; nothing in a timeless report."""
+        timing = self._mapping("timing")
+        return _real(timing.get("seconds")) if timing else None
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Seconds by stage, all threads together; empty in a timeless report."""
+        stages = self._mapping("timing").get("stages")
+        return {name: _real(time) for name, time in stages.items()} if isinstance(stages, dict) else {}
+
+    def _mapping(self, name: str) -> dict[str, JsonValue]:
+        value = self._values.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def __eq__(self, other: object) -> bool:
+        """Reports are equal if all their numbers are."""
+        return isinstance(other, Report) and self._values == other._values
+
+    def __hash__(self) -> int:
+        """Equal reports have equal hashes."""
+        return hash(json.dumps(self._values, sort_keys=True))
+
+    def __repr__(self) -> str:
+        """A line; `print` shows the page."""
+        return f"<fastpack.Report: {self.documents.kept:,} documents in {self.rows:,} rows>"
+
+    def __str__(self) -> str:
+        """The page that `print` shows."""
+        return "\n".join(
+            f"{label:<12} {value}" if label else f"{'':<12} {value}" for label, value in self._lines()
+        )
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield "documents", f"{self.documents.read:,} read, {self.documents.kept:,} kept"
+        yield "tokens", f"{self.tokens.read:,} read, {self.tokens.kept:,} kept"
+        for label, (reason, lost) in _labelled("dropped", self.dropped.items()):
+            yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
+        if self.truncated.documents:
+            yield "cut", f"{self.truncated.documents:,} documents, by {self.truncated.tokens:,} tokens"
+        for label, place in _labelled("places", self.places):
+            yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
+        yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
+        yield "", f"{self.documents_per_row:.2f} documents a row"
+        yield "fill", f"{self.fill:.2%}; no packing needs fewer than {self.lower_bound:,} rows"
+        yield "trained", f"{self.trained_tokens:,} tokens, {self.trained_share:.1%} of those kept"
+        lengths = self.lengths
+        shown = [f"{name} {lengths[name]:,.0f}" for name in _QUANTILES if name in lengths]
+        if shown:
+            yield "lengths", ", ".join(shown)
+        steps = [f"{count:,} at {rows} rows" for rows, count in self.steps_per_epoch.items()]
+        if steps:
+            yield "steps", f"{', '.join(steps)} a step, for one epoch"
+        if self.engine:
+            reason = f": {self.engine_reason}" if self.engine_reason else ""
+            yield "engine", f"{self.engine}{reason}"
+        if self.seconds is not None:
+            yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
+        for stage, seconds in self.stages.items():
+            yield "", f"{stage} {seconds:.2f}{self._speed(seconds)}"
+        for label, warning in _labelled("warnings", self.warnings):
+            yield label, warning
+
+    def _speed(self, seconds: float) -> str:
+        return f", {self.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
+
+
+def _labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
+    """Each item, the first with the label."""
+    for number, item in enumerate(items):
+        yield ("" if number else label), item
+
+
+def _balance(counts: Mapping[str, JsonValue]) -> Balance:
+    return Balance(*(_whole(counts.get(name)) for name in Balance._fields))
+
+
+def _count(counts: Mapping[str, JsonValue]) -> Count:
+    return Count(*(_whole(counts.get(name)) for name in Count._fields))
+
+
+def _whole(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _real(value: JsonValue) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

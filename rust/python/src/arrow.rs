@@ -1,0 +1,34 @@
+//! Record batches to `pyarrow` tables, without a copy.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::pyarrow::{PyArrowType, Table};
+use fastpack_core::assemble::schema;
+use fastpack_core::config::RowColumn;
+use fastpack_core::{Error, Report};
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// The table of one batch.
+pub(crate) fn batch(rows: RecordBatch) -> PyResult<PyArrowType<Table>> {
+    let schema = rows.schema();
+    table(vec![rows], schema)
+}
+
+/// The table of all batches of a run, of which there may be none, with the timeless part of its report.
+pub(crate) fn reported(
+    batches: Vec<RecordBatch>,
+    columns: &[RowColumn],
+    report: Report,
+) -> PyResult<PyArrowType<Table>> {
+    let timeless = Report { timing: None, ..report };
+    table(batches, schema::with_report(&schema::schema(columns), timeless.to_json()))
+}
+
+fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<PyArrowType<Table>> {
+    let batches = batches.into_iter().map(|batch| batch.with_schema(SchemaRef::clone(&schema)));
+    let table =
+        batches.collect::<Result<_, _>>().and_then(|batches| Table::try_new(batches, schema));
+    table.map(PyArrowType).map_err(|refused| error::to_py(Error::Arrow(refused)))
+}

@@ -1,0 +1,83 @@
+//! The one map from errors of the core to Python exceptions.
+//!
+//! The classes stand in `fastpack/errors.py`, because two bases are easily said there.
+
+use std::any::Any;
+use std::io;
+use std::path::Path;
+
+use fastpack_core::{Error, Origin};
+use pyo3::call::PyCallArgs;
+use pyo3::prelude::*;
+
+/// `ENOENT`, `EACCES`, `EIO` and `EEXIST`: for faults that no system call reported. Linux, macOS and
+/// Windows give them the same numbers.
+const NOT_FOUND: i32 = 2;
+const ACCESS: i32 = 13;
+const INPUT_OUTPUT: i32 = 5;
+const EXISTS: i32 = 17;
+
+/// The exception for an error of the core.
+pub(crate) fn to_py(error: Error) -> PyErr {
+    Python::attach(|py| {
+        let message = error.to_string();
+        match error {
+            Error::Record { origin: Origin { path, line }, reason, message: detail } => {
+                let message = format!("{}:{line}: {detail}", path.display());
+                exception(py, "RecordError", (message, path.as_os_str(), line, reason.name()))
+            }
+            Error::Option { name, .. } => exception(py, "OptionError", (message, name)),
+            Error::Template { name, line, reason } => {
+                exception(py, "TemplateError", (message, name, line, reason))
+            }
+            Error::Tokenizer(fastpack_tokenize::Error::Io { path, source })
+            | Error::Io { path, source } => from_io(py, &path, &source),
+            Error::Tokenizer(_) => exception(py, "TokenizerError", (message,)),
+            Error::Output { path, reason } => {
+                exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
+            }
+            Error::Unbalanced(_) => exception(py, "LedgerError", (message,)),
+            _ => exception(py, "FastpackError", (message,)),
+        }
+    })
+}
+
+/// The exception for an option that cannot be read from its Python value.
+pub(crate) fn option(py: Python<'_>, name: &str, reason: &str) -> PyErr {
+    exception(py, "OptionError", (format!("invalid option `{name}`: {reason}"), name))
+}
+
+/// The exception for a panic: a fault of fastpack that must not take the process with it.
+pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> PyErr {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let message =
+        format!("fastpack failed in a way that it should not: {said}; please report this");
+    Python::attach(|py| exception(py, "InternalError", (message,)))
+}
+
+/// The exception for waiting on a job that another process started.
+pub(crate) fn after_fork(py: Python<'_>) -> PyErr {
+    let message = "this stream was started before the process forked; start another one here";
+    exception(py, "FastpackError", (message,))
+}
+
+fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
+    let (class, errno) = match source.kind() {
+        io::ErrorKind::NotFound => ("InputNotFoundError", NOT_FOUND),
+        io::ErrorKind::PermissionDenied => ("AccessError", ACCESS),
+        _ => ("StorageError", INPUT_OUTPUT),
+    };
+    let errno = source.raw_os_error().unwrap_or(errno);
+    let said = source.to_string();
+    let said = said.split(" (os error").next().unwrap_or(&said);
+    exception(py, class, (errno, said, path.as_os_str()))
+}
+
+fn exception<'py>(py: Python<'py>, class: &str, args: impl PyCallArgs<'py>) -> PyErr {
+    let made = py.import("fastpack.errors").and_then(|errors| errors.getattr(class)?.call1(args));
+    made.map_or_else(|error| error, PyErr::from_value)
+}

@@ -1,0 +1,47 @@
+//! The native half of the `fastpack` package: the list of its names.
+
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
+mod arrow;
+mod error;
+mod job;
+mod options;
+mod pack;
+mod plan;
+mod pretrained;
+mod render;
+mod report;
+mod stream;
+mod supervise;
+mod tokenizer;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _fastpack {
+    use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::options::{PyInputs, PyOptions, PyOutput};
+    #[pymodule_export]
+    use crate::pack::{pack_dir, pack_files, pack_table};
+    #[pymodule_export]
+    use crate::plan::{PyPlan, plan};
+    #[pymodule_export]
+    use crate::pretrained::PyPretrained;
+    #[pymodule_export]
+    use crate::render::render_template;
+    #[pymodule_export]
+    use crate::stream::PyPackStream;
+    #[pymodule_export]
+    use crate::tokenizer::encode_dir;
+
+    /// Adds what is known only when the extension is built.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("REPORT_KEY", REPORT_KEY)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })
+    }
+}

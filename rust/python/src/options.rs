@@ -1,0 +1,349 @@
+//! Python arguments to the options of the core. No default stands here.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use chrono::{Local, NaiveDateTime};
+use fastpack_core::config::{
+    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Overlong, RowColumn, Strategy,
+    TrainOn,
+};
+use fastpack_core::record::value::{Map, Value};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::error;
+
+/// What decides the content of the output.
+#[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyOptions(pub(crate) Options);
+
+#[pymethods]
+impl PyOptions {
+    #[new]
+    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, fields, now, threads))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
+    fn new(
+        max_length: PyMaxLength,
+        strategy: PyStrategy,
+        overlong: PyOverlong,
+        train_on: PyTrainOn,
+        eos: PyEos,
+        on_bad_record: PyOnBadRecord,
+        columns: PyColumns,
+        fields: PyFields,
+        now: Option<NaiveDateTime>,
+        threads: PyThreads,
+    ) -> PyResult<Self> {
+        let options = Options {
+            max_length: max_length.0,
+            strategy: strategy.0,
+            overlong: overlong.0,
+            train_on: train_on.0,
+            eos: eos.0,
+            on_bad_record: on_bad_record.0,
+            columns: columns.0,
+            fields: fields.0,
+            now: now.map_or_else(|| Now::Start(Local::now().naive_local()), Now::Given),
+            threads: threads.0,
+        };
+        options.validate().map_err(error::to_py)?;
+        Ok(Self(options))
+    }
+}
+
+/// Which files are read.
+#[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyInputs(pub(crate) Inputs);
+
+#[pymethods]
+impl PyInputs {
+    #[new]
+    #[pyo3(signature = (*, patterns, recursive))]
+    fn new(patterns: Vec<PathBuf>, recursive: bool) -> Self {
+        Self(Inputs { patterns, recursive })
+    }
+}
+
+/// Where and how a folder is written.
+#[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyOutput(pub(crate) Output);
+
+#[pymethods]
+impl PyOutput {
+    #[new]
+    #[pyo3(signature = (*, dir, format, shard_size, overwrite))]
+    fn new(dir: PathBuf, format: PyFormat, shard_size: PyShardSize, overwrite: bool) -> Self {
+        Self(Output { dir, format: format.0, shard_bytes: shard_size.0, overwrite })
+    }
+}
+
+/// Makes a newtype of an option that is one of a few words, written once, here.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, { $($word:literal => $value:expr),+ $(,)? }) => {
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) $kind);
+
+        impl<'py> FromPyObject<'_, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                word(value, $option, &[$(($word, $value)),+]).map(Self)
+            }
+        }
+    };
+}
+
+words!(
+    /// How documents are put together.
+    PyStrategy(Strategy), "strategy", {
+        "best_fit" => Strategy::BestFit,
+        "heap" => Strategy::Heap,
+        "sequential" => Strategy::Sequential,
+        "none" => Strategy::None,
+    }
+);
+words!(
+    /// What happens to a document longer than a row.
+    PyOverlong(Overlong), "overlong", {
+        "drop" => Overlong::Drop,
+        "truncate" => Overlong::Truncate,
+        "error" => Overlong::Error,
+    }
+);
+words!(
+    /// Which tokens carry a label.
+    PyTrainOn(TrainOn), "train_on", {
+        "auto" => TrainOn::Auto,
+        "all" => TrainOn::All,
+        "assistant" => TrainOn::Assistant,
+    }
+);
+words!(
+    /// What happens to a record that cannot be read.
+    PyOnBadRecord(OnBadRecord), "on_bad_record", {
+        "error" => OnBadRecord::Error,
+        "skip" => OnBadRecord::Skip,
+    }
+);
+words!(
+    /// A column of the rows.
+    PyColumn(RowColumn), "columns", {
+        "input_ids" => RowColumn::InputIds,
+        "labels" => RowColumn::Labels,
+        "position_ids" => RowColumn::PositionIds,
+        "seq_lengths" => RowColumn::SeqLengths,
+    }
+);
+words!(
+    /// The file format of the output.
+    PyFormat(Format), "format", {
+        "arrow" => Format::Arrow,
+        "jsonl" => Format::Jsonl,
+    }
+);
+
+/// Makes a newtype of an option that is a whole number above 0.
+macro_rules! counts {
+    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:literal) => {
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) $kind);
+
+        impl<'py> FromPyObject<'_, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                let refused = || refuse(value, $option, concat!("a whole number from 1 to ", $most));
+                if value.is_instance_of::<PyBool>() {
+                    return Err(refused());
+                }
+                value.extract::<$kind>().map(Self).map_err(|_| refused())
+            }
+        }
+    };
+}
+
+counts!(
+    /// Tokens that a row holds at most.
+    PyMaxLength(NonZeroU32), "max_length", "2147483647"
+);
+counts!(
+    /// Worker threads.
+    PyThreads(NonZeroUsize), "threads", "1024"
+);
+counts!(
+    /// Rows of a batch.
+    PyBatchSize(NonZeroUsize), "batch_size", "2**63"
+);
+counts!(
+    /// Rows kept open while packing on the fly.
+    PyOpenPacks(NonZeroUsize), "open_packs", "2**63"
+);
+
+/// Whether documents end with the end-of-text token: `"auto"`, or a boolean.
+pub(crate) struct PyEos(Eos);
+
+impl<'py> FromPyObject<'_, 'py> for PyEos {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(always) = value.cast::<PyBool>() {
+            return Ok(Self(if always.is_true() { Eos::Always } else { Eos::Never }));
+        }
+        match value.extract::<&str>() {
+            Ok("auto") => Ok(Self(Eos::Auto)),
+            _ => Err(refuse(value, "eos", "\"auto\", True or False")),
+        }
+    }
+}
+
+/// The columns of the rows, in their order.
+pub(crate) struct PyColumns(Vec<RowColumn>);
+
+impl<'py> FromPyObject<'_, 'py> for PyColumns {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let names: Vec<Bound<'py, PyAny>> =
+            value.extract().map_err(|_| refuse(value, "columns", "a list of column names"))?;
+        let columns = names.iter().map(|name| name.extract().map(|PyColumn(column)| column));
+        Ok(Self(columns.collect::<PyResult<_>>()?))
+    }
+}
+
+/// Where a record holds its parts: a mapping from part to field name, or `None`.
+pub(crate) struct PyFields(Fields);
+
+impl<'py> FromPyObject<'_, 'py> for PyFields {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        const WANTED: &str = "a dict with any of \"messages\", \"text\" and \"tools\" as keys and field \
+                              names as values";
+        let mut fields = Fields::default();
+        if value.is_none() {
+            return Ok(Self(fields));
+        }
+        let refused = |_| refuse(value, "fields", WANTED);
+        let parts: Vec<(String, String)> = value
+            .cast::<PyDict>()
+            .map_err(PyErr::from)
+            .and_then(|dict| dict.items().extract())
+            .map_err(refused)?;
+        for (part, field) in parts {
+            match part.as_str() {
+                "messages" => fields.messages = Some(field),
+                "text" => fields.text = Some(field),
+                "tools" => fields.tools = Some(field),
+                _ => return Err(refuse(value, "fields", WANTED)),
+            }
+        }
+        Ok(Self(fields))
+    }
+}
+
+/// Bytes of a shard: a number, or a number with a unit such as `512MB` or `2GiB`.
+pub(crate) struct PyShardSize(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PyShardSize {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let bytes = match value.extract::<&str>() {
+            Ok(text) => bytes_of(text),
+            Err(_) => value.extract::<u64>().ok(),
+        };
+        bytes.filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
+            refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
+        })
+    }
+}
+
+fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit: u64 = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KIB" => 1 << 10,
+        "MIB" => 1 << 20,
+        "GIB" => 1 << 30,
+        "TIB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Keyword arguments of a chat template.
+pub(crate) struct PyTemplateKwargs(pub(crate) Map);
+
+impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self(Map::new()));
+        }
+        match template_value(&value)? {
+            Value::Map(map) => Ok(Self((*map).clone())),
+            _ => Err(refuse(value, KWARGS, "a dict with names as keys")),
+        }
+    }
+}
+
+const KWARGS: &str = "chat_template_kwargs";
+
+fn template_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_none() {
+        Ok(Value::Null)
+    } else if let Ok(truth) = value.cast::<PyBool>() {
+        Ok(Value::Bool(truth.is_true()))
+    } else if value.is_instance_of::<PyInt>() {
+        let small = value.extract().map(Value::Int);
+        small.map_err(|_| refuse(value.as_borrowed(), KWARGS, "integers of at most 64 bits"))
+    } else if let Ok(number) = value.cast::<PyFloat>() {
+        Ok(Value::Float(number.extract()?))
+    } else if let Ok(text) = value.cast::<PyString>() {
+        let text = text.extract::<String>();
+        let whole = |_| refuse(value.as_borrowed(), KWARGS, "text without half a surrogate pair");
+        Ok(Value::String(text.map_err(whole)?.into()))
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let items = value.try_iter()?.map(|item| template_value(&item?));
+        Ok(Value::List(items.collect::<PyResult<Vec<_>>>()?.into()))
+    } else if let Ok(dict) = value.cast::<PyDict>() {
+        let items = dict.iter().map(|(key, item)| {
+            let name = key.extract::<String>();
+            let name = name.map_err(|_| refuse(key.as_borrowed(), KWARGS, "names as keys"))?;
+            Ok((name.into(), template_value(&item)?))
+        });
+        Ok(Value::Map(items.collect::<PyResult<Map>>()?.into()))
+    } else {
+        Err(refuse(value.as_borrowed(), KWARGS, "what JSON can hold"))
+    }
+}
+
+fn word<T: Copy>(
+    value: Borrowed<'_, '_, PyAny>,
+    option: &'static str,
+    words: &[(&str, T)],
+) -> PyResult<T> {
+    let text: Option<&str> = value.extract().ok();
+    let found = words.iter().find(|(word, _)| text == Some(*word));
+    found.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let quoted: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        refuse(value, option, &format!("one of {}", quoted.join(", ")))
+    })
+}
+
+/// Names the value that an option has, and what it may be.
+fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str) -> PyErr {
+    let shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
+    error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
+}

@@ -1,0 +1,78 @@
+//! `pack_files`, `pack_dir` and `pack_table`: everything at once.
+
+use arrow::pyarrow::{PyArrowType, Table};
+use fastpack_core::pipeline;
+use pyo3::prelude::*;
+
+use crate::arrow::reported;
+use crate::job::{Parts, PyChatTemplate};
+use crate::options::{PyInputs, PyOptions, PyOutput, PyTemplateKwargs};
+use crate::pretrained::PyPretrained;
+use crate::report::PyReport;
+use crate::supervise;
+
+/// Packs files into a table.
+#[pyfunction]
+pub(crate) fn pack_files(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    options: &PyOptions,
+    tokenizer: &PyPretrained,
+    chat_template: Option<PyChatTemplate>,
+    chat_template_kwargs: PyTemplateKwargs,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyArrowType<Table>> {
+    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+    let inputs = inputs.0.clone();
+    let (batches, report) = supervise::run(py, progress.as_ref(), move |control| {
+        let mut batches = Vec::new();
+        let report = pipeline::pack_files(&parts.job()?, &inputs, control, &mut |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok((batches, report))
+    })?;
+    reported(batches, &options.0.columns, report)
+}
+
+/// Packs files into files.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn pack_dir(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    output: &PyOutput,
+    options: &PyOptions,
+    tokenizer: &PyPretrained,
+    chat_template: Option<PyChatTemplate>,
+    chat_template_kwargs: PyTemplateKwargs,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyReport> {
+    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+    let (inputs, output) = (inputs.0.clone(), output.0.clone());
+    supervise::run(py, progress.as_ref(), move |control| {
+        pipeline::pack_dir(&parts.job()?, &inputs, &output, control)
+    })
+    .map(PyReport)
+}
+
+/// Packs rows that are tokenized already.
+#[pyfunction]
+pub(crate) fn pack_table(
+    py: Python<'_>,
+    rows: PyArrowType<Table>,
+    options: &PyOptions,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyArrowType<Table>> {
+    let (rows, _) = rows.0.into_inner();
+    let core_options = options.0.clone();
+    let (batches, report) = supervise::run(py, progress.as_ref(), move |control| {
+        let mut batches = Vec::new();
+        let report = pipeline::pack_table(&core_options, &rows, control, &mut |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok((batches, report))
+    })?;
+    reported(batches, &options.0.columns, report)
+}

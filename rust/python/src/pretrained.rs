@@ -1,0 +1,120 @@
+//! A loaded tokenizer with what stands beside it, held for any number of calls.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastpack_core::Error;
+use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer};
+use pyo3::prelude::*;
+
+use crate::{error, supervise};
+
+/// A loaded tokenizer, its special tokens and its chat templates.
+#[pyclass(name = "Pretrained", module = "fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyPretrained {
+    pub(crate) pretrained: Arc<Pretrained>,
+    /// What the caller named: a path or a hub name; nothing for a live tokenizer.
+    pub(crate) name: Option<String>,
+}
+
+#[pymethods]
+impl PyPretrained {
+    /// Reads a model folder; `hub_name` is what it is called on the hub, if it came from there.
+    #[staticmethod]
+    fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<Self> {
+        let name = hub_name.clone().unwrap_or_else(|| path.display().to_string());
+        let pretrained = supervise::load(py, move || match hub_name {
+            Some(name) => Ok(Pretrained::from_named_dir(&path, Path::new(&name))?),
+            None => Ok(Pretrained::from_dir(&path)?),
+        })?;
+        Ok(Self::new(pretrained, Some(name)))
+    }
+
+    /// Reads a bare `tokenizer.json`.
+    #[staticmethod]
+    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let name = path.display().to_string();
+        let pretrained = supervise::load(py, move || {
+            let json = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+            let tokenizer = Tokenizer::from_json(&json)?;
+            Ok(Pretrained { tokenizer, special_tokens: Vec::new(), chat_templates: Vec::new() })
+        })?;
+        Ok(Self::new(pretrained, Some(name)))
+    }
+
+    /// Takes over a live tokenizer, serialised.
+    #[staticmethod]
+    fn from_json(
+        py: Python<'_>,
+        json: String,
+        special_tokens: Vec<(String, String)>,
+        chat_templates: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        let pretrained = supervise::load(py, move || {
+            let templates = chat_templates.into_iter();
+            Ok(Pretrained {
+                tokenizer: Tokenizer::from_json(&json)?,
+                special_tokens,
+                chat_templates: templates
+                    .map(|(name, source)| NamedTemplate { name, source })
+                    .collect(),
+            })
+        })?;
+        Ok(Self::new(pretrained, None))
+    }
+
+    /// The chat templates, each with its name.
+    #[getter]
+    fn chat_templates(&self) -> Vec<(String, String)> {
+        let templates = self.pretrained.chat_templates.iter();
+        templates.map(|template| (template.name.clone(), template.source.clone())).collect()
+    }
+
+    /// Named special tokens, such as `("eos_token", "</s>")`.
+    #[getter]
+    fn special_tokens(&self) -> Vec<(String, String)> {
+        self.pretrained.special_tokens.clone()
+    }
+
+    /// The contents of all tokens that are marked special.
+    #[getter]
+    fn special_contents(&self) -> Vec<String> {
+        self.pretrained.tokenizer.special_tokens().to_vec()
+    }
+
+    /// The number of tokens, added ones included.
+    #[getter]
+    fn vocab_size(&self) -> usize {
+        self.pretrained.tokenizer.vocab_size()
+    }
+
+    /// The component that keeps the compiled engine from making the ids; nothing where it makes them.
+    #[getter]
+    fn engine_reason(&self) -> Option<String> {
+        match self.pretrained.tokenizer.engine() {
+            Engine::Compiled => None,
+            Engine::Reference { reason } => Some(reason),
+        }
+    }
+
+    /// The content of a token.
+    fn id_to_token(&self, id: u32) -> Option<String> {
+        self.pretrained.tokenizer.id_to_token(id)
+    }
+
+    /// The text of ids, special tokens included.
+    fn decode(&self, ids: Vec<u32>) -> PyResult<String> {
+        self.pretrained.tokenizer.decode(&ids).map_err(|refused| error::to_py(refused.into()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<fastpack.Pretrained of {} tokens>", self.pretrained.tokenizer.vocab_size())
+    }
+}
+
+impl PyPretrained {
+    fn new(pretrained: Pretrained, name: Option<String>) -> Self {
+        Self { pretrained: Arc::new(pretrained), name }
+    }
+}

@@ -1,0 +1,107 @@
+//! `PackStream`: tables, while the core runs ahead of the loop that takes them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arrow::array::RecordBatch;
+use arrow::pyarrow::{PyArrowType, Table};
+use fastpack_core::stream::{StreamOptions, stream};
+use fastpack_core::{Control, Report};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+use crate::arrow::batch;
+use crate::job::{Parts, PyChatTemplate};
+use crate::options::{PyBatchSize, PyInputs, PyOpenPacks, PyOptions, PyTemplateKwargs};
+use crate::pretrained::PyPretrained;
+use crate::report::PyReport;
+use crate::supervise::Task;
+
+/// Tables that wait to be taken: one to take at once, and one while it is taken.
+const AHEAD: usize = 2;
+
+/// Packed rows, a table at a time. Dropping it stops and joins the threads behind it.
+#[pyclass(name = "PackStream", module = "fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyPackStream {
+    task: Mutex<Task<RecordBatch>>,
+    control: Arc<Control>,
+    closed: AtomicBool,
+    report: Arc<OnceLock<Report>>,
+    progress: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl PyPackStream {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+    fn new(
+        inputs: &PyInputs,
+        options: &PyOptions,
+        tokenizer: &PyPretrained,
+        chat_template: Option<PyChatTemplate>,
+        chat_template_kwargs: PyTemplateKwargs,
+        batch_size: PyBatchSize,
+        open_packs: PyOpenPacks,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+        let inputs = inputs.0.clone();
+        let packing = StreamOptions { batch_rows: batch_size.0, open_packs: open_packs.0 };
+        let report = Arc::new(OnceLock::new());
+        let reported = Arc::clone(&report);
+        let task = Task::spawn(AHEAD, move |control, emit| {
+            let ended = stream(&parts.job()?, &inputs, packing, control, emit)?;
+            reported.set(ended).expect("a job ends once");
+            Ok(())
+        })?;
+        let control = task.control();
+        let closed = AtomicBool::new(false);
+        Ok(Self { task: Mutex::new(task), control, closed, report, progress })
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyArrowType<Table>>> {
+        let mut task = self.task.lock_py_attached(py).expect("nothing panics while it is held");
+        if self.closed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match task.next(py, self.progress.as_ref()) {
+            Ok(Some(rows)) => batch(rows).map(Some),
+            Err(_) if self.closed.load(Ordering::Relaxed) => Ok(None),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stops the threads behind the stream and waits for their end; no table comes after it.
+    fn close(&self, py: Python<'_>) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.control.cancel();
+        self.task.lock_py_attached(py).expect("nothing panics while it is held").close(py);
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py);
+    }
+
+    /// What the whole stream came to; nothing before its end.
+    #[getter]
+    fn report(&self) -> Option<PyReport> {
+        self.report.get().cloned().map(PyReport)
+    }
+}

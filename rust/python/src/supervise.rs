@@ -1,0 +1,189 @@
+//! Waits for jobs of the core: detached, interruptible, reporting progress.
+//!
+//! Nothing else in this crate detaches from Python, attaches to it or looks at signals, save that
+//! `error.rs` attaches to make an exception.
+
+use std::mem;
+use std::process;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fastpack_core::{Control, Error, Result};
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// How often a waiting call looks for Ctrl-C and reports progress: a fourth of what a user may wait.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What an interrupt does to the job that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interrupted {
+    /// It is cancelled and joined: it may have something to clean up.
+    Join,
+    /// It is left to end alone: it touches nothing, and has nowhere to stop early.
+    Abandon,
+}
+
+/// Runs `job` to its end on a thread of its own.
+pub(crate) fn run<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    one(py, progress, Interrupted::Join, job)
+}
+
+/// Runs `job`, which touches nothing outside and cannot be cancelled; an interrupt does not wait for it.
+pub(crate) fn load<T: Send + 'static>(
+    py: Python<'_>,
+    job: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    one(py, None, Interrupted::Abandon, |_| job())
+}
+
+fn one<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    interrupted: Interrupted,
+    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let mut task = Task::spawn(1, |control, emit| emit(job(control)?))?;
+    task.interrupted = interrupted;
+    let value = task.next(py, progress)?.expect("a job emits one value or fails");
+    report(py, &task.control, progress)?;
+    Ok(value)
+}
+
+/// A job on a thread of its own, handing over values through a bounded channel.
+///
+/// Dropping it cancels the job and joins its thread.
+#[derive(Debug)]
+pub(crate) struct Task<T: Send + 'static> {
+    control: Arc<Control>,
+    values: Option<Receiver<T>>,
+    worker: Option<JoinHandle<Result<()>>>,
+    interrupted: Interrupted,
+    polled: Instant,
+    process: u32,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts `job`, which may run `ahead` values in front of its consumer.
+    pub(crate) fn spawn(
+        ahead: usize,
+        job: impl FnOnce(&Control, &mut dyn FnMut(T) -> Result<()>) -> Result<()> + Send + 'static,
+    ) -> PyResult<Self> {
+        let (sender, values) = sync_channel(ahead);
+        let control = Arc::new(Control::default());
+        let shared = Arc::clone(&control);
+        let worker = thread::Builder::new().name("fastpack".to_owned()).spawn(move || {
+            job(&shared, &mut |value| sender.send(value).map_err(|_| Error::Cancelled))
+        })?;
+        Ok(Self {
+            control,
+            values: Some(values),
+            worker: Some(worker),
+            interrupted: Interrupted::Join,
+            polled: Instant::now(),
+            process: process::id(),
+        })
+    }
+
+    /// What the job and this task share.
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
+    /// Waits for the next value; `None` once the job ended well.
+    pub(crate) fn next(
+        &mut self,
+        py: Python<'_>,
+        progress: Option<&Py<PyAny>>,
+    ) -> PyResult<Option<T>> {
+        if self.process != process::id() {
+            return Err(error::after_fork(py));
+        }
+        py.detach(|| {
+            while let Some(values) = &self.values {
+                if self.polled.elapsed() >= POLL {
+                    self.polled = Instant::now();
+                    if let Err(interrupt) = Python::attach(|py| poll(py, &self.control, progress)) {
+                        self.interrupt();
+                        return Err(interrupt);
+                    }
+                }
+                match values.recv_timeout(POLL) {
+                    Ok(value) => return Ok(Some(value)),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => match self.stop() {
+                        None => {}
+                        Some(Ok(ended)) => ended.map_err(error::to_py)?,
+                        Some(Err(panic)) => return Err(error::from_panic(&*panic)),
+                    },
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Cancels the job and waits for its end.
+    pub(crate) fn close(&mut self, py: Python<'_>) {
+        py.detach(|| drop(self.stop()));
+    }
+
+    fn interrupt(&mut self) {
+        match self.interrupted {
+            Interrupted::Join => drop(self.stop()),
+            Interrupted::Abandon => {
+                self.values = None;
+                self.worker = None;
+            }
+        }
+    }
+
+    /// Cancels the job, joins its thread and returns how it ended; nothing if that was done before.
+    fn stop(&mut self) -> Option<thread::Result<Result<()>>> {
+        self.control.cancel();
+        let (values, worker) = (self.values.take(), self.worker.take());
+        if self.process != process::id() {
+            // After a fork the thread exists in the parent only: joining it here would wait for ever, and
+            // a lock inside the channel may be held by nobody.
+            mem::forget((values, worker));
+            return None;
+        }
+        drop(values);
+        worker.map(JoinHandle::join)
+    }
+}
+
+impl<T: Send + 'static> Drop for Task<T> {
+    fn drop(&mut self) {
+        if self.worker.is_none() {
+            return;
+        }
+        // Python drops with its lock held, and the job may take to the end of a document to stop.
+        if Python::try_attach(|py| self.close(py)).is_none() {
+            drop(self.stop());
+        }
+    }
+}
+
+/// Lets Python act on pending signals, then reports progress.
+fn poll(py: Python<'_>, control: &Control, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    report(py, control, progress)
+}
+
+fn report(py: Python<'_>, control: &Control, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    if let Some(callback) = progress {
+        let now = control.progress();
+        callback.call1(
+            py,
+            (now.phase.name(), now.bytes, now.total_bytes, now.documents, now.tokens, now.rows),
+        )?;
+    }
+    Ok(())
+}
