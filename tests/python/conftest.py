@@ -1,0 +1,165 @@
+"""A tiny tokenizer and small corpora for the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.pop("LOCAL_WORLD_SIZE", None)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+ROOT = Path(__file__).parents[2]
+
+WORDS = [
+    "the",
+    "a",
+    "river",
+    "town",
+    "boat",
+    "morning",
+    "letter",
+    "clock",
+    "bread",
+    "window",
+    "old",
+    "small",
+    "quiet",
+    "green",
+    "walks",
+    "sees",
+    "writes",
+    "opens",
+    "keeps",
+    "and",
+    "but",
+    "while",
+    "over",
+    "under",
+    "beside",
+    "naïve",
+    "日本語",
+    "Ж",
+    "🙂",
+]
+
+TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- '<|start|>' + message['role'] + '\n' }}"
+    "{%- if message['role'] == 'assistant' %}"
+    "{%- generation %}{{- message['content'] + '<|end|>' }}{%- endgeneration %}"
+    "{%- else %}{{- message['content'] + '<|end|>' }}{%- endif %}"
+    "{{- '\n' }}"
+    "{%- endfor %}"
+)
+
+
+def sentence(number: int, words: int) -> str:
+    """A sentence that only its arguments decide."""
+    return " ".join(WORDS[(number * 7 + at * at * 3 + at) % len(WORDS)] for at in range(words)) + "."
+
+
+def conversation(number: int) -> dict[str, object]:
+    """A conversation of one to three turns."""
+    messages: list[dict[str, str]] = []
+    if number % 4 == 0:
+        messages.append({"role": "system", "content": sentence(number, 6)})
+    for turn in range(1 + number % 3):
+        messages.append({"role": "user", "content": sentence(number + turn, 4 + number % 9)})
+        messages.append({"role": "assistant", "content": sentence(number * 3 + turn, 5 + number % 23)})
+    return {"messages": messages}
+
+
+@pytest.fixture(scope="session")
+def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a byte-level BPE of 400 entries and a template with generation blocks."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|endoftext|>", "<|start|>", "<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([sentence(number, 40) for number in range(60)], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bare_tokenizer_dir(tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same tokenizer without a chat template."""
+    folder = tmp_path_factory.mktemp("bare")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((tokenizer_dir / name).read_bytes())
+    return folder
+
+
+@pytest.fixture
+def write_jsonl(tmp_path: Path) -> Callable[..., Path]:
+    """Writes records, or raw lines, to a file."""
+
+    def write(records: Iterable[object], name: str = "data.jsonl") -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in records]
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def corpus(write_jsonl: Callable[..., Path]) -> Path:
+    """A file of 200 conversations."""
+    return write_jsonl(map(conversation, range(200)), "corpus.jsonl")
+
+
+@pytest.fixture(scope="session")
+def big_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 80,000 conversations: for calls that are stopped on the way."""
+    return repeated(tmp_path_factory.mktemp("big") / "big.jsonl", 40)
+
+
+@pytest.fixture(scope="session")
+def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 10,000 conversations: for calls that are long enough to look at, and still end."""
+    return repeated(tmp_path_factory.mktemp("long") / "long.jsonl", 5)
+
+
+def repeated(path: Path, times: int) -> Path:
+    """Writes 2,000 conversations several times over."""
+    lines = [json.dumps(conversation(number)) for number in range(2_000)]
+    path.write_text("\n".join(lines * times) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., subprocess.Popen[str]]:
+    """Starts a Python process that runs some code, or a module."""
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start

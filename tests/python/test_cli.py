@@ -1,0 +1,158 @@
+"""The command line: flags, exit codes, one line for an error, and rows in words."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fastpack
+from fastpack import cli
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "fastpack", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def pack_parser():
+    commands = next(action for action in cli.parser()._actions if action.dest == "command")
+    return commands.choices["pack"]
+
+
+def test_every_option_of_pack_dir_is_a_flag():
+    flags = {action.dest for action in pack_parser()._actions} - {"help"}
+    assert flags == set(inspect.signature(fastpack.pack_dir).parameters)
+
+
+def test_required_flags_are_the_options_without_a_default():
+    required = {action.dest for action in pack_parser()._actions if action.required}
+    parameters = inspect.signature(fastpack.pack_dir).parameters.values()
+    assert required == {it.name for it in parameters if it.default is inspect.Parameter.empty}
+
+
+def test_the_letters_are_those_of_collate():
+    letters = {
+        flag: action.dest
+        for action in pack_parser()._actions
+        for flag in action.option_strings
+        if not flag.startswith("--")
+    }
+    expected = {"-i": "files", "-o": "output", "-t": "tokenizer", "-m": "max_length", "-f": "format"}
+    assert expected.items() <= letters.items()
+
+
+def test_packing_prints_the_report(corpus, tokenizer_dir, tmp_path):
+    done = run("pack", "-i", corpus, "-o", tmp_path / "out", "-t", tokenizer_dir, "-m", 256, "-f", "arrow")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = fastpack.Report.from_json((tmp_path / "out" / "report.json").read_bytes())
+    assert done.stdout == f"{report}\n"
+
+
+def test_flags_mean_what_the_options_mean(corpus, tokenizer_dir, tmp_path):
+    flags = (
+        "--overlong truncate --train-on all --eos yes --columns labels,input_ids --strategy none --threads 2"
+    )
+    done = run("pack", "-i", corpus, "-o", tmp_path / "cli", "-t", tokenizer_dir, "-m", 64, *flags.split())
+    assert done.returncode == 0, done.stderr
+    fastpack.pack_dir(
+        corpus,
+        tmp_path / "api",
+        tokenizer=tokenizer_dir,
+        max_length=64,
+        overlong="truncate",
+        train_on="all",
+        eos=True,
+        columns=["labels", "input_ids"],
+        strategy="none",
+    )
+    shards = [(tmp_path / name / "train-00000.arrow").read_bytes() for name in ("cli", "api")]
+    assert shards[0] == shards[1]
+
+
+def test_bad_data_is_one_line_and_code_1(write_jsonl, tokenizer_dir, tmp_path):
+    path = write_jsonl([{"text": "a"}, b"{"])
+    done = run("pack", "-i", path, "-o", tmp_path / "out", "-t", tokenizer_dir, "-m", 64)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"fastpack: {path}:2: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_missing_file_is_one_line_and_code_1(tokenizer_dir, tmp_path):
+    done = run("pack", "-i", "nowhere.jsonl", "-o", tmp_path / "out", "-t", tokenizer_dir, "-m", 64)
+    assert done.returncode == 1
+    assert "nowhere.jsonl" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["pack"],
+        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "x"],
+        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "-f", "xml"],
+        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "--chat-template-kwargs", "{"],
+        ["pack", "-i", "a", "-o", "b", "-t", "c", "-m", "8", "--unheard-of"],
+        ["unheard-of"],
+    ],
+)
+def test_a_wrong_command_line_is_code_2(arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_help_are_code_0():
+    assert run("--version").stdout == f"fastpack {fastpack.__version__}\n"
+    for arguments in (["--help"], ["pack", "--help"], ["inspect", "--help"]):
+        done = run(*arguments)
+        assert done.returncode == 0
+        assert "exit codes:" in done.stdout
+
+
+@pytest.mark.parametrize("form", ["arrow", "jsonl"])
+def test_inspect_shows_a_row_in_words(form, write_jsonl, tokenizer_dir, tmp_path):
+    path = write_jsonl(
+        [
+            {
+                "messages": [
+                    {"role": "user", "content": "the river"},
+                    {"role": "assistant", "content": "a boat"},
+                ]
+            },
+        ]
+        * 2
+    )
+    fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256, format=form)
+    done = run("inspect", tmp_path / "out" / f"train-00000.{form}", "--row", 0, "-t", tokenizer_dir)
+    assert done.returncode == 0, done.stderr
+    assert "2 documents" in done.stdout.splitlines()[0]
+    assert done.stdout.count("<|start|>user\nthe river<|end|>\n<|start|>assistant\n«a boat<|end|>»") == 2
+
+
+def test_inspect_colours_trained_tokens(corpus, tokenizer_dir, tmp_path):
+    fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256)
+    file = tmp_path / "out" / "train-00000.arrow"
+    assert "\x1b[32m" in run("inspect", file, "-t", tokenizer_dir, "--color", "always").stdout
+    assert "\x1b[" not in run("inspect", file, "-t", tokenizer_dir).stdout
+
+
+def test_inspect_shows_ids_where_no_tokenizer_is_known(tmp_path):
+    row = {"input_ids": [5, 6, 7], "labels": [-100, 6, 7], "seq_lengths": [3]}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert "5 «6 7»" in run("inspect", path).stdout
+
+
+def test_inspect_names_the_rows_that_there_are(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"input_ids": [5]}\n', encoding="utf-8")
+    done = run("inspect", path, "--row", 4)
+    assert done.returncode == 2
+    assert "rows 0 to 0" in done.stderr

@@ -1,0 +1,155 @@
+"""The structure of the house: who may import whom, and which words have one home."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "rust" / "core" / "src"
+BINDING = ROOT / "rust" / "python" / "src"
+PACKAGE = ROOT / "python" / "fastpack"
+
+STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
+SHARED = {"config", "control", "error", "ledger"}
+
+# What a stage may name beyond the shared modules: the stage before it. Assembly joins a plan with the store that
+# the plan points into; the sink writes batches, which are Arrow's own.
+BEFORE = {
+    "source": set(),
+    "record": set(),
+    "template": {"record"},
+    "document": {"template", "record"},
+    "store": {"document"},
+    "pack": set(),
+    "assemble": {"pack", "store", "document"},
+    "sink": set(),
+}
+ORDERING = {"pipeline", "stream", "lib"}
+
+
+def code(path):
+    """The source without comments and without the tests inside it."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+    return "\n".join(line.split("//")[0] for line in text.splitlines())
+
+
+def module(path):
+    """The module directly under the crate that a file belongs to."""
+    return path.relative_to(CORE).parts[0].removesuffix(".rs")
+
+
+def names_of_crate(path):
+    """The modules of the crate that a file names, in `use` lines and in paths."""
+    text = code(path)
+    names = set(re.findall(r"\bcrate::(\w+)", text))
+    for group in re.findall(r"\bcrate::\{([^;]*)\}", text):
+        names |= set(re.findall(r"(?:^|,)\s*(\w+)", group))
+    return {name for name in names if (CORE / name).is_dir() or (CORE / f"{name}.rs").is_file()}
+
+
+def core_files():
+    return sorted(CORE.rglob("*.rs"))
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CORE)))
+def test_a_stage_names_only_the_stage_before_it(path):
+    home = module(path)
+    named = names_of_crate(path) - SHARED - {home}
+    if home in STAGES:
+        assert named <= BEFORE[home]
+    elif home not in ORDERING and home not in SHARED:
+        assert not named & set(STAGES), "only pipeline and stream name stages"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in core_files() if module(path) in SHARED], ids=lambda path: path.stem
+)
+def test_shared_modules_name_no_stage(path):
+    assert not names_of_crate(path) & set(STAGES)
+
+
+@pytest.mark.parametrize("crate", ["fastpack-core", "fastpack-tokenize"])
+def test_the_core_never_sees_python(crate):
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not on the path")
+    tree = subprocess.run(
+        ["cargo", "tree", "--locked", "--offline", "-p", crate, "-i", "pyo3"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tree.stdout == "", f"pyo3 is in the tree of {crate}"
+    assert "nothing to print" in tree.stderr or "did not match any packages" in tree.stderr, tree.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "homes"),
+    [
+        (r"\.detach\(", {"supervise.rs"}),
+        (r"check_signals", {"supervise.rs"}),
+        (r"Python::(try_)?attach\(", {"supervise.rs", "error.rs"}),
+    ],
+)
+def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
+    found = {path.name for path in BINDING.glob("*.rs") if re.search(word, code(path))}
+    assert found <= homes
+
+
+def test_column_names_have_one_home():
+    homes = {
+        str(path.relative_to(CORE))
+        for path in core_files()
+        if re.search(r'"(input_ids|labels|position_ids|seq_lengths)"', code(path))
+    }
+    assert homes == {"assemble/schema.rs"}
+
+
+def test_defaults_are_written_once():
+    """Native functions and core options have none; in api.py each stands in one constant."""
+    for path in BINDING.glob("*.rs"):
+        for signature in re.findall(r"signature = \((.*?)\)\)\]", code(path), flags=re.DOTALL):
+            assert "=" not in signature, f"{path.name} has a default"
+    assert not re.search(
+        r"impl Default for Options|derive\([^)]*Default[^)]*\)\]\s*pub struct Options",
+        code(CORE / "config.rs"),
+    )
+    tree = ast.parse((PACKAGE / "api.py").read_text(encoding="utf-8"))
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        for default in [*function.args.defaults, *filter(None, function.args.kw_defaults)]:
+            assert isinstance(default, ast.Name) or default.value in {None, False}, ast.dump(default)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*ROOT.glob("rust/*/src/**/*.rs"), *PACKAGE.glob("*.py"), *ROOT.glob("tests/python/*.py")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_every_file_opens_with_a_sentence(path):
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("//! ") if path.suffix == ".rs" else first.startswith('"""')
+
+
+def test_the_package_imports_downwards():
+    order = [
+        "_types",
+        "errors",
+        "report",
+        "_threads",
+        "_progress",
+        "hub",
+        "_tokenizer",
+        "api",
+        "_inspect",
+        "cli",
+    ]
+    for position, name in enumerate(order):
+        text = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+        imported = set(re.findall(r"(?:from|import) fastpack\.(\w+)", text)) & set(order)
+        assert imported <= set(order[:position]), name

@@ -1,0 +1,45 @@
+"""Importing fastpack is quick and brings nothing along."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import fastpack
+
+HEAVY = ("pyarrow", "numpy", "huggingface_hub", "transformers", "argparse", "fastpack._fastpack")
+
+
+def test_import_takes_at_most_50_ms():
+    code = "import time; start = time.perf_counter(); import fastpack; print(time.perf_counter() - start)"
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert statistics.median(times) <= 0.05
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_import_brings_nothing_heavy(module):
+    code = f"import sys, fastpack; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_using_the_api_does_not_import_pyarrow():
+    code = (
+        "import sys, fastpack; fastpack.pack_files, fastpack.RecordError; sys.exit('pyarrow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_public_name_is_there():
+    assert {name: getattr(fastpack, name) for name in fastpack.__all__}
+    assert set(fastpack.__all__) <= set(dir(fastpack))
+
+
+def test_other_names_are_not():
+    with pytest.raises(AttributeError, match="no attribute 'pack_everything'"):
+        _ = fastpack.pack_everything

@@ -1,0 +1,91 @@
+"""The trained spans of templates with `{% generation %}` blocks equal those of transformers."""
+
+from __future__ import annotations
+
+import re
+
+from template_helpers import CONVERSATIONS, native, reference, trl_templates
+
+
+def to_characters(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte ranges as ranges of characters."""
+    data = text.encode()
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in spans]
+
+
+def test_generation_spans_equal_those_of_transformers() -> None:
+    compared = 0
+    for name, source in trl_templates().items():
+        if not name.endswith("_training"):
+            continue
+        for title, record in CONVERSATIONS.items():
+            try:
+                text, expected = reference(source, record, spans=True)
+            except Exception:  # a record that transformers refuses has no mask
+                continue
+            try:
+                found_text, found = native(source, record, spans=True)
+            except ValueError:  # refused by name: test_templates.py counts these
+                continue
+            assert found_text == text, (name, title)
+            assert to_characters(text, found) == expected, (name, title)
+            compared += 1
+    assert compared > 800
+
+
+# TRL also trains the `<|endoftext|>` that these render once at the end of a conversation; fastpack does not.
+CLOSED_TWICE = {"phi3", "phi3_5"}
+
+
+def special_tokens_of(source: str) -> list[str]:
+    """What the tokenizers of these templates have as special tokens, as far as the template shows."""
+    pattern = (
+        r"<\|[^|<>{}'\"]+\|>|<(?:start|end)_of_turn>|<turn\|>|<\|turn>|</s>|<end_of_utterance>|<｜[^｜]+｜>"
+    )
+    return sorted({*re.findall(pattern, source), "<eos>", "<bos>"}, key=lambda token: -len(token))
+
+
+def merged(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans without the line ends that follow a turn, adjacent ones joined, empty ones left out."""
+    data = text.encode()
+    joined: list[list[int]] = []
+    for start, end in spans:
+        if joined and joined[-1][1] == start:
+            joined[-1][1] = end
+        elif end > start:
+            joined.append([start, end])
+    return [(start, start + len(data[start:end].rstrip(b"\n"))) for start, end in joined]
+
+
+def test_derived_spans_equal_what_trl_marks_by_hand() -> None:
+    """Where TRL's own copy of a template renders the same text, its spans and ours end alike.
+
+    Ours may begin later: what `add_generation_prompt` renders, such as `<think>`, is never the model's to write.
+    """
+    templates = trl_templates()
+    equal = later = 0
+    for name, source in templates.items():
+        training = templates.get(f"{name}_training")
+        if training is None:
+            continue
+        for title, record in CONVERSATIONS.items():
+            try:
+                text, expected = native(training, record, spans=True)
+                found_text, found = native(source, record, spans=True, turn_ends=special_tokens_of(source))
+            except ValueError:  # refused by name, or unmaskable
+                continue
+            if found_text != text:
+                continue
+            if name in CLOSED_TWICE:
+                expected = [span for span in expected if text.encode()[slice(*span)] != b"<eos>"]
+            ours, theirs = merged(text, found), merged(text, expected)
+            assert len(ours) == len(theirs), (name, title)
+            for (start, end), (other_start, other_end) in zip(ours, theirs, strict=True):
+                assert end == other_end, (name, title)
+                assert start >= other_start, (name, title)
+            if ours == theirs:
+                equal += 1
+            else:
+                later += 1
+    print(f"{equal} equal, {later} begin after the generation prompt")
+    assert equal > 500

@@ -1,0 +1,83 @@
+"""Real tokenizers and corpora give the ids of transformers, document by document.
+
+They are looked for in `$FASTPACK_DATA`, else in `../shared/data` beside the checkout; they are no part of the
+project. `FASTPACK_DOCUMENTS` says how many documents of each corpus are compared (200 by default, 0 for all).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+transformers = pytest.importorskip("transformers", reason="transformers needs Python 3.11")
+
+DATA = Path(os.environ.get("FASTPACK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+TOKENIZERS = ("bert", "gpt2", "llama3", "mistral-v1", "o200k", "qwen")
+TEXTS = ("text-en.jsonl", "text-multi.jsonl", "c4-demo.jsonl")
+DOCUMENTS = int(os.environ.get("FASTPACK_DOCUMENTS", "200")) or None
+
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="no real data: set FASTPACK_DATA to a folder with tokenizers/ and corpora/"
+)
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def tokenizer(request: pytest.FixtureRequest) -> tuple[Path, Any]:
+    """A folder, and the tokenizer that transformers loads from it."""
+    folder = DATA / "tokenizers" / request.param
+    return folder, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def lines(corpus: str) -> list[bytes]:
+    """The first documents of a corpus."""
+    with (DATA / "corpora" / corpus).open("rb") as file:
+        return [line.rstrip(b"\n") for line in itertools.islice(file, DOCUMENTS)]
+
+
+def packed(path: Path, folder: Path, **options: Any) -> list[list[int]]:
+    """The ids of each document, nothing added."""
+    table = fastpack.pack_files(
+        path, folder, max_length=10_000_000, strategy="none", train_on="all", eos=False, **options
+    )
+    return table["input_ids"].to_pylist()
+
+
+@pytest.mark.parametrize("corpus", TEXTS)
+@pytest.mark.timeout(600)
+def test_texts_have_the_ids_of_transformers(
+    corpus: str, tokenizer: tuple[Path, Any], write_jsonl: Callable[..., Path]
+) -> None:
+    folder, reference = tokenizer
+    documents = lines(corpus)
+    expected = [reference(json.loads(line)["text"])["input_ids"] for line in documents]
+    assert packed(write_jsonl(documents), folder) == [ids for ids in expected if len(ids) > 1]
+
+
+@pytest.mark.timeout(600)
+def test_conversations_have_the_ids_of_transformers(
+    tokenizer: tuple[Path, Any], write_jsonl: Callable[..., Path]
+) -> None:
+    folder, reference = tokenizer
+    if not reference.chat_template:
+        pytest.skip(f"{folder.name} has no chat template")
+    kept, expected = [], []
+    for line in lines("chat.jsonl"):
+        try:
+            expected.append(reference.apply_chat_template(json.loads(line)["messages"])["input_ids"])
+        except Exception:  # the template refuses the conversation: fastpack must too
+            with pytest.raises(fastpack.RecordError) as refused:
+                packed(write_jsonl([line]), folder)
+            assert refused.value.reason == "template"
+            continue
+        kept.append(line)
+    assert packed(write_jsonl(kept), folder) == expected

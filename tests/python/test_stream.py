@@ -1,0 +1,166 @@
+"""`stream`: the rows of `pack_files`, while the input is still being read."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import conversation
+
+import fastpack
+
+
+def worker_threads():
+    """Threads of this process beside those that Python knows of."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    count = next(int(line.split()[1]) for line in status if line.startswith("Threads:"))
+    return count - threading.active_count()
+
+
+def test_sequential_gives_the_rows_of_pack_files(corpus, tokenizer_dir):
+    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="sequential")
+    tables = list(fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=4))
+    assert pa.concat_tables(tables).to_pylist() == expected.to_pylist()
+    assert {table.num_rows for table in tables[:-1]} == {4}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_best_fit_keeps_every_document(threads, corpus, tokenizer_dir):
+    options = {"max_length": 256, "strategy": "best_fit", "open_packs": 8}
+    alone = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="none")
+    streamed = pa.concat_tables(fastpack.stream(corpus, tokenizer_dir, threads=threads, **options))
+    reference = pa.concat_tables(fastpack.stream(corpus, tokenizer_dir, threads=3, **options))
+    assert streamed.equals(reference)
+    lengths = [length for row in streamed["seq_lengths"].to_pylist() for length in row]
+    assert sorted(lengths) == sorted(map(len, alone["input_ids"].to_pylist()))
+
+
+def test_a_stream_is_a_generator_of_tables(corpus, tokenizer_dir):
+    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256)
+    assert iter(stream) is stream
+    table = next(stream)
+    assert isinstance(table, pa.Table)
+    assert table.num_rows == 8
+    stream.close()
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+def test_the_report_comes_with_the_end(corpus, tokenizer_dir):
+    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256)
+    assert stream.report is None
+    rows = sum(table.num_rows for table in stream)
+    assert stream.report.rows == rows
+    assert stream.report.documents.read == 200
+
+
+def test_errors_are_raised_from_the_loop_with_their_type(write_jsonl, tokenizer_dir):
+    path = write_jsonl([*map(conversation, range(50)), b"{"])
+    stream = fastpack.stream(path, tokenizer_dir, max_length=256, batch_size=1)
+    with pytest.raises(fastpack.RecordError) as caught:
+        for _ in stream:
+            pass
+    assert (caught.value.path, caught.value.line) == (str(path), 51)
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+@pytest.mark.parametrize("strategy", ["heap", "none", "mix"])
+def test_strategies_that_need_all_lengths_are_refused_at_once(strategy):
+    with pytest.raises(fastpack.OptionError, match="sequential") as caught:
+        fastpack.stream("x", "x/y/z", max_length=8, strategy=strategy)
+    assert caught.value.option == "strategy"
+
+
+@pytest.mark.parametrize("option", ["batch_size", "open_packs"])
+def test_counts_must_be_positive(option, corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError, match=option):
+        fastpack.stream(corpus, tokenizer_dir, max_length=8, **{option: 0})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_dropped_stream_joins_its_threads(big_corpus, tokenizer_dir):
+    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    before = worker_threads()
+    stream = fastpack.stream(big_corpus, tokenizer, max_length=256, threads=2)
+    next(stream)
+    assert worker_threads() > before
+    del stream
+    gc.collect()
+    assert worker_threads() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_with_block_joins_its_threads(big_corpus, tokenizer_dir):
+    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    before = worker_threads()
+    with fastpack.stream(big_corpus, tokenizer, max_length=256) as stream:
+        next(stream)
+    assert worker_threads() == before
+
+
+def test_the_first_table_comes_long_before_the_end(big_corpus, tokenizer_dir):
+    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    started = time.monotonic()
+    with fastpack.stream(big_corpus, tokenizer, max_length=1024) as stream:
+        next(stream)
+        assert time.monotonic() - started < 2.0
+
+
+def test_threads_may_share_a_stream(corpus, tokenizer_dir):
+    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="sequential").num_rows
+    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=1)
+    counts = []
+
+    def take():
+        counts.append(sum(table.num_rows for table in stream))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == expected
+
+
+def test_closing_wakes_a_thread_that_waits(big_corpus, tokenizer_dir):
+    stream = fastpack.stream(big_corpus, tokenizer_dir, max_length=1 << 30)
+    ended = threading.Event()
+
+    def wait():
+        assert list(stream) == []
+        ended.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    stream.close()
+    thread.join(timeout=5)
+    assert ended.is_set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads VmHWM")
+def test_memory_does_not_grow_with_the_input(long_corpus, tokenizer_dir):
+    code = """
+import fastpack, sys
+def peak():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) // 1024
+files, tokenizer = sys.argv[1:]
+stream = fastpack.stream(files, tokenizer, max_length=1024, threads=2)
+for _ in range(20):
+    next(stream)
+early = peak()
+for _ in stream:
+    pass
+print(peak() - early)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, long_corpus, tokenizer_dir], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 100

@@ -1,0 +1,409 @@
+"""Token ids, special tokens and chat templates of model folders equal those of transformers' AutoTokenizer."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DATA = Path(os.environ.get("FASTPACK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SEED = 20261121
+
+SENTENCES = [
+    "The quick brown fox doesn't jump over the lazy dog, because it's asleep.",
+    "Packing 1024 tokens into 32 rows costs 0.75 ms; that is 3% of the time.",
+    "def pack(rows):\n\treturn [row for row in rows if row]\n",
+    "Zürich, Łódź und São Paulo: naïve café, coöperate, ﬁle, Ⅷ, x².",
+    "日本語の文章と中文文本以及한국어 문장.",
+    "Привет, мир! Γειά σου Κόσμε. שלום עולם. مرحبا بالعالم",
+    "emoji 😀👍🏽 and 👩‍👧 families, flags 🇨🇭",
+]
+FRAGMENTS = [
+    *" \n\t\r\u00a0\u200b\u3000aAbzÉñ1290!?.,'\"`-_/<>[]|▁Ġ中字日本한국😀\u0301\u0327ﬁⅧ²ÅßİIſ",
+    "e\u0301",
+    "  ",
+    "the",
+    "'s",
+    "``",
+    "''",
+    "<s>",
+    "</s>",
+    "<unk>",
+    "<pad>",
+    "<mask>",
+    " <mask>",
+    "[MASK]",
+    "[CLS]",
+    "[SEP]",
+    "[UNK]",
+    "<|endoftext|>",
+    "<|im_end|>",
+    "<bos>",
+    "<eos>",
+    "<extra_id_0>",
+    "<extra_id_99>",
+    "<eop>",
+    "▁<PRE>",
+    "<image>",
+    "<sep>",
+    "<cls>",
+    "<s>NOTUSED",
+]
+
+BYTE_LEVEL_CLASSES = [
+    "BlenderbotTokenizer",
+    "CodeGenTokenizer",
+    "CohereTokenizer",
+    "DebertaTokenizer",
+    "GPT2Tokenizer",
+    "GPTNeoXTokenizerFast",
+    "LlamaTokenizerFast",
+    "Qwen2Tokenizer",
+    "Qwen3_5Tokenizer",
+    "RobertaTokenizer",
+    "BartTokenizer",
+    "LongformerTokenizerFast",
+    "CLIPTokenizer",
+    "BloomTokenizerFast",
+    "PreTrainedTokenizerFast",
+    "PreTrainedTokenizer",
+    "TokenizersBackend",
+    "NobodysTokenizerFast",
+    "ParakeetTokenizer",
+]
+PIECE_CLASSES = [
+    "LlamaTokenizer",
+    "LlamaTokenizerFast",
+    "CodeLlamaTokenizer",
+    "GemmaTokenizer",
+    "GemmaTokenizerFast",
+    "Phi3TokenizerFast",
+    "PreTrainedTokenizerFast",
+    "OpenAIGPTTokenizer",
+    "HerbertTokenizerFast",
+]
+WORD_CLASSES = [
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "DistilBertTokenizer",
+    "MobileBertTokenizer",
+    "FunnelTokenizer",
+    "MPNetTokenizer",
+    "ElectraTokenizerFast",
+    "TokenizersBackend",
+]
+UNIGRAM_CLASSES = [
+    "AlbertTokenizer",
+    "BarthezTokenizer",
+    "CamembertTokenizer",
+    "DebertaV2Tokenizer",
+    "RemBertTokenizer",
+    "T5Tokenizer",
+    "T5TokenizerFast",
+    "XLMRobertaTokenizer",
+    "XLNetTokenizer",
+    "MT5TokenizerFast",
+    "PreTrainedTokenizerFast",
+    "LlamaTokenizer",
+]
+REFUSED = [
+    "NllbTokenizer",
+    "MBartTokenizer",
+    "WhisperTokenizer",
+    "ByT5Tokenizer",
+    "MistralCommonBackend",
+    "DPRReaderTokenizerFast",
+    "ConvBertTokenizer",
+    "MarianTokenizer",
+]
+
+
+def corpus() -> list[str]:
+    """What the small tokenizers are trained on."""
+    rng = random.Random(SEED)
+    return [" ".join(rng.choices(SENTENCES, k=3)) for _ in range(200)]
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(
+        corpus(),
+        trainers.BpeTrainer(
+            vocab_size=700,
+            show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            special_tokens=["<|endoftext|>", "<s>", "</s>", "<unk>", "<pad>", "[CLS]", "[SEP]"],
+        ),
+    )
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+    return tokenizer
+
+
+def pieces() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Fuse()
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokenizer.train_from_iterator(
+        corpus(),
+        trainers.BpeTrainer(vocab_size=900, show_progress=False, special_tokens=special, max_token_length=12),
+    )
+    file = json.loads(tokenizer.to_str())
+    file["added_tokens"] = file["added_tokens"][:3]
+    tokenizer = Tokenizer.from_str(json.dumps(file))
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def words() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(
+        corpus(),
+        trainers.WordPieceTrainer(
+            vocab_size=700, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        ),
+    )
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.train_from_iterator(
+        corpus(),
+        trainers.UnigramTrainer(
+            vocab_size=500,
+            show_progress=False,
+            unk_token="<unk>",
+            special_tokens=["<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
+        ),
+    )
+    return tokenizer
+
+
+MODELS = {
+    "bytes": (byte_level, BYTE_LEVEL_CLASSES),
+    "pieces": (pieces, PIECE_CLASSES),
+    "words": (words, WORD_CLASSES),
+    "unigram": (unigram, UNIGRAM_CLASSES),
+}
+
+
+def added(content: str, **fields: bool) -> dict[str, Any]:
+    return {
+        "__type": "AddedToken",
+        "content": content,
+        "lstrip": False,
+        "rstrip": False,
+        "single_word": False,
+        "normalized": False,
+        **fields,
+    }
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {"tokenizer_config.json": {}},
+    "named": {
+        "tokenizer_config.json": {
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "pad_token": None,
+            "image_token": "<image>",
+            "additional_special_tokens": ["<|im_end|>", "<eop>"],
+            "add_bos_token": True,
+            "add_eos_token": True,
+            "chat_template": [{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}],
+        }
+    },
+    "decoder": {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {
+                "3": {
+                    "content": "<unk>",
+                    "lstrip": False,
+                    "normalized": True,
+                    "rstrip": False,
+                    "single_word": False,
+                    "special": True,
+                },
+                "9000": {
+                    "content": "<image>",
+                    "lstrip": True,
+                    "normalized": False,
+                    "rstrip": True,
+                    "single_word": False,
+                    "special": True,
+                },
+                "9001": {
+                    "content": "the",
+                    "lstrip": False,
+                    "normalized": True,
+                    "rstrip": False,
+                    "single_word": True,
+                    "special": False,
+                },
+            },
+            "bos_token": added("<s>", lstrip=True),
+            "eos_token": "<|im_end|>",
+            "unk_token": "<unk>",
+            "extra_special_tokens": {"image_token": "<image>"},
+            "add_prefix_space": True,
+            "legacy": True,
+            "do_lower_case": False,
+            "chat_template": "{{ bos_token }}",
+        },
+        "chat_template.jinja": "from the file\r\n",
+        "additional_chat_templates/rag.jinja": "rag",
+    },
+    "legacy": {
+        "tokenizer_config.json": {
+            "add_prefix_space": False,
+            "split_special_tokens": True,
+            "keep_accents": True,
+            "strip_accents": False,
+        },
+        "special_tokens_map.json": {
+            "eos_token": {
+                "content": "</s>",
+                "lstrip": False,
+                "normalized": True,
+                "rstrip": True,
+                "single_word": False,
+            },
+            "mask_token": "<mask>",
+            "extra_special_tokens": ["<eop>"],
+        },
+        "added_tokens.json": {"<|im_end|>": 9000, "<eop>": 9001},
+    },
+    "llama_model": {"config.json": {"model_type": "llama"}, "tokenizer_config.json": {}},
+    "qwen2_model": {"config.json": {"model_type": "qwen2"}, "tokenizer_config.json": {}},
+    "phi3_model": {"config.json": {"model_type": "phi3"}, "tokenizer_config.json": {}},
+    "mistral_model": {
+        "config.json": {"model_type": "mistral"},
+        "tokenizer_config.json": {"fix_mistral_regex": True},
+    },
+    "unknown_model": {
+        "config.json": {"model_type": "internlm2"},
+        "tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["own.Own", None]}},
+    },
+}
+
+
+def write(folder: Path, tokenizer: str, files: dict[str, Any], name: str | None) -> None:
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
+    for file, content in files.items():
+        path = folder / file
+        path.parent.mkdir(exist_ok=True)
+        if file == "tokenizer_config.json" and name is not None:
+            text = json.dumps({**content, "tokenizer_class": name})
+        else:
+            text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, encoding="utf-8")
+
+
+def trained_folders(root: Path) -> Iterator[Path]:
+    """One folder for each small tokenizer, class and variant of the files around it."""
+    for model, (train, classes) in MODELS.items():
+        tokenizer = train().to_str()
+        for name in [*classes, None]:
+            for variant, files in VARIANTS.items():
+                folder = root / f"{model}-{name}-{variant}"
+                write(folder, tokenizer, files, name)
+                yield folder
+
+
+def texts(count: int) -> list[str]:
+    rng = random.Random(SEED)
+    fuzz = ["".join(rng.choices(FRAGMENTS, k=rng.randint(1, 30))) for _ in range(count)]
+    return ["", " ", "  ", "\n", "a", " a", "a ", "</s>", *SENTENCES, *fuzz]
+
+
+def expected(
+    folder: Path, documents: list[str], add_special_tokens: bool
+) -> tuple[list[list[int]], dict[str, str], Any]:
+    """What transformers gives; raises where it raises."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(documents, add_special_tokens=add_special_tokens)["input_ids"]
+    templates = tokenizer.chat_template
+    if not isinstance(templates, dict):
+        templates = {} if templates is None else {"default": templates}
+    return ids, tokenizer.special_tokens_map, templates
+
+
+def assert_equal(folder: Path, documents: list[str]) -> None:
+    from fastpack._fastpack import encode_dir
+
+    for add_special_tokens in (True, False):
+        ids, special_tokens, templates = expected(folder, documents, add_special_tokens)
+        got_ids, got_special, got_templates = encode_dir(str(folder), documents, add_special_tokens)
+        for document, want, got in zip(documents, ids, got_ids, strict=True):
+            assert got == want, (folder.name, document)
+        assert got_special == list(special_tokens.items()), folder.name
+        assert dict(got_templates) == templates, folder.name
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> None:
+    from fastpack._fastpack import encode_dir
+
+    documents = texts(60)
+    compared = 0
+    for folder in trained_folders(tmp_path):
+        if not folder.name.startswith(model):
+            shutil.rmtree(folder)
+            continue
+        try:
+            expected(folder, documents[:1], True)
+        except Exception:
+            continue  # transformers cannot load it: nothing to equal
+        try:
+            expected(folder, documents, True)
+        except Exception:
+            with pytest.raises(ValueError, match="cannot encode"):
+                encode_dir(str(folder), documents, True)
+            continue
+        assert_equal(folder, documents)
+        compared += 1
+    assert compared >= 20
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_unknown_classes_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    from fastpack._fastpack import encode_dir
+
+    write(tmp_path / "model", byte_level().to_str(), {"tokenizer_config.json": {}}, name)
+    with pytest.raises(ValueError, match=name):
+        encode_dir(str(tmp_path / "model"), ["text"], True)
+
+
+@pytest.mark.parametrize("name", ["llama3", "qwen", "gpt2", "o200k", "mistral-v1", "bert"])
+def test_ids_of_real_tokenizers_equal_transformers(name: str) -> None:
+    folder = DATA / "tokenizers" / name
+    if not folder.is_dir():
+        pytest.skip(f"no real tokenizers: set FASTPACK_DATA (looked in {DATA})")
+    documents = texts(300)
+    for corpus_file in ("text-en.jsonl", "text-multi.jsonl", "chat.jsonl"):
+        with (DATA / "corpora" / corpus_file).open(encoding="utf-8") as lines:
+            documents += [line[:2000] for line, _ in zip(lines, range(40), strict=False)]
+    assert_equal(folder, documents)
