@@ -1,0 +1,74 @@
+# Everything that is done with this repository. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .build
+
+# Tests and checks build without link-time optimisation, which takes minutes and changes no result.
+TEST_PROFILE ?= ci
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+export HF_HUB_OFFLINE ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test bench wheel clean fmt
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
+
+setup: $(STAMPS)/extension  ## make .venv with everything in it, and build the extension
+
+demo: setup  ## pack examples/, print the report and show a packed row
+	@rm -rf $(STAMPS)/demo
+	$(BIN)/fastpack pack -i examples/*.jsonl -o $(STAMPS)/demo -t examples/tokenizer -m 512 -f arrow
+	$(BIN)/fastpack inspect $(STAMPS)/demo/train-00000.arrow --row 0 -t examples/tokenizer
+
+check: setup  ## format, lints, types, stubs, docs and structure
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --profile $(TEST_PROFILE) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --profile $(TEST_PROFILE)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest fastpack._fastpack --mypy-config-file pyproject.toml
+	$(BIN)/pytest -q tests/python/test_house.py
+
+test: setup  ## run all tests
+	cargo test --locked --workspace --profile $(TEST_PROFILE)
+	$(BIN)/pytest
+
+bench: $(STAMPS)/python  ## measure fastpack against its peers, in one run
+	$(BIN)/maturin develop --release --locked
+	@rm -f $(STAMPS)/extension
+	$(BIN)/python benches/python/bench.py
+
+wheel: $(STAMPS)/python  ## build the wheel into dist/
+	$(BIN)/maturin build --release --locked --out dist
+
+fmt:  ## format everything
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove everything that was made here
+	rm -rf $(VENV) $(STAMPS) dist target python/fastpack/*.so
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# TRL is only compared with: its own dependencies would bring a training stack, so it comes without them. It needs
+# Python 3.11, as transformers does; on 3.10 the tests that compare with either are skipped.
+$(STAMPS)/python: pyproject.toml | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group dev
+	if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then \
+		$(BIN)/python -m pip install --quiet --no-deps "trl==1.16.*"; fi
+	@touch $@
+
+$(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py)
+	$(BIN)/maturin develop --quiet --locked --profile $(TEST_PROFILE)
+	@touch $@
