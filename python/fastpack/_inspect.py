@@ -79,8 +79,12 @@ def _text(ids: list[int], labels: list[int], pretrained: Pretrained | None, *, c
 
 def _read(path: Path, row: int) -> tuple[_Row, int]:
     """The row, and how many the file has."""
-    if not path.is_file():
+    if not path.exists():
         raise InputNotFoundError(errno.ENOENT, "no such file", str(path))
+    if not path.is_file():
+        what = "a folder; name a file in it" if path.is_dir() else "no file that can be looked into"
+        message = f"{path} is {what}, such as train-00000.arrow"
+        raise FastpackError(message)
     found, rows = _from_jsonl(path, row) if path.suffix == ".jsonl" else _from_arrow(path, row)
     if found is None:
         message = f"invalid option `row`: `{path}` has rows 0 to {rows - 1}, not `{row}`"
@@ -97,23 +101,36 @@ def _from_arrow(path: Path, row: int) -> tuple[_Row | None, int]:
             for batch in reader:
                 if rows <= row < rows + batch.num_rows:
                     columns = batch.slice(row - rows, 1).to_pydict()
-                    found = _Row(*(columns.get(name, [[]])[0] for name in _Row._fields))
+                    found = _row({name: values[0] for name, values in columns.items()}, path, row)
                 rows += batch.num_rows
     except pa.ArrowInvalid as refused:
-        message = f"{path}: no Arrow stream file: {refused}"
+        message = f"{path} is no Arrow stream file; name one that `fastpack pack` wrote"
         raise FastpackError(message) from refused
     return found, rows
 
 
 def _from_jsonl(path: Path, row: int) -> tuple[_Row | None, int]:
     found, rows = None, 0
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for line in lines:
             if rows == row:
-                columns = json.loads(line)
-                found = _Row(*(columns.get(name, []) for name in _Row._fields))
+                try:
+                    found = _row(json.loads(line), path, row)
+                except ValueError as refused:
+                    message = f"{path}, line {row + 1}: no JSON"
+                    raise FastpackError(message) from refused
             rows += 1
     return found, rows
+
+
+def _row(columns: object, path: Path, row: int) -> _Row:
+    """The columns that are shown, if they are what `fastpack pack` writes."""
+    if isinstance(columns, dict) and "input_ids" in columns:
+        lists = [columns.get(name, []) for name in _Row._fields]
+        if all(isinstance(ids, list) and all(isinstance(entry, int) for entry in ids) for ids in lists):
+            return _Row(*lists)
+    message = f"{path}, row {row}: no packed row: `input_ids` and the columns beside it hold lists of integers"
+    raise FastpackError(message)
 
 
 def _tokenizer_of(path: Path, given: str | None) -> Pretrained | None:

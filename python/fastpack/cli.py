@@ -6,16 +6,17 @@ import argparse
 import inspect
 import json
 import os
+import re
 import signal
 import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from fastpack import _types
-from fastpack.errors import FastpackError, OptionError
+from fastpack.errors import FastpackError, OptionError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from types import FrameType
 
 __all__ = ["main", "parser"]
@@ -64,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(refused, _USAGE)
     except (FastpackError, OSError) as failed:
         if isinstance(failed, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _OK  # the reader, such as `head`, has seen enough
         return _complain(failed, _FAILED)
     except KeyboardInterrupt:
@@ -73,9 +73,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("terminated", _TERMINATED)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors take one line, as all others here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong and where help is."""
+        self.exit(_USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="fastpack",
         description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
         epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
@@ -195,9 +203,7 @@ def _pack(given: dict[str, object]) -> int:
     from fastpack.api import pack_dir  # noqa: PLC0415
 
     report = pack_dir(**given)  # type: ignore[arg-type]
-    sys.stdout.write(f"{report}\n")
-    sys.stdout.flush()
-    return _OK
+    return _print([str(report)])
 
 
 def _inspect(given: dict[str, object]) -> int:
@@ -206,10 +212,40 @@ def _inspect(given: dict[str, object]) -> int:
     wish = given.pop("color")
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     color = wish == "always" or (wish == "auto" and terminal)
-    for line in describe(**given, color=color):  # type: ignore[arg-type]
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    return _print(describe(**given, color=color))  # type: ignore[arg-type]
+
+
+def _print(lines: Iterable[str]) -> int:
+    """Writes to stdout, and gives it up where nothing more can be written, so that Python does not try again."""
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except FastpackError:
+        raise
+    except OSError as failed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(failed, BrokenPipeError):
+            raise
+        raise StorageError(failed.errno, failed.strerror, "standard output") from failed
     return _OK
+
+
+def _in_flags(message: str) -> str:
+    """An error's message with options spelled as flags: `--overwrite`, not `overwrite=True`."""
+    spellings: dict[str, str] = {}
+    for add in (_add_pack, _add_inspect):
+        command = argparse.ArgumentParser()
+        add(command)
+        for action in command._actions:  # noqa: SLF001  argparse has no other way to list its flags
+            if isinstance(action, argparse.BooleanOptionalAction):
+                spellings[f"{action.dest}=True"], spellings[f"{action.dest}=False"] = action.option_strings
+            elif action.option_strings:
+                flag = action.option_strings[-1]
+                spellings[f"invalid option `{action.dest}`"] = f"invalid option `{flag}`"
+                spellings[f'{action.dest}="'] = f'{flag} "'
+    found = "|".join(rf"\b{re.escape(spelling)}" for spelling in spellings)
+    return re.sub(found, lambda spelling: spellings[spelling[0]], message)
 
 
 def _complain(error: BaseException | str, code: int) -> int:
@@ -217,7 +253,7 @@ def _complain(error: BaseException | str, code: int) -> int:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    line = " ".join(text.split("\n"))
+    line = _in_flags(" ".join(text.split("\n")))
     sys.stderr.write(f"fastpack: {line}\n")
     return code
 

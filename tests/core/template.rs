@@ -174,3 +174,96 @@ fn a_conversation_without_a_trace_of_its_turns_is_unmaskable() {
         fault.message
     );
 }
+
+/// `ChatML` that says nothing of a generation prompt.
+const UNPROMPTED: &str =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}";
+
+#[test]
+fn a_template_without_a_generation_prompt_trains_no_header() {
+    let messages = [("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b c")];
+    assert_eq!(spans(UNPROMPTED, &messages), ["a<|im_end|>", "b c<|im_end|>"]);
+    assert_eq!(spans(UNPROMPTED, &messages), spans(CHATML, &messages));
+}
+
+#[test]
+fn a_turn_without_a_header_begins_where_the_turn_before_ends() {
+    let source = "{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]\
+                  {% else %}{{ m.content }}<|im_end|>{% endif %}{% endfor %}";
+    let messages = [("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b")];
+    assert_eq!(spans(source, &messages), ["a<|im_end|>", "b<|im_end|>"]);
+}
+
+#[test]
+fn a_long_conversation_needs_no_generation_prompt() {
+    let messages = [("user", "q"), ("assistant", "a")].repeat(2000);
+    assert_eq!(spans(UNPROMPTED, &messages).len(), 2000);
+}
+
+#[test]
+fn a_template_that_computes_without_end_is_given_up() {
+    let loops = |body: &str| {
+        format!(
+            "{{% set ns = namespace(s='xxxxxxxx', l=[1]) %}}\n\
+             {{% for i in range(100000) %}}{body}{{% endfor %}}"
+        )
+    };
+    for body in [
+        "{% set ns.s = ns.s + ns.s %}",
+        "{% set ns.s = ns.s ~ ns.s %}",
+        "{% set ns.s = ns.s|replace('x', 'xx') %}",
+        "{% set ns.s = ns.s.replace('x', 'xx') %}",
+        "{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}",
+        "{% set ns.s = [ns.s, ns.s]|join %}",
+        "{% set ns.s = [ns.s, ns.s]|tojson %}",
+        "{% set ns.s = (ns.s ~ '\n' ~ ns.s)|indent %}",
+        "{% set ns.l = ns.l + ns.l %}",
+        "{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}",
+        "{% set ns.l = (ns.s * 100000)|list %}",
+        "{{ ns.s * 100000 }}",
+    ] {
+        let message = render(&loops(body), &[]).expect_err("no memory holds it");
+        assert!(message.contains("line 2") && message.contains("computes more than"), "{message}");
+    }
+}
+
+#[test]
+fn values_that_share_their_parts_are_bounded_where_they_are_walked() {
+    let shared = |end: &str| {
+        format!(
+            "{{% set ns = namespace(a=['x' * 100000], b=['x' * 100000]) %}}{{% for i in range(60) %}}\
+             {{% set ns.a = [ns.a, ns.a] %}}{{% set ns.b = [ns.b, ns.b] %}}{{% endfor %}}{end}"
+        )
+    };
+    for end in ["{{ ns.a }}", "{{ ns.a|tojson }}", "{{ ns.a|string|length }}"] {
+        let message = render(&shared(end), &[]).expect_err("2^60 parts");
+        assert!(message.contains("computes more than"), "{message}");
+    }
+    for end in ["{{ ns.a == ns.b }}", "{{ ns.a in [ns.b] }}"] {
+        let message = render(&shared(end), &[]).expect_err("2^60 parts");
+        assert!(message.contains("parts"), "{message}");
+    }
+}
+
+#[test]
+fn values_do_not_nest_without_end_or_in_themselves() {
+    for source in [
+        "{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = [ns.x] %}{% endfor %}",
+        "{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = (ns.x, 1) %}{% endfor %}",
+        "{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = {'a': ns.x} %}{% endfor %}",
+        "{% set ns = namespace(x=1) %}{% set ns.x = ns %}",
+        "{% set ns = namespace(x=1) %}{% set ns.x = [ns] %}",
+        "{% set ns = namespace(x=1) %}{% set other = namespace(x=ns) %}",
+    ] {
+        let message = render(source, &[]).expect_err("too deep");
+        assert!(message.contains("holds a namespace"), "{message}");
+    }
+}
+
+#[test]
+fn what_is_read_often_is_not_counted_as_computed() {
+    let source = "{% set ns = namespace(s=content ~ '!') %}\
+                  {% for i in range(100000) %}{% if ns.s == '' %}x{% endif %}{% endfor %}{{ ns.s|length }}";
+    let content = text(&"x".repeat(1 << 20));
+    assert_eq!(render(source, &[("content", content)]).as_deref(), Ok("1048577"));
+}

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::failure::{Failure, Outcome};
+use super::limits::check_size;
 use super::methods::{self, Attribute};
 use super::text::byte_of;
 use super::value::{List, Text, Value, range_length};
@@ -129,6 +130,7 @@ pub(super) fn slice<'r>(value: &Value<'r>, bounds: &[Value<'r>; 3]) -> Outcome<V
         let range = byte_of(text, from)..byte_of(text, to);
         return Ok(Value::String(text.cut(|text| &text[range])));
     }
+    check_size(length.saturating_mul(size_of::<usize>() + size_of::<char>()))?;
     let places = places(first, end, step, length);
     Ok(match value {
         Value::String(text) => {
@@ -136,7 +138,7 @@ pub(super) fn slice<'r>(value: &Value<'r>, bounds: &[Value<'r>; 3]) -> Outcome<V
             Value::string(places.iter().filter_map(|at| chars.get(*at)).collect::<String>())
         }
         Value::Tuple(items) => {
-            Value::Tuple(Rc::new(places.iter().filter_map(|at| items.get(*at).cloned()).collect()))
+            Value::tuple(places.iter().filter_map(|at| items.get(*at).cloned()).collect())
         }
         Value::List(List::Data(items)) if step == 1 => {
             let from = places.first().copied().unwrap_or(0);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::ast::{Arguments, Expression, Macro};
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::limits::check_nesting;
 use super::methods;
 use super::print::to_text;
 use super::render::Renderer;
@@ -53,6 +54,7 @@ impl<'r> Renderer<'r> {
                 {
                     return Err(Failure::error(format!("a namespace cannot hold `{name}`")));
                 }
+                given.named.iter().try_for_each(|(_, value)| check_nesting(value))?;
                 let attributes =
                     given.named.into_iter().map(|(name, value)| (name.into(), value)).collect();
                 Ok(Value::Namespace(Rc::new(RefCell::new(attributes))))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::record::value::{Map, Value as Json};
 
-use super::value::{Dict, List, Value};
+use super::value::{Dict, Value};
 
 /// The names under which a message's reasoning is given. Templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
@@ -30,7 +30,5 @@ pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
 
 /// The list of messages as a template's value.
 pub(super) fn messages<'r>(prepared: &'r [Cow<'r, Map>]) -> Value<'r> {
-    Value::List(List::Computed(
-        prepared.iter().map(|message| Value::Dict(Dict::Data(message))).collect::<Vec<_>>().into(),
-    ))
+    Value::list(prepared.iter().map(|message| Value::Dict(Dict::Data(message))).collect())
 }

@@ -32,11 +32,16 @@ pub(super) fn spans(
     from_marks(template, conversation, messages, text)
         .or_else(|| from_prefixes(template, conversation, messages, text, &turns))
         .ok_or_else(|| {
+            let limit = if turns.len() > MAX_PREFIXES {
+                format!(" (its {} turns are too many to be looked for one by one)", turns.len())
+            } else {
+                String::new()
+            };
             Fault::new(
                 Reason::Unmaskable,
                 format!(
                     "chat template `{}` renders this conversation in a way that does not show what the assistant \
-                     wrote; use a template with {{% generation %}} blocks, or train_on=\"all\"",
+                     wrote{limit}; use a template with {{% generation %}} blocks, or train_on=\"all\"",
                     template.name
                 ),
             )
@@ -57,13 +62,8 @@ fn from_marks(
     if has_marks(text) {
         return None;
     }
-    let learned;
-    let turn = if conversation.template_kwargs.is_empty() {
-        template.turn.get_or_init(|| learn(template, conversation)).as_ref()?
-    } else {
-        learned = learn(template, conversation)?;
-        &learned
-    };
+    let turn = learned(template, conversation)?;
+    let turn = turn.as_ref();
     let marked = template.run(&mark_all(messages)?, conversation, None).ok()?;
     let (plain, places) = unmark(&marked.text);
     if plain != text {
@@ -116,6 +116,15 @@ fn from_marks(
         }
     }
     Some(spans)
+}
+
+/// The turns of a template under a conversation's keyword arguments; learned once where there are none.
+fn learned<'t>(template: &'t ChatTemplate, conversation: &Conversation) -> Option<Cow<'t, Turn>> {
+    if conversation.template_kwargs.is_empty() {
+        let turn = template.turn.get_or_init(|| learn(template, conversation));
+        return turn.as_ref().map(Cow::Borrowed);
+    }
+    learn(template, conversation).map(Cow::Owned)
 }
 
 /// Whether the token that begins the assistant's header stands in a span without the rest of it.
@@ -197,6 +206,15 @@ fn find_end(template: &ChatTemplate, turn: &Turn, tail: &str, calls: bool) -> Op
     Some(first.map_or(tail.len(), |token| token.end))
 }
 
+/// Where the assistant's words begin in a turn that begins `at` and that no prompt introduces.
+fn after_header(turn: &Turn, text: &str, at: usize) -> Option<usize> {
+    let header = turn.headers.iter().find(|header| text[at..].starts_with(header.as_str()));
+    match header {
+        Some(header) => Some(at + header.len()),
+        None => (!turn.unprompted).then_some(at),
+    }
+}
+
 /// Renders what comes before and up to each turn of the assistant.
 fn from_prefixes(
     template: &ChatTemplate,
@@ -208,6 +226,7 @@ fn from_prefixes(
     if turns.len() > MAX_PREFIXES {
         return None;
     }
+    let known = learned(template, conversation);
     let mut spans: Vec<Range<usize>> = Vec::with_capacity(turns.len());
     for turn in turns {
         let length = |messages: &[Cow<'_, Map>], prompt: bool| {
@@ -215,7 +234,13 @@ fn from_prefixes(
             text.starts_with(&output.text).then_some(output.text.len())
         };
         let before = length(&messages[..*turn], false)?;
-        let start = length(&messages[..*turn], true)?;
+        let prompted = length(&messages[..*turn], true)?;
+        let start = if prompted == before {
+            // No prompt tells where the header ends.
+            after_header(known.as_deref()?, text, before)?
+        } else {
+            prompted
+        };
         let region = length(&messages[..=*turn], false)?;
         if start < before || region <= start || spans.last().is_some_and(|last| last.end > before) {
             return None;

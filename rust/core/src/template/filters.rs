@@ -6,6 +6,7 @@ use super::ast::{Arguments, Expression, Literal};
 use super::attributes::item;
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::limits::check_size;
 use super::methods::{replace, split_lines, trim};
 use super::operators::order;
 use super::predicates::Predicate;
@@ -13,6 +14,9 @@ use super::print::{to_text, write_str};
 use super::text::{capitalize, lower, upper};
 use super::tojson::Style;
 use super::value::{Dict, Items, List, Text, Value, length};
+
+/// How much a line may be indented, in bytes.
+const MAX_INDENT: usize = 1000;
 
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,10 +201,10 @@ impl Filter {
             Self::Select | Self::Reject | Self::SelectAttribute | Self::RejectAttribute => {
                 select(self, value, given.positional)
             }
-            Self::First => Ok(items(value)?.next().unwrap_or(Value::Undefined)),
+            Self::First => Ok(iterate(value)?.next().unwrap_or(Value::Undefined)),
             Self::Last => match value {
                 Value::Generator(_) => Err(Failure::error("`last` needs a list, not a generator")),
-                other => Ok(items(other)?.last().unwrap_or(Value::Undefined)),
+                other => Ok(iterate(other)?.iter().last().unwrap_or(Value::Undefined)),
             },
             Self::Reverse => match value {
                 Value::String(text) => Ok(Value::string(text.chars().rev().collect::<String>())),
@@ -229,11 +233,20 @@ fn marked<'r>(value: &Value<'r>, text: Text<'r>) -> Value<'r> {
     if matches!(value, Value::Safe(_)) { Value::Safe(text) } else { Value::String(text) }
 }
 
+/// The items of a value, one by one.
+fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
+    Items::of(value)
+        .ok_or_else(|| Failure::error(format!("{} cannot be iterated", value.type_name())))
+}
+
 /// The items of a value, all at once.
 fn items<'r>(value: &Value<'r>) -> Outcome<std::vec::IntoIter<Value<'r>>> {
-    let items = Items::of(value)
-        .ok_or_else(|| Failure::error(format!("{} cannot be iterated", value.type_name())))?;
-    Ok(items.iter().collect::<Vec<_>>().into_iter())
+    let mut items = Vec::new();
+    for item in iterate(value)?.iter() {
+        items.push(item);
+        check_size(items.len() * size_of::<Value<'_>>())?;
+    }
+    Ok(items.into_iter())
 }
 
 fn entries<'r>(value: &Value<'r>) -> Outcome<Vec<Value<'r>>> {
@@ -244,7 +257,7 @@ fn entries<'r>(value: &Value<'r>) -> Outcome<Vec<Value<'r>>> {
 }
 
 fn pairs<'a, 'r>(dict: &'a Dict<'r>) -> impl Iterator<Item = Value<'r>> + 'a {
-    dict.iter().map(|(key, value)| Value::Tuple(vec![Value::String(key), value].into()))
+    dict.iter().map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
 }
 
 fn to_json<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
@@ -252,9 +265,9 @@ fn to_json<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
         given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
     let indent = match indent {
         None | Some(Value::None) => None,
-        Some(Value::String(indent)) => Some(indent.to_string()),
+        Some(Value::String(indent)) if indent.len() <= MAX_INDENT => Some(indent.to_string()),
         Some(other) => match other.as_int().map(|width| usize::try_from(width).unwrap_or(0)) {
-            Some(width) if width <= 1000 => Some(" ".repeat(width)),
+            Some(width) if width <= MAX_INDENT => Some(" ".repeat(width)),
             _ => return Err(Failure::unsupported("such an indent of `tojson`")),
         },
     };
@@ -290,6 +303,7 @@ fn join<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
         if at > 0 {
             out.push_str(&separator);
         }
+        check_size(out.len())?;
         match &attribute {
             None | Some(Value::None) => write_str(&mut out, &item)?,
             Some(attribute) => write_str(&mut out, &look_up(&item, attribute)?)?,
@@ -330,7 +344,7 @@ fn replaced<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
             count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
         }
     };
-    Ok(Value::string(replace(&to_text(value)?, &to_text(&old)?, &to_text(&new)?, count)))
+    replace(&to_text(value)?, &to_text(&old)?, &to_text(&new)?, count).map(Value::string)
 }
 
 fn dict_sort<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
@@ -464,16 +478,16 @@ fn indent<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
     };
     let indention = match width {
         None => "    ".to_owned(),
-        Some(Value::String(indention)) => indention.to_string(),
+        Some(Value::String(indention)) if indention.len() <= MAX_INDENT => indention.to_string(),
         Some(width) => match width.as_int().map(|width| usize::try_from(width).unwrap_or(0)) {
-            Some(width) if width <= 1000 => " ".repeat(width),
+            Some(width) if width <= MAX_INDENT => " ".repeat(width),
             _ => return Err(Failure::unsupported("such a width of `indent`")),
         },
     };
     let blank = blank.is_some_and(|blank| blank.is_true());
     let first = first.is_some_and(|first| first.is_true());
     let mut out = String::new();
-    for (at, line) in split_lines(&Text::from(format!("{}\n", &**text))).iter().enumerate() {
+    for (at, line) in split_lines(&Text::from(format!("{}\n", &**text)))?.iter().enumerate() {
         if at > 0 {
             out.push('\n');
         }
@@ -481,6 +495,7 @@ fn indent<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
             out.push_str(&indention);
         }
         out.push_str(line);
+        check_size(out.len())?;
     }
     Ok(Value::string(out))
 }

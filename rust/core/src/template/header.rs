@@ -14,6 +14,8 @@ pub(super) struct Turn {
     pub(super) headers: Vec<String>,
     /// What stands after it, up to and including the token that ends the turn; empty if there is no such token.
     pub(super) ends: Vec<String>,
+    /// Whether the headers are the turn's own though no generation prompt writes them.
+    pub(super) unprompted: bool,
 }
 
 fn message(role: &str) -> Map {
@@ -46,10 +48,9 @@ pub(super) fn learn(template: &ChatTemplate, conversation: &Conversation) -> Opt
             header = &header[..header.rfind(['\n', '>', ']']).map_or(0, |at| at + 1)];
         }
         if prompt.is_empty() {
-            // There is no prompt: the assistant's turn begins where the user's ends.
-            let (plain, places) = unmark(before);
-            let tail = extents(&places, 1)[0].clone()?.end;
-            turn.headers.push(plain[tail..].to_owned());
+            let (header, own) = unprompted_header(before, &text, roles.len())?;
+            turn.headers.push(header);
+            turn.unprompted |= own;
         } else if header.is_empty() {
             return None;
         }
@@ -86,6 +87,20 @@ pub(super) fn learn(template: &ChatTemplate, conversation: &Conversation) -> Opt
     }
     turn.headers.sort_by_key(|header| std::cmp::Reverse(header.len()));
     Some(turn)
+}
+
+/// What stands before the assistant's first text where no prompt tells, and whether it is the turn's own.
+///
+/// That is the text between the user's turn and the assistant's words; where there is none but blanks, as after a
+/// closing `[/INST]`, it is the end of the user's turn, which the assistant's follows at once.
+fn unprompted_header(before: &str, text: &str, messages: usize) -> Option<(String, bool)> {
+    let (user, places) = unmark(before);
+    let tail = &user[extents(&places, 1)[0].as_ref()?.end..];
+    let (plain, places) = unmark(text);
+    let found = extents(&places, messages);
+    let between = &plain[found[0].as_ref()?.end..found[1].as_ref()?.start];
+    let own = between.strip_prefix(tail)?;
+    Some(if own.trim().is_empty() { (tail.to_owned(), false) } else { (own.to_owned(), true) })
 }
 
 /// How many bytes two texts have in common at their beginning.

@@ -52,7 +52,7 @@ impl<'r> Renderer<'r> {
         });
         let mut completed = false;
         while let Some(item) = self.advance(&state)? {
-            self.step()?;
+            self.meter.step()?;
             if let Some(name) = &statement.looping {
                 self.set(name.slot, Value::Loop(Rc::clone(&state)));
             }
@@ -74,7 +74,7 @@ impl<'r> Renderer<'r> {
         }
         while let Some(item) = state.items.next() {
             let Some((target, enter, test)) = state.test else { return Ok(Some(item)) };
-            self.step()?;
+            self.meter.step()?;
             self.enter(enter);
             self.assign(target, item.clone())?;
             if self.evaluate(test)?.is_true() {

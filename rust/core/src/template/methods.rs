@@ -2,9 +2,13 @@
 
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::limits::check_size;
 use super::print::write_str;
 use super::text::{capitalize, is_space, lower, title, upper};
 use super::value::{Items, Text, Value, View};
+
+/// What a part of a text takes in memory while a text is split, in bytes.
+const PART: usize = size_of::<(usize, usize)>() + size_of::<Value<'_>>();
 
 /// A method that templates can call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +229,7 @@ fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome
         Method::RightSplit => right_split(text, given),
         Method::SplitLines => {
             none(given)?;
-            Ok(Value::list(split_lines(text).into_iter().map(Value::String).collect()))
+            Ok(Value::list(split_lines(text)?.into_iter().map(Value::String).collect()))
         }
         Method::Strip => strip(text, given.positional()?, true, true),
         Method::LeftStrip => strip(text, given.positional()?, true, false),
@@ -253,7 +257,7 @@ fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome
                     count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
                 }
             };
-            Ok(Value::string(replace(text, &old, &new, count)))
+            replace(text, &old, &new, count).map(Value::string)
         }
         Method::Find => {
             let part = string(given.positional::<1>()?)?;
@@ -275,6 +279,7 @@ fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome
                 if at > 0 {
                     out.push_str(text);
                 }
+                check_size(out.len())?;
                 match item {
                     Value::String(_) => write_str(&mut out, &item)?,
                     Value::Safe(_) => {
@@ -345,9 +350,13 @@ pub(super) fn trim<'r>(text: &Text<'r>, chars: Option<&str>, left: bool, right: 
 }
 
 /// `str.replace`; a negative count is no limit.
-pub(super) fn replace(text: &str, old: &str, new: &str, count: i64) -> String {
-    usize::try_from(count)
-        .map_or_else(|_| text.replace(old, new), |count| text.replacen(old, new, count))
+pub(super) fn replace(text: &str, old: &str, new: &str, count: i64) -> Outcome<String> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if new.len() > old.len() {
+        let places = text.matches(old).take(count).count();
+        check_size(text.len().saturating_add(places.saturating_mul(new.len())))?;
+    }
+    Ok(text.replacen(old, new, count))
 }
 
 /// The separator, if there is one, and how often to split at most.
@@ -380,6 +389,7 @@ fn split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
         let mut from = 0;
         for (at, _) in text.match_indices(&*separator).take(limit) {
             ranges.push((from, at));
+            check_size(ranges.len() * PART)?;
             from = at + separator.len();
         }
         ranges.push((from, text.len()));
@@ -393,6 +403,7 @@ fn split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
                 rest.find(is_space).unwrap_or(rest.len())
             };
             ranges.push((from, from + length));
+            check_size(ranges.len() * PART)?;
             if ranges.len() > limit {
                 break;
             }
@@ -413,6 +424,7 @@ fn right_split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
     while ranges.len() < limit {
         let Some(at) = text[..to].rfind(&*separator) else { break };
         ranges.push((at + separator.len(), to));
+        check_size(ranges.len() * PART)?;
         to = at;
     }
     ranges.push((0, to));
@@ -421,7 +433,7 @@ fn right_split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
 }
 
 /// `str.splitlines`, without the line ends.
-pub(super) fn split_lines<'r>(text: &Text<'r>) -> Vec<Text<'r>> {
+pub(super) fn split_lines<'r>(text: &Text<'r>) -> Outcome<Vec<Text<'r>>> {
     let ends =
         |c: char| matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let mut lines = Vec::new();
@@ -430,6 +442,7 @@ pub(super) fn split_lines<'r>(text: &Text<'r>) -> Vec<Text<'r>> {
         let length = text[from..].find(ends).unwrap_or(text.len() - from);
         let to = from + length;
         lines.push(text.cut(|text| &text[from..to]));
+        check_size(lines.len() * PART)?;
         let end = &text[to..];
         from = to
             + if end.starts_with("\r\n") {
@@ -438,5 +451,5 @@ pub(super) fn split_lines<'r>(text: &Text<'r>) -> Vec<Text<'r>> {
                 end.chars().next().map_or(0, char::len_utf8)
             };
     }
-    lines
+    Ok(lines)
 }

@@ -16,6 +16,7 @@ mod filters;
 mod given;
 mod header;
 mod lexer;
+mod limits;
 mod loops;
 mod marks;
 mod methods;

@@ -1,16 +1,13 @@
 //! What operators do: Python's arithmetic, equality, order and membership.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 use num_bigint::BigInt;
 
 use super::ast::{Binary, Comparison};
 use super::failure::{Failure, Outcome};
+use super::limits::Comparing;
 use super::value::{Dict, Items, Text, Value};
-
-/// How deep values are compared.
-const MAX_NESTING: usize = 200;
 
 /// How long a string made by `*` may be, in bytes.
 const MAX_REPEATED: usize = 1 << 20;
@@ -82,7 +79,7 @@ fn add<'r>(left: &Value<'r>, right: &Value<'r>) -> Outcome<Value<'r>> {
             Ok(Value::list(left.iter().chain(right.iter()).collect()))
         }
         (Value::Tuple(left), Value::Tuple(right)) => {
-            Ok(Value::Tuple(Rc::new(left.iter().chain(right.iter()).cloned().collect())))
+            Ok(Value::tuple(left.iter().chain(right.iter()).cloned().collect()))
         }
         _ => arithmetic("+", left, right, i64::checked_add, |a, b| a + b, |a, b| a + b),
     }
@@ -214,15 +211,17 @@ fn compare_numbers(left: &Value<'_>, right: &Value<'_>) -> Outcome<Option<Orderi
 
 /// `left == right`
 pub(super) fn equal(left: &Value<'_>, right: &Value<'_>) -> Outcome<bool> {
-    equal_within(left, right, MAX_NESTING)
+    equal_within(left, right, &mut Comparing::default())
 }
 
-fn equal_within(left: &Value<'_>, right: &Value<'_>, depth: usize) -> Outcome<bool> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return Err(Failure::unsupported(format_args!(
-            "comparing what nests deeper than {MAX_NESTING} levels"
-        )));
-    };
+fn equal_within(left: &Value<'_>, right: &Value<'_>, comparing: &mut Comparing) -> Outcome<bool> {
+    comparing.descend()?;
+    let equal = equal_parts(left, right, comparing);
+    comparing.ascend();
+    equal
+}
+
+fn equal_parts(left: &Value<'_>, right: &Value<'_>, comparing: &mut Comparing) -> Outcome<bool> {
     match (left, right) {
         (Value::Undefined, Value::Undefined) | (Value::None, Value::None) => Ok(true),
         (Value::Int(left), Value::Int(right)) => Ok(left == right),
@@ -230,15 +229,15 @@ fn equal_within(left: &Value<'_>, right: &Value<'_>, depth: usize) -> Outcome<bo
             Ok(**left == **right)
         }
         (Value::List(left), Value::List(right)) => {
-            all_equal(left.len(), right.len(), left.iter().zip(right.iter()), depth)
+            all_equal(left.len(), right.len(), left.iter().zip(right.iter()), comparing)
         }
         (Value::Tuple(left), Value::Tuple(right)) => all_equal(
             left.len(),
             right.len(),
             left.iter().cloned().zip(right.iter().cloned()),
-            depth,
+            comparing,
         ),
-        (Value::Dict(left), Value::Dict(right)) => equal_dicts(left, right, depth),
+        (Value::Dict(left), Value::Dict(right)) => equal_dicts(left, right, comparing),
         _ if is_number(left) && is_number(right) => {
             Ok(compare_numbers(left, right)? == Some(Ordering::Equal))
         }
@@ -270,31 +269,37 @@ fn all_equal<'a, 'b>(
     left: usize,
     right: usize,
     mut items: impl Iterator<Item = (Value<'a>, Value<'b>)>,
-    depth: usize,
+    comparing: &mut Comparing,
 ) -> Outcome<bool> {
     if left != right {
         return Ok(false);
     }
-    items.try_fold(true, |all, (left, right)| Ok(all && identical_or_equal(&left, &right, depth)?))
+    items.try_fold(true, |all, (left, right)| {
+        Ok(all && identical_or_equal(&left, &right, comparing)?)
+    })
 }
 
 /// Python's containers take an object for equal to itself, even NaN; which NaNs are one object is not known here.
-fn identical_or_equal(left: &Value<'_>, right: &Value<'_>, depth: usize) -> Outcome<bool> {
+fn identical_or_equal(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    comparing: &mut Comparing,
+) -> Outcome<bool> {
     match (left, right) {
         (Value::Float(left), Value::Float(right)) if left.is_nan() && right.is_nan() => {
             Err(Failure::unsupported("comparing lists or dicts that hold NaN"))
         }
-        _ => equal_within(left, right, depth),
+        _ => equal_within(left, right, comparing),
     }
 }
 
-fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, depth: usize) -> Outcome<bool> {
+fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: &mut Comparing) -> Outcome<bool> {
     if left.len() != right.len() {
         return Ok(false);
     }
     for (key, value) in left.iter() {
         match right.get(&key) {
-            Some(other) if identical_or_equal(&value, &other, depth)? => {}
+            Some(other) if identical_or_equal(&value, &other, comparing)? => {}
             _ => return Ok(false),
         }
     }
@@ -363,8 +368,9 @@ pub(super) fn contains(container: &Value<'_>, item: &Value<'_>) -> Outcome<bool>
         Value::Undefined => Ok(false),
         Value::List(_) | Value::Tuple(_) | Value::Range(_) => {
             let Some(items) = Items::of(container) else { return Ok(false) };
+            let mut comparing = Comparing::default();
             for other in items.iter() {
-                if identical_or_equal(&other, item, MAX_NESTING)? {
+                if identical_or_equal(&other, item, &mut comparing)? {
                     return Ok(true);
                 }
             }

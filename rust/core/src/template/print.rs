@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use super::failure::{Failure, Outcome};
+use super::limits::{MAX_NESTING, check_size};
 use super::text::{write_float, write_repr};
 use super::value::{Text, Value};
-
-/// How deep lists and dicts may nest where they are printed: Python stops at about a thousand.
-pub(super) const MAX_NESTING: usize = 200;
 
 /// Writes `str(value)`.
 pub(super) fn write_str(out: &mut String, value: &Value<'_>) -> Outcome<()> {
@@ -40,6 +38,7 @@ fn write_value(out: &mut String, value: &Value<'_>, depth: usize) -> Outcome<()>
             "printing what nests deeper than {MAX_NESTING} levels"
         )));
     }
+    check_size(out.len())?;
     match value {
         Value::Undefined => out.push_str("Undefined"),
         Value::None => out.push_str("None"),

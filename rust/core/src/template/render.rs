@@ -12,16 +12,10 @@ use super::ast::{
 use super::attributes;
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::limits::{Meter, check_nesting};
 use super::operators::{binary, compare, concat, negative, positive};
 use super::print::write_str;
-use super::value::{Dict, Function, Items, Text, Value};
-
-/// Statements and turns of loops after which a record is given up: some seconds, far more than any conversation takes.
-const MAX_STEPS: usize = 10_000_000;
-
-/// How deep statements and expressions may nest while they run, through macros that call each other: far less than a
-/// thread's stack takes, and less than Python's own limit.
-const MAX_DEPTH: usize = 300;
+use super::value::{Function, Items, Text, Value};
 
 /// What a template gave for a record.
 #[derive(Debug, Default)]
@@ -52,8 +46,7 @@ pub(super) fn render<'r>(
         base: 0,
         output: Output::default(),
         line: 1,
-        steps: 0,
-        depth: 0,
+        meter: Meter::default(),
     };
     match renderer.run_scope(&program.scope) {
         Ok(_) => Ok(renderer.output),
@@ -90,8 +83,7 @@ pub(super) struct Renderer<'r> {
     pub(super) base: usize,
     pub(super) output: Output,
     pub(super) line: usize,
-    pub(super) steps: usize,
-    pub(super) depth: usize,
+    pub(super) meter: Meter,
 }
 
 impl<'r> Renderer<'r> {
@@ -119,42 +111,21 @@ impl<'r> Renderer<'r> {
         }
     }
 
-    pub(super) fn step(&mut self) -> Outcome<()> {
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
-            return Err(Failure::error(format!(
-                "the template does not end within {MAX_STEPS} steps"
-            )));
-        }
-        Ok(())
-    }
-
     pub(super) fn run_scope(&mut self, scope: &'r Scope) -> Outcome<Flow> {
         self.enter(&scope.enter);
         self.run(&scope.body)
     }
 
-    /// Goes one level deeper.
-    fn descend(&mut self) -> Outcome<()> {
-        if self.depth == MAX_DEPTH {
-            return Err(Failure::unsupported(format_args!(
-                "running more than {MAX_DEPTH} levels deep"
-            )));
-        }
-        self.depth += 1;
-        Ok(())
-    }
-
     pub(super) fn run(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
-        self.descend()?;
+        self.meter.descend()?;
         let flow = self.run_all(body);
-        self.depth -= 1;
+        self.meter.ascend();
         flow
     }
 
     fn run_all(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
         for statement in body {
-            self.step()?;
+            self.meter.step()?;
             self.line = statement.line;
             match self.execute(statement)? {
                 Flow::Next => {}
@@ -166,10 +137,15 @@ impl<'r> Renderer<'r> {
 
     fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
         match &statement.kind {
-            Kind::Text(text) => self.output.text.push_str(text),
+            Kind::Text(text) => {
+                self.output.text.push_str(text);
+                self.meter.compute(text.len())?;
+            }
             Kind::Print(expression) => {
                 let value = self.evaluate(expression)?;
+                let before = self.output.text.len();
                 write_str(&mut self.output.text, &value)?;
+                self.meter.compute(self.output.text.len() - before)?;
             }
             Kind::If(branches, otherwise) => {
                 for (condition, body) in branches {
@@ -248,6 +224,7 @@ impl<'r> Renderer<'r> {
             }
             Target::Attribute(name, attribute) => match self.get(name.slot) {
                 Value::Namespace(attributes) => {
+                    check_nesting(&value)?;
                     attributes.borrow_mut().insert(attribute.clone(), value);
                 }
                 _ => {
@@ -264,10 +241,13 @@ impl<'r> Renderer<'r> {
         match expression {
             Expression::Name(name) => Ok(self.get(name.slot).clone()),
             other => {
-                self.descend()?;
-                let value = self.compute(other);
-                self.depth -= 1;
-                value
+                self.meter.descend()?;
+                let value = self.compute(other)?;
+                self.meter.ascend();
+                if other.makes() {
+                    self.meter.compute(value.own_bytes())?;
+                }
+                Ok(value)
             }
         }
     }
@@ -282,8 +262,14 @@ impl<'r> Renderer<'r> {
                 Literal::String(value) => Value::String(Text::Borrowed(value)),
             }),
             Expression::Name(name) => Ok(self.get(name.slot).clone()),
-            Expression::Tuple(items) => Ok(Value::Tuple(Rc::new(self.evaluate_all(items)?))),
-            Expression::List(items) => Ok(Value::list(self.evaluate_all(items)?)),
+            Expression::Tuple(items) => {
+                let tuple = Value::tuple(self.evaluate_all(items)?);
+                check_nesting(&tuple).map(|()| tuple)
+            }
+            Expression::List(items) => {
+                let list = Value::list(self.evaluate_all(items)?);
+                check_nesting(&list).map(|()| list)
+            }
             Expression::Dict(items) => self.evaluate_dict(items),
             Expression::Negative(value) => negative(&self.evaluate(value)?),
             Expression::Positive(value) => positive(&self.evaluate(value)?),
@@ -346,7 +332,8 @@ impl<'r> Renderer<'r> {
             };
             dict.insert(Rc::from(&*key), self.evaluate(value)?);
         }
-        Ok(Value::Dict(Dict::Computed(Rc::new(dict))))
+        let dict = Value::dict(dict);
+        check_nesting(&dict).map(|()| dict)
     }
 
     fn evaluate_compare(

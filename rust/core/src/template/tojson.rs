@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::failure::{Failure, Outcome};
-use super::print::{MAX_NESTING, write_big};
+use super::limits::{MAX_NESTING, check_size};
+use super::print::write_big;
 use super::text::write_float;
 use super::value::{Dict, Text, Value};
 
@@ -36,6 +37,7 @@ impl Style {
                 "`tojson` of what nests deeper than {MAX_NESTING} levels"
             )));
         }
+        check_size(out.len())?;
         match value {
             Value::None => out.push_str("null"),
             Value::Bool(true) => out.push_str("true"),

@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 use super::ast::Macro;
+use super::limits::MAX_NESTING;
 use super::loops::Loop;
 use super::methods::Method;
 use crate::record::value::{Map, Value as Json};
@@ -52,13 +53,37 @@ impl From<String> for Text<'_> {
     }
 }
 
+/// Values within a computed value, and how deep they nest.
+pub(super) struct Nested<T> {
+    items: T,
+    depth: usize,
+}
+
+impl<T> Nested<T> {
+    fn around(items: T, depth: usize) -> Rc<Self> {
+        Rc::new(Self { items, depth: depth + 1 })
+    }
+}
+
+impl<T> Deref for Nested<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.items
+    }
+}
+
+fn deepest<'a, 'r: 'a>(values: impl IntoIterator<Item = &'a Value<'r>>) -> usize {
+    values.into_iter().map(Value::depth).max().unwrap_or(0)
+}
+
 /// A list, of the record or computed. Templates cannot change it.
 #[derive(Clone)]
 pub(super) enum List<'r> {
     /// A list of the record.
     Data(&'r [Json]),
     /// A list that was computed.
-    Computed(Rc<Vec<Value<'r>>>),
+    Computed(Rc<Nested<Vec<Value<'r>>>>),
 }
 
 impl<'r> List<'r> {
@@ -90,7 +115,7 @@ pub(super) enum Dict<'r> {
     /// An object of the record.
     Data(&'r Map),
     /// A dict that was computed.
-    Computed(Rc<IndexMap<Rc<str>, Value<'r>>>),
+    Computed(Rc<Nested<IndexMap<Rc<str>, Value<'r>>>>),
 }
 
 impl<'r> Dict<'r> {
@@ -174,7 +199,7 @@ pub(super) enum Value<'r> {
     /// A list.
     List(List<'r>),
     /// A tuple.
-    Tuple(Rc<Vec<Value<'r>>>),
+    Tuple(Rc<Nested<Vec<Value<'r>>>>),
     /// A dict.
     Dict(Dict<'r>),
     /// `range(start, stop, step)`
@@ -182,7 +207,7 @@ pub(super) enum Value<'r> {
     /// A view of a dict.
     View(View, Dict<'r>),
     /// What a filter yields: can be iterated once.
-    Generator(Rc<RefCell<std::vec::IntoIter<Value<'r>>>>),
+    Generator(Rc<Nested<RefCell<std::vec::IntoIter<Value<'r>>>>>),
     /// A namespace.
     Namespace(Rc<RefCell<IndexMap<Box<str>, Value<'r>>>>),
     /// A method and what it belongs to.
@@ -222,12 +247,26 @@ impl<'r> Value<'r> {
 
     /// A computed list.
     pub(super) fn list(items: Vec<Self>) -> Self {
-        Self::List(List::Computed(Rc::new(items)))
+        let depth = deepest(&items);
+        Self::List(List::Computed(Nested::around(items, depth)))
+    }
+
+    /// A computed tuple.
+    pub(super) fn tuple(items: Vec<Self>) -> Self {
+        let depth = deepest(&items);
+        Self::Tuple(Nested::around(items, depth))
+    }
+
+    /// A computed dict.
+    pub(super) fn dict(items: IndexMap<Rc<str>, Self>) -> Self {
+        let depth = deepest(items.values());
+        Self::Dict(Dict::Computed(Nested::around(items, depth)))
     }
 
     /// What can be iterated once.
     pub(super) fn generator(items: Vec<Self>) -> Self {
-        Self::Generator(Rc::new(RefCell::new(items.into_iter())))
+        let depth = deepest(&items);
+        Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth))
     }
 
     /// A computed string.
@@ -240,6 +279,31 @@ impl<'r> Value<'r> {
         match self {
             Self::String(text) | Self::Safe(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// How many levels of computed values it has; more than any may have if it could come to hold itself.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::List(List::Computed(items)) | Self::Tuple(items) => items.depth,
+            Self::Dict(Dict::Computed(items)) | Self::View(_, Dict::Computed(items)) => items.depth,
+            Self::Generator(items) => items.depth,
+            Self::Method(_, receiver) => receiver.depth(),
+            Self::Namespace(_) | Self::Loop(_) => MAX_NESTING,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes were taken for it, without those of the values in it.
+    pub(super) fn own_bytes(&self) -> usize {
+        match self {
+            Self::String(Text::Computed(text)) | Self::Safe(Text::Computed(text)) => text.len(),
+            Self::List(List::Computed(items)) | Self::Tuple(items) => {
+                items.len() * size_of::<Value<'_>>()
+            }
+            Self::Dict(Dict::Computed(items)) => items.len() * 2 * size_of::<Value<'_>>(),
+            Self::Generator(items) => items.borrow().len() * size_of::<Value<'_>>(),
+            _ => 0,
         }
     }
 
@@ -360,9 +424,9 @@ impl<'r> Items<'r> {
                 dict.entry(at).map(|(key, _)| Value::String(key))
             }
             Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
-            Value::View(View::Items, dict) => dict
-                .entry(at)
-                .map(|(key, value)| Value::Tuple(Rc::new(vec![Value::String(key), value]))),
+            Value::View(View::Items, dict) => {
+                dict.entry(at).map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
+            }
             Value::Range(range) => {
                 let at = i64::try_from(at).ok()?;
                 (at < range_length(range)).then(|| Value::Int(range[0] + at * range[2]))
