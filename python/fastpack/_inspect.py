@@ -129,7 +129,9 @@ def _row(columns: object, path: Path, row: int) -> _Row:
         lists = [columns.get(name, []) for name in _Row._fields]
         if all(isinstance(ids, list) and all(isinstance(entry, int) for entry in ids) for ids in lists):
             return _Row(*lists)
-    message = f"{path}, row {row}: no packed row: `input_ids` and the columns beside it hold lists of integers"
+    message = (
+        f"{path}, row {row}: no packed row: `input_ids` and the columns beside it hold lists of integers"
+    )
     raise FastpackError(message)
 
 

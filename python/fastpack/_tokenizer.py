@@ -47,6 +47,9 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
 
 
 def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:
+    if not os.fspath(name):
+        message = "invalid option `tokenizer`: must name a folder, a tokenizer.json or a name on the hub"
+        raise OptionError(message, "tokenizer")
     path = Path(name).expanduser()
     if path.is_dir():
         return Pretrained.from_dir(path, None)

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +157,64 @@ def test_inspect_names_the_rows_that_there_are(tmp_path):
     done = run("inspect", path, "--row", 4)
     assert done.returncode == 2
     assert "rows 0 to 0" in done.stderr
+
+
+def test_errors_name_flags(corpus, tokenizer_dir, tmp_path):
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    (tmp_path / "folder" / "mine").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    given = {"-i": corpus, "-o": tmp_path / "out", "-t": tokenizer_dir, "-m": 256}
+    for changed, code, message in [
+        ({"-i": ""}, 2, "invalid option `--input`: holds an empty path"),
+        ({"-i": tmp_path / "folder"}, 2, "`--recursive` looks into its folders"),
+        ({"-o": ""}, 2, "invalid option `--output`: must name a folder"),
+        ({"-o": tmp_path / "folder"}, 1, "pass --overwrite to write next to it"),
+        ({"-o": tmp_path / "dangling"}, 1, "dangling: not a directory"),
+        ({"-t": ""}, 2, "invalid option `--tokenizer`: must name a folder"),
+        ({"-m": 0}, 2, "invalid option `--max-length`: must be a whole number"),
+        ({"--fields": "messages="}, 2, "invalid option `--fields`: names a field without a name"),
+    ]:
+        done = run("pack", *(part for pair in (given | changed).items() for part in pair))
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
+        assert message in done.stderr
+
+
+def test_a_wrong_command_line_is_one_line():
+    for arguments in ([], ["pack"], ["inspect"], ["unheard-of"]):
+        done = run(*arguments)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "--help" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_full_standard_output_is_named(corpus, tokenizer_dir, tmp_path):
+    command = [sys.executable, "-m", "fastpack", "pack", "-i", corpus, "-o", tmp_path / "out", "-m", "256"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*command, "-t", tokenizer_dir], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "fastpack: standard output: No space left on device\n"
+
+
+def test_inspect_says_what_it_cannot_show(tmp_path):
+    files = {
+        "report.json": "{}",
+        "list.jsonl": "[1]\n",
+        "text.jsonl": '{"input_ids": "abc"}\n',
+        "broken.jsonl": "{\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for path, message in [
+        (tmp_path, "is a folder; name a file in it"),
+        ("/dev/null", "is no file that can be looked into"),
+        (tmp_path / "nothing", "no such file"),
+        (tmp_path / "report.json", "is no Arrow stream file"),
+        (tmp_path / "list.jsonl", "row 0: no packed row"),
+        (tmp_path / "text.jsonl", "row 0: no packed row"),
+        (tmp_path / "broken.jsonl", "line 1: no JSON"),
+    ]:
+        done = run("inspect", path)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert message in done.stderr

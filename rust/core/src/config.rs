@@ -180,6 +180,10 @@ impl Options {
                 return Err(Error::option("columns", "names a column twice"));
             }
         }
+        let named = [&self.fields.messages, &self.fields.text, &self.fields.tools];
+        if named.into_iter().flatten().any(String::is_empty) {
+            return Err(Error::option("fields", "names a field without a name"));
+        }
         if self.fields.messages.is_some() && self.fields.text.is_some() {
             return Err(Error::option("fields", "must name either `messages` or `text`, not both"));
         }

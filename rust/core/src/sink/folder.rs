@@ -58,7 +58,11 @@ pub enum Opened {
 /// or written.
 pub fn open(output: &Output, job: &Value) -> Result<Opened> {
     let dir = &output.dir;
-    let created = !dir.exists();
+    if dir.as_os_str().is_empty() {
+        return Err(Error::option("output", "must name a folder"));
+    }
+    // A link that leads nowhere is there, but is no folder.
+    let created = dir.symlink_metadata().is_err();
     if !created && !dir.is_dir() {
         return Err(Error::io(dir)(io::Error::from(ErrorKind::NotADirectory)));
     }

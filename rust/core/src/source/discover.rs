@@ -33,6 +33,9 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
     let mut found = Found::default();
     let mut seen = HashSet::new();
     for pattern in &inputs.patterns {
+        if pattern.as_os_str().is_empty() {
+            return Err(Error::option("files", "holds an empty path"));
+        }
         for path in paths(pattern, inputs.recursive, &mut found.passed_over)? {
             let identity = path.canonicalize().map_err(Error::io(&path))?;
             if !seen.insert(identity) {
