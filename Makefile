@@ -43,7 +43,7 @@ test: setup  ## run all tests
 bench: $(STAMPS)/python  ## measure fastpack against its peers, in one run
 	$(BIN)/maturin develop --release --locked
 	@rm -f $(STAMPS)/extension
-	$(BIN)/python benches/python/bench.py
+	$(BIN)/python benches/python/run.py
 
 wheel: $(STAMPS)/python  ## build the wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
