@@ -1,0 +1,216 @@
+//! The one place that knows the order of the stages; it owns the threads.
+//!
+//! [`Intake`] goes from files to documents, in input order whatever the threads; [`Packing`] goes from documents
+//! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together, and so does
+//! [`stream`](crate::stream), which lets them overlap.
+
+mod intake;
+mod packing;
+
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use fastpack_tokenize::{Engine, Tokenizer};
+use serde_json::json;
+
+use crate::assemble::schema;
+use crate::config::{Eos, Inputs, Options, Output, RowColumn};
+use crate::control::{Control, Phase};
+use crate::document::{INPUTS, table};
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::report::{Report, Stages};
+use crate::sink::{Opened, open};
+use crate::source::{Found, SourceFile, discover};
+use crate::template::ChatTemplate;
+
+pub(crate) use intake::{Intake, Outcome};
+pub(crate) use packing::Packing;
+
+/// What a run works with: how, with which tokenizer, with which template.
+#[derive(Debug)]
+pub struct Job {
+    /// What decides the content of the output.
+    pub options: Options,
+    /// Makes the ids.
+    pub tokenizer: Tokenizer,
+    /// The id that ends a text, if the tokenizer names one.
+    pub eos_id: Option<u32>,
+    /// What renders conversations.
+    pub template: JobTemplate,
+    /// What the user called the tokenizer, for the report.
+    pub tokenizer_name: Option<String>,
+}
+
+/// What renders conversations.
+#[derive(Debug)]
+pub enum JobTemplate {
+    /// A template.
+    Ready(Box<ChatTemplate>),
+    /// Nothing, for this reason: the first conversation ends the run with it, texts are not concerned.
+    Refused(Error),
+}
+
+impl Job {
+    pub(crate) fn validate(&self) -> Result<()> {
+        self.options.validate()?;
+        if self.options.eos == Eos::Always && self.eos_id.is_none() {
+            return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
+        }
+        Ok(())
+    }
+}
+
+/// Packs all of `inputs` and hands the rows to `emit`, a batch at a time.
+pub fn pack_files(
+    job: &Job,
+    inputs: &Inputs,
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
+    job.validate()?;
+    pack_found(job, discover(inputs)?, control, emit)
+}
+
+/// Packs all of `inputs` into files in `output.dir`.
+///
+/// A folder in which the very job has finished before is left as it is, and its report returned.
+pub fn pack_dir(job: &Job, inputs: &Inputs, output: &Output, control: &Control) -> Result<Report> {
+    job.validate()?;
+    let found = discover(inputs)?;
+    refuse_own_inputs(&found.files, output)?;
+    let mut folder = match open(output, &identity(job, &found.files, output))? {
+        Opened::Ready(folder) => folder,
+        Opened::Finished(report) => {
+            return serde_json::from_str(&report).map_err(|error| Error::Output {
+                path: output.dir.clone(),
+                reason: format!(
+                    "its report cannot be read ({error}); `overwrite=True` packs again"
+                ),
+            });
+        }
+    };
+    let report = pack_found(job, found, control, &mut |batch| folder.write(&batch))?;
+    folder.finish(&report.to_json())?;
+    Ok(report)
+}
+
+/// Packs rows that are tokenized already: batches with `input_ids`, and labels or a mask if any.
+pub fn pack_table(
+    options: &Options,
+    batches: &[RecordBatch],
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
+    options.validate()?;
+    let started = Instant::now();
+    let mut packing = Packing::new(options);
+    let columns = table::Columns {
+        input_ids: schema::name(RowColumn::InputIds),
+        labels: schema::name(RowColumn::Labels),
+    };
+    let mut first_row = 0;
+    control.enter(Phase::Tokenize);
+    for batch in batches {
+        control.tick()?;
+        let mut ledger = Ledger::default();
+        let documents = table::read(batch, &columns, options.train_on, first_row, &mut ledger)?;
+        first_row += batch.num_rows() as u64;
+        control.count_block(0, documents.len() as u64, documents.tokens(INPUTS));
+        packing.take(Outcome { documents, ledger, stages: Stages::default() });
+    }
+    packing.pack(control, emit)?;
+    let about = About {
+        files: 0,
+        bytes: 0,
+        tokenizer: None,
+        engine: "none".to_owned(),
+        engine_reason: None,
+        warnings: Vec::new(),
+    };
+    packing.report(about, started)
+}
+
+/// Refuses to write where an input lies: a shard might take its place.
+fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
+    let Ok(dir) = output.dir.canonicalize() else { return Ok(()) };
+    let inside =
+        files.iter().find(|file| file.path.canonicalize().is_ok_and(|path| path.starts_with(&dir)));
+    inside.map_or(Ok(()), |file| {
+        let reason =
+            format!("holds the input `{}`; write to a folder of its own", file.path.display());
+        Err(Error::Output { path: output.dir.clone(), reason })
+    })
+}
+
+/// What makes a job the same as another: all that decides its output, and the state of its inputs.
+fn identity(job: &Job, files: &[SourceFile], output: &Output) -> serde_json::Value {
+    let files: Vec<_> = files
+        .iter()
+        .map(|file| json!({"path": file.path.to_string_lossy(), "size": file.size, "modified": file.modified.to_string()}))
+        .collect();
+    json!({
+        "fastpack": env!("CARGO_PKG_VERSION"),
+        "inputs": files,
+        "options": job.options,
+        "output": output,
+        "tokenizer": job.tokenizer.fingerprint(),
+        "eos_id": job.eos_id,
+        "template": match &job.template {
+            JobTemplate::Ready(template) => Some(template.fingerprint()),
+            JobTemplate::Refused(_) => None,
+        },
+    })
+}
+
+fn pack_found(
+    job: &Job,
+    found: Found,
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
+    let started = Instant::now();
+    let about = About::new(job, &found);
+    let mut packing = Packing::new(&job.options);
+    Intake::new(job, control).read(found.files, |outcome| {
+        packing.take(outcome);
+        Ok(())
+    })?;
+    packing.pack(control, emit)?;
+    packing.report(about, started)
+}
+
+/// What a report says of the inputs and the tokenizer.
+pub(crate) struct About {
+    files: u64,
+    bytes: u64,
+    tokenizer: Option<String>,
+    engine: String,
+    engine_reason: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl About {
+    pub(crate) fn new(job: &Job, found: &Found) -> Self {
+        let (engine, engine_reason) = match job.tokenizer.engine() {
+            Engine::Compiled => ("compiled".to_owned(), None),
+            Engine::Reference { reason } => ("reference".to_owned(), Some(reason)),
+        };
+        let mut warnings = Vec::new();
+        if let Some(first) = found.passed_over.first() {
+            let count = found.passed_over.len();
+            warnings.push(format!(
+                "{count} data files were passed over, first `{}`: only JSON lines are read",
+                first.display()
+            ));
+        }
+        Self {
+            files: found.files.len() as u64,
+            bytes: found.files.iter().map(|file| file.size).sum(),
+            tokenizer: job.tokenizer_name.clone(),
+            engine,
+            engine_reason,
+            warnings,
+        }
+    }
+}

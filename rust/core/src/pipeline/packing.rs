@@ -1,0 +1,188 @@
+//! [`Packing`]: from documents to rows, and the books of both.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+
+use super::{About, Outcome};
+use crate::assemble::{batch_ranges, rows};
+use crate::config::Options;
+use crate::control::{Control, Phase};
+use crate::document::{Document, INPUTS};
+use crate::error::{Error, Result};
+use crate::ledger::{Ledger, Reason};
+use crate::pack::{Cut, Piece, Plan, cut, lower_bound, plan};
+use crate::report::{Histogram, Report, Stages, Tally};
+use crate::store::Store;
+
+/// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
+const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Tokens a batch holds at most, unless one row has more: 16 MiB a column, far below the reach of 32-bit offsets.
+const BATCH_TOKENS: u64 = 4 << 20;
+
+/// From documents to rows, and the books of both.
+pub(crate) struct Packing<'a> {
+    options: &'a Options,
+    pub(crate) store: Store,
+    pub(crate) books: Books,
+}
+
+/// What is counted on the way.
+#[derive(Default)]
+pub(crate) struct Books {
+    ledger: Ledger,
+    /// Lengths of the documents that have something to learn from.
+    lengths: Histogram,
+    /// Lengths of the pieces that were packed.
+    packed: Histogram,
+    trained_tokens: u64,
+    rows: u64,
+    pub(crate) stages: Stages,
+}
+
+impl<'a> Packing<'a> {
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, store: Store::default(), books: Books::default() }
+    }
+
+    /// Keeps what a block came to; returns the numbers of its documents.
+    pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
+        self.books.stages.add_work(&outcome.stages);
+        self.books.ledger.merge(outcome.ledger);
+        self.store.push(outcome.documents)
+    }
+
+    /// The piece of a document that is packed, which the piece calls `name`; nothing where it is dropped.
+    pub(crate) fn piece(&mut self, number: u64, name: u32) -> Result<Option<Piece>> {
+        self.books.piece(self.store.document(number), name, self.options)
+    }
+
+    /// Packs all documents and hands over the rows.
+    pub(super) fn pack(
+        &mut self,
+        control: &Control,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        control.enter(Phase::Plan);
+        let started = Instant::now();
+        let mut pieces = Vec::new();
+        for (number, document) in self.store.documents().enumerate() {
+            control.tick()?;
+            let name = u32::try_from(number).map_err(|_| {
+                Error::option("files", "hold more than 4294967296 documents; pack them in parts")
+            })?;
+            pieces.extend(self.books.piece(document, name, self.options)?);
+        }
+        let plan = plan(&pieces, self.options.max_length, self.options.strategy, control)?;
+        drop(pieces);
+        self.books.stages.plan += started.elapsed();
+
+        control.enter(Phase::Write);
+        for range in batch_ranges(&plan, BATCH_ROWS, BATCH_TOKENS) {
+            control.tick()?;
+            self.hand_over(&plan, range, control, emit)?;
+        }
+        Ok(())
+    }
+
+    /// Assembles some rows of `plan` and hands them over.
+    pub(crate) fn hand_over(
+        &mut self,
+        plan: &Plan,
+        range: Range<usize>,
+        control: &Control,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let batch = rows(&self.store, plan, range.clone(), &self.options.columns)?;
+        let assembled = Instant::now();
+        self.books.stages.assemble += assembled - started;
+        self.books.count_rows(plan, range);
+        control.count_rows(batch.num_rows() as u64);
+        emit(batch)?;
+        self.books.stages.write += assembled.elapsed();
+        Ok(())
+    }
+
+    /// Closes the books.
+    pub(crate) fn report(self, about: About, started: Instant) -> Result<Report> {
+        let Books { ledger, lengths, packed, trained_tokens, rows, stages } = self.books;
+        ledger.balance()?;
+        let mut warnings = about.warnings;
+        if ledger.kept.documents == 0 {
+            warnings.push("no document was kept".to_owned());
+        }
+        let tally = Tally {
+            files: about.files,
+            bytes: about.bytes,
+            ledger,
+            lengths,
+            rows,
+            lower_bound: lower_bound(&packed.pairs(), self.options.max_length),
+            trained_tokens,
+            tokenizer: about.tokenizer,
+            engine: about.engine,
+            engine_reason: about.engine_reason,
+            warnings,
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Report::timeless(tally, self.options).timed(
+            seconds,
+            self.options.threads.get(),
+            &stages,
+        ))
+    }
+}
+
+impl Books {
+    fn piece(
+        &mut self,
+        document: Document<'_>,
+        name: u32,
+        options: &Options,
+    ) -> Result<Option<Piece>> {
+        let max = options.max_length;
+        let length = u32::try_from(document.column(INPUTS).len())
+            .expect("documents are made of fewer tokens");
+        self.lengths.add(length);
+        let kept = match cut(u64::from(length), max, options.overlong) {
+            Cut::Whole => length,
+            Cut::Start => max.get(),
+            Cut::Drop => {
+                self.ledger.drop_document(Reason::TooLong, u64::from(length));
+                return Ok(None);
+            }
+            Cut::Refuse => {
+                let message = format!(
+                    "the document has {length} tokens, more than `max_length={max}`; `overlong` says what else to do"
+                );
+                return Err(Error::Record {
+                    origin: document.origin(),
+                    reason: Reason::TooLong,
+                    message,
+                });
+            }
+        };
+        let labels = document.labels(kept);
+        if labels == 0 {
+            self.ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+            return Ok(None);
+        }
+        if kept < length {
+            self.ledger.truncated.add(u64::from(length - kept));
+        }
+        self.trained_tokens += labels;
+        Ok(Some(Piece { document: name, start: 0, length: kept }))
+    }
+
+    fn count_rows(&mut self, plan: &Plan, range: Range<usize>) {
+        self.rows += range.len() as u64;
+        for &length in plan.lengths_of(range) {
+            self.packed.add(length);
+            self.ledger.kept.add(u64::from(length));
+        }
+    }
+}
