@@ -52,25 +52,23 @@ def fastpack_threads(corpus: str, tokenizer: str, template: str, threads: int) -
     """Pack with fastpack: read, render, tokenize, mask, pack, write."""
     import fastpack
 
+    loaded = fastpack.Tokenizer(tokenizer)
     with tempfile.TemporaryDirectory() as out:
         started = time.perf_counter()
         report = fastpack.pack_dir(
             corpus,
             out,
-            tokenizer=tokenizer,
+            tokenizer=loaded,
             chat_template=template,
             max_length=MAX_LENGTH,
             train_on="assistant",
             threads=threads,
             progress=False,
         )
-        whole = time.perf_counter() - started
-    # Loading the tokenizer is part of the call, but not of the run that the report times.
-    seconds = report.timing["seconds"]
-    assert seconds <= whole
+        seconds = time.perf_counter() - started
     return {
         "seconds": seconds,
-        "tokens": report.tokens["kept"],
+        "tokens": report.tokens.kept,
         "trained": report.trained_tokens,
         "rows": report.rows,
     }

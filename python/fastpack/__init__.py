@@ -14,9 +14,9 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
-    from fastpack._fastpack import PackStream, Plan, Pretrained, __version__
+    from fastpack._fastpack import PackStream, Plan, __version__
     from fastpack._types import Progress
-    from fastpack.api import load_tokenizer, pack_dir, pack_files, pack_table, plan, stream
+    from fastpack.api import pack_dir, pack_files, pack_table, plan, stream
     from fastpack.errors import (
         AccessError,
         FastpackError,
@@ -24,18 +24,21 @@ if TYPE_CHECKING:
         InternalError,
         LedgerError,
         OptionError,
+        OptionTypeError,
         OutputError,
         RecordError,
         StorageError,
         TemplateError,
         TokenizerError,
+        VerificationError,
     )
     from fastpack.report import Report
+    from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
-    "fastpack._fastpack": ("PackStream", "Plan", "Pretrained", "__version__"),
+    "fastpack._fastpack": ("PackStream", "Plan", "__version__"),
     "fastpack._types": ("Progress",),
-    "fastpack.api": ("load_tokenizer", "pack_dir", "pack_files", "pack_table", "plan", "stream"),
+    "fastpack.api": ("pack_dir", "pack_files", "pack_table", "plan", "stream"),
     "fastpack.errors": (
         "AccessError",
         "FastpackError",
@@ -43,13 +46,16 @@ _HOMES = {
         "InternalError",
         "LedgerError",
         "OptionError",
+        "OptionTypeError",
         "OutputError",
         "RecordError",
         "StorageError",
         "TemplateError",
         "TokenizerError",
+        "VerificationError",
     ),
     "fastpack.report": ("Report",),
+    "fastpack.tokenizer": ("Tokenizer",),
 }
 
 __all__ = [
@@ -59,18 +65,19 @@ __all__ = [
     "InternalError",
     "LedgerError",
     "OptionError",
+    "OptionTypeError",
     "OutputError",
     "PackStream",
     "Plan",
-    "Pretrained",
     "Progress",
     "RecordError",
     "Report",
     "StorageError",
     "TemplateError",
+    "Tokenizer",
     "TokenizerError",
+    "VerificationError",
     "__version__",
-    "load_tokenizer",
     "pack_dir",
     "pack_files",
     "pack_table",

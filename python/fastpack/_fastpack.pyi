@@ -16,6 +16,7 @@ from fastpack.report import Report
 
 __all__ = [
     "REPORT_KEY",
+    "Encoders",
     "Inputs",
     "Options",
     "Output",
@@ -24,13 +25,40 @@ __all__ = [
     "Pretrained",
     "__version__",
     "build_profile",
-    "encode_dir",
     "pack_dir",
     "pack_files",
     "pack_table",
     "plan",
     "render_template",
 ]
+
+@final
+class Encoders:
+    def __new__(cls, pretrained: Pretrained, cache_size: int | str) -> Encoders: ...
+    def encode(self, text: str, add_special_tokens: bool) -> npt.NDArray[np.int32]: ...
+    def encode_batch(
+        self,
+        texts: Sequence[object],
+        add_special_tokens: bool,
+        return_offsets: bool,
+        verify: int,
+        threads: int,
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32] | None]: ...
+    def render(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        tools: Sequence[Mapping[str, JsonValue]] | None,
+        chat_template: tuple[str, str] | None,
+        chat_template_kwargs: Mapping[str, JsonValue] | None,
+    ) -> str: ...
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        tools: Sequence[Mapping[str, JsonValue]] | None,
+        chat_template: tuple[str, str] | None,
+        chat_template_kwargs: Mapping[str, JsonValue] | None,
+        mask: bool,
+    ) -> tuple[str, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
 
 @final
 class Inputs:
@@ -50,6 +78,7 @@ class Options:
         columns: Sequence[str],
         fields: Fields | None,
         now: datetime | None,
+        verify: int,
         threads: int,
     ) -> Options: ...
 
@@ -125,7 +154,7 @@ class Pretrained:
     @property
     def engine_reason(self) -> str | None: ...
     def id_to_token(self, id: int) -> str | None: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
+    def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str: ...
 
 def render_template(
     source: str,
@@ -161,10 +190,6 @@ class PackStream:
     def close(self) -> None: ...
     @property
     def report(self) -> Report | None: ...
-
-def encode_dir(
-    path: str | PathLike[str], texts: Sequence[str], add_special_tokens: bool
-) -> tuple[list[list[int]], list[tuple[str, str]], list[tuple[str, str]]]: ...
 
 REPORT_KEY: Final[str]
 __version__: Final[str]

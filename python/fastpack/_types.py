@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "ArrowArray",
+    "ArrowStream",
     "BackendTokenizer",
     "Column",
     "Eos",
@@ -28,6 +30,7 @@ __all__ = [
     "StrPath",
     "Strategy",
     "StreamStrategy",
+    "Texts",
     "TrainOn",
     "TransformersTokenizer",
 ]
@@ -36,6 +39,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]
 Fields: TypeAlias = Mapping[Literal["messages", "text", "tools"], str]
 Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
+Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["best_fit", "heap", "sequential", "none"]
@@ -46,6 +50,20 @@ Eos: TypeAlias = Literal["auto"] | bool
 OnBadRecord: TypeAlias = Literal["error", "skip"]
 Column: TypeAlias = Literal["input_ids", "labels", "position_ids", "seq_lengths"]
 Format: TypeAlias = Literal["arrow", "jsonl"]
+
+
+class ArrowArray(Protocol):
+    """An Arrow array of any library, such as `pyarrow.Array`."""
+
+    def __arrow_c_array__(self, requested_schema: object = ...) -> tuple[object, object]:
+        """Hands the array over."""
+
+
+class ArrowStream(Protocol):
+    """Arrow arrays of any library, such as `pyarrow.ChunkedArray` or `polars.Series`."""
+
+    def __arrow_c_stream__(self, requested_schema: object = ...) -> object:
+        """Hands the arrays over."""
 
 
 class Progress(NamedTuple):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, get_args
 from fastpack import _fastpack
 from fastpack._progress import watcher, watching
 from fastpack._threads import available_threads
-from fastpack._tokenizer import choose_template, load, patterns
+from fastpack._tokenizer import choose_template, patterns
 from fastpack._types import StreamStrategy
 from fastpack.errors import OptionError
+from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
         TrainOn,
     )
     from fastpack.report import Report
+    from fastpack.tokenizer import Tokenizer
 
-__all__ = ["load_tokenizer", "pack_dir", "pack_files", "pack_table", "plan", "stream"]
+__all__ = ["pack_dir", "pack_files", "pack_table", "plan", "stream"]
 
 # The defaults: each written once, here.
 _STRATEGY: Final = "best_fit"
@@ -50,47 +52,14 @@ _ON_BAD_RECORD: Final = "error"
 _COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths")
 _FORMAT: Final = "arrow"
 _SHARD_SIZE: Final = "512MB"
+_VERIFY: Final = 0
 _BATCH_SIZE: Final = 8
 _OPEN_PACKS: Final = 64
 
 
-def load_tokenizer(
-    tokenizer: TokenizerArgument,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-) -> _fastpack.Pretrained:
-    """Loads a tokenizer once, for any number of calls.
-
-    Every function that takes a tokenizer takes what this returns; giving it the path does the same and
-    loads it each time.
-
-    Args:
-        tokenizer: A folder or hub name, which means what `AutoTokenizer.from_pretrained` builds from it; the
-            path of a bare `tokenizer.json`, which means itself and has no chat template; or a live
-            `tokenizers.Tokenizer` or `transformers` tokenizer.
-        revision: The branch, tag or commit of a hub name.
-        token: The access token for a hub name; `True` for the stored one.
-
-    Returns:
-        The tokenizer with its special tokens and chat templates.
-
-    Raises:
-        TokenizerError: It cannot be used, or `transformers` builds it by rules that fastpack does not know.
-        InputNotFoundError: It is neither here nor on the hub.
-
-    Examples:
-        >>> import fastpack
-        >>> tokenizer = fastpack.load_tokenizer("examples/tokenizer")
-        >>> tokenizer.decode([tokenizer.vocab_size - 1]) != ""
-        True
-    """
-    return load(tokenizer, revision=revision, token=token)
-
-
 def pack_files(
     files: Files,
-    tokenizer: TokenizerArgument,
+    tokenizer: TokenizerArgument | Tokenizer,
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
@@ -104,6 +73,7 @@ def pack_files(
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
+    verify: int = _VERIFY,
     threads: int | None = None,
     progress: ProgressOption = None,
     revision: str | None = None,
@@ -114,7 +84,7 @@ def pack_files(
     Args:
         files: JSONL files: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
             these. A folder's files are read in the order of their paths.
-        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
         strategy: How documents are put together. `best_fit`: longest first, each into the row that it fills
             best; `heap`: longest first, into the one open row; `sequential`: in input order, into the one
@@ -133,6 +103,8 @@ def pack_files(
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         recursive: Whether the folders inside a folder are read too.
         now: What templates see as the time of day; the time of the call if not given.
+        verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too,
+            so that a difference ends the run.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine,
             if not given. Never changes the output.
         progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not
@@ -151,6 +123,7 @@ def pack_files(
         TemplateError: The chat template cannot be used.
         TokenizerError: The tokenizer cannot be used.
         InputNotFoundError: A file is not there.
+        VerificationError: The ids of a document that was verified differ.
 
     Examples:
         >>> import fastpack
@@ -173,20 +146,21 @@ def pack_files(
         fields=fields,
         on_bad_record=on_bad_record,
         now=now,
+        verify=verify,
         threads=threads,
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
-    pretrained = load(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, pretrained)
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded)
     with watching(progress) as callback:
-        return _fastpack.pack_files(inputs, options, pretrained, template, chat_template_kwargs, callback)
+        return _fastpack.pack_files(inputs, options, loaded, template, chat_template_kwargs, callback)
 
 
 def pack_dir(
     files: Files,
     output: StrPath,
     *,
-    tokenizer: TokenizerArgument,
+    tokenizer: TokenizerArgument | Tokenizer,
     max_length: int,
     format: Format = _FORMAT,
     strategy: Strategy = _STRATEGY,
@@ -202,6 +176,7 @@ def pack_dir(
     shard_size: int | str = _SHARD_SIZE,
     overwrite: bool = False,
     now: datetime | None = None,
+    verify: int = _VERIFY,
     threads: int | None = None,
     progress: ProgressOption = None,
     revision: str | None = None,
@@ -215,7 +190,7 @@ def pack_dir(
     Args:
         files: As in `pack_files`.
         output: The folder; made if it is not there.
-        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
         format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads, or `jsonl`.
         strategy: As in `pack_files`.
@@ -232,6 +207,7 @@ def pack_dir(
             or a text such as `512MB` or `2GiB`.
         overwrite: Whether whatever lies in `output` may be replaced.
         now: As in `pack_files`.
+        verify: As in `pack_files`.
         threads: As in `pack_files`.
         progress: As in `pack_files`.
         revision: As in `pack_files`.
@@ -265,23 +241,24 @@ def pack_dir(
         fields=fields,
         on_bad_record=on_bad_record,
         now=now,
+        verify=verify,
         threads=threads,
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     destination = _fastpack.Output(
         dir=os.fspath(output), format=format, shard_size=shard_size, overwrite=overwrite
     )
-    pretrained = load(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, pretrained)
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded)
     with watching(progress) as callback:
         return _fastpack.pack_dir(
-            inputs, destination, options, pretrained, template, chat_template_kwargs, callback
+            inputs, destination, options, loaded, template, chat_template_kwargs, callback
         )
 
 
 def stream(
     files: Files,
-    tokenizer: TokenizerArgument,
+    tokenizer: TokenizerArgument | Tokenizer,
     *,
     max_length: int,
     batch_size: int = _BATCH_SIZE,
@@ -297,6 +274,7 @@ def stream(
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
+    verify: int = _VERIFY,
     threads: int | None = None,
     progress: ProgressOption = False,
     revision: str | None = None,
@@ -306,7 +284,7 @@ def stream(
 
     Args:
         files: As in `pack_files`.
-        tokenizer: As `load_tokenizer` takes it, or what that returned.
+        tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
         batch_size: Rows of a table; the last may have fewer.
         strategy: `sequential`, which gives the rows of `pack_files(strategy="sequential")`; or `best_fit`
@@ -322,6 +300,7 @@ def stream(
         on_bad_record: As in `pack_files`.
         recursive: As in `pack_files`.
         now: As in `pack_files`.
+        verify: As in `pack_files`.
         threads: As in `pack_files`.
         progress: As in `pack_files`, but no bar unless asked for.
         revision: As in `pack_files`.
@@ -359,15 +338,16 @@ def stream(
         fields=fields,
         on_bad_record=on_bad_record,
         now=now,
+        verify=verify,
         threads=threads,
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
-    pretrained = load(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, pretrained)
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded)
     return _fastpack.PackStream(
         inputs,
         options,
-        pretrained,
+        loaded,
         template,
         chat_template_kwargs,
         batch_size,
@@ -487,6 +467,7 @@ def pack_table(
         fields=None,
         on_bad_record=_ON_BAD_RECORD,
         now=None,
+        verify=_VERIFY,
         threads=threads,
     )
     with watching(progress) as callback:
@@ -504,6 +485,7 @@ def _options(
     fields: Fields | None,
     on_bad_record: OnBadRecord,
     now: datetime | None,
+    verify: int,
     threads: int | None,
 ) -> _fastpack.Options:
     return _fastpack.Options(
@@ -516,5 +498,6 @@ def _options(
         columns=columns,
         fields=fields,
         now=now and now.replace(tzinfo=None),
+        verify=verify,
         threads=available_threads() if threads is None else threads,
     )

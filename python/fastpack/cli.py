@@ -172,6 +172,12 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag("--overwrite", action=argparse.BooleanOptionalAction, help="replace what lies in the folder")
     flag("--now", type=_moment, metavar="TIME", help="the time that templates see, such as 2026-01-31T12:00")
     flag(
+        "--verify",
+        type=int,
+        metavar="N",
+        help="documents that the Hugging Face crate encodes too, to compare",
+    )
+    flag(
         "--threads", type=int, metavar="N", help="worker threads; as many as the machine allows if not given"
     )
     flag(

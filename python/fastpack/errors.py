@@ -9,11 +9,13 @@ __all__ = [
     "InternalError",
     "LedgerError",
     "OptionError",
+    "OptionTypeError",
     "OutputError",
     "RecordError",
     "StorageError",
     "TemplateError",
     "TokenizerError",
+    "VerificationError",
 ]
 
 
@@ -59,6 +61,10 @@ class OptionError(_DescribedError, ValueError):
         self.option = option
 
 
+class OptionTypeError(OptionError, TypeError):
+    """An option has a value of a type that it cannot have."""
+
+
 class TemplateError(_DescribedError, ValueError):
     """A chat template cannot be used.
 
@@ -98,6 +104,10 @@ class OutputError(FastpackError, FileExistsError):
 
 class LedgerError(FastpackError, RuntimeError):
     """What went in is not what came out: a fault of fastpack, noticed before anything was kept."""
+
+
+class VerificationError(FastpackError, RuntimeError):
+    """The compiled engine and the reference do not make the same ids: a fault of fastpack."""
 
 
 class InternalError(FastpackError, RuntimeError):

@@ -6,3 +6,4 @@ mod record;
 mod sink_folder;
 mod source;
 mod template;
+mod verify;

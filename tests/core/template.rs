@@ -212,7 +212,7 @@ fn a_template_that_computes_without_end_is_given_up() {
         "{% set ns.s = ns.s + ns.s %}",
         "{% set ns.s = ns.s ~ ns.s %}",
         "{% set ns.s = ns.s|replace(ns.s, ns.s ~ ns.s) %}",
-        "{% set ns.s = ns.s.replace(ns.s, ns.s * 2) %}",
+        "{% set ns.s = ns.s.replace(ns.s, ns.s ~ ns.s) %}",
         "{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}",
         "{% set ns.s = [ns.s, ns.s]|join %}",
         "{% set ns.s = [ns.s, ns.s]|tojson %}",

@@ -204,26 +204,26 @@ def test_an_option_is_refused_before_any_work(option, value, said):
 @pytest.mark.parametrize("tokenizer", ["no/such/tokenizer", "./nowhere", "no-such-organisation/no-such-name"])
 def test_a_missing_tokenizer_is_file_not_found(tokenizer):
     with pytest.raises(fastpack.InputNotFoundError) as caught:
-        fastpack.load_tokenizer(tokenizer)
+        fastpack.Tokenizer(tokenizer)
     assert caught.value.filename == tokenizer
 
 
 def test_an_object_that_is_no_tokenizer_is_refused():
     with pytest.raises(fastpack.TokenizerError, match=r"builtins\.int"):
-        fastpack.load_tokenizer(7)
+        fastpack.Tokenizer(7)
 
 
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(fastpack.TokenizerError):
-        fastpack.load_tokenizer(path)
+        fastpack.Tokenizer(path)
 
 
 def test_a_hub_name_without_the_hub_package_names_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(fastpack.TokenizerError, match="huggingface_hub"):
-        fastpack.load_tokenizer("organisation/name")
+        fastpack.Tokenizer("organisation/name")
 
 
 @pytest.mark.parametrize("name", [name for name in fastpack.__all__ if name.endswith("Error")])

@@ -145,6 +145,7 @@ def test_the_package_imports_downwards():
         "_progress",
         "hub",
         "_tokenizer",
+        "tokenizer",
         "api",
         "_inspect",
         "cli",

@@ -67,7 +67,7 @@ def test_the_command_line_ends_cleanly(number, code, big_corpus, tokenizer_dir, 
 
 
 def test_other_python_threads_run_meanwhile(long_corpus, tokenizer_dir):
-    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
     longest, done = [0.0], threading.Event()
 
     def tick():
@@ -108,7 +108,7 @@ def test_another_thread_may_call_too(corpus, tokenizer_dir):
 FORK = """
 import fastpack, os, sys, signal
 files, tokenizer = sys.argv[1:]
-loaded = fastpack.load_tokenizer(tokenizer)
+loaded = fastpack.Tokenizer(tokenizer)
 table = fastpack.pack_files([files], loaded, max_length=256, threads=2)
 stream = fastpack.stream([files], loaded, max_length=256)
 next(stream)

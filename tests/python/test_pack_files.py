@@ -193,7 +193,7 @@ def test_kinds_of_tokenizer_arguments_give_the_same_ids(corpus, tokenizer_dir):
     transformers = pytest.importorskip("transformers")
     arguments = [
         str(tokenizer_dir),
-        fastpack.load_tokenizer(tokenizer_dir),
+        fastpack.Tokenizer(tokenizer_dir),
         transformers.AutoTokenizer.from_pretrained(tokenizer_dir),
     ]
     first, *others = [fastpack.pack_files(corpus, it, max_length=512) for it in arguments]
@@ -234,7 +234,7 @@ def test_a_chat_template_can_be_a_name(corpus, tokenizer_dir, bare_tokenizer_dir
 def test_template_variables_reach_the_template(write_jsonl, bare_tokenizer_dir):
     path = write_jsonl([{"messages": [{"role": "user", "content": "a"}]}])
     template = "{{ prefix }}{{ messages[0]['content'] }}"
-    tokenizer = fastpack.load_tokenizer(bare_tokenizer_dir)
+    tokenizer = fastpack.Tokenizer(bare_tokenizer_dir)
     table = fastpack.pack_files(
         path,
         tokenizer,

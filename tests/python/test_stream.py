@@ -86,7 +86,7 @@ def test_counts_must_be_positive(option, corpus, tokenizer_dir):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_a_dropped_stream_joins_its_threads(big_corpus, tokenizer_dir):
-    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
     before = worker_threads()
     stream = fastpack.stream(big_corpus, tokenizer, max_length=256, threads=2)
     next(stream)
@@ -98,7 +98,7 @@ def test_a_dropped_stream_joins_its_threads(big_corpus, tokenizer_dir):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_a_with_block_joins_its_threads(big_corpus, tokenizer_dir):
-    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
     before = worker_threads()
     with fastpack.stream(big_corpus, tokenizer, max_length=256) as stream:
         next(stream)
@@ -106,7 +106,7 @@ def test_a_with_block_joins_its_threads(big_corpus, tokenizer_dir):
 
 
 def test_the_first_table_comes_long_before_the_end(big_corpus, tokenizer_dir):
-    tokenizer = fastpack.load_tokenizer(tokenizer_dir)
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
     started = time.monotonic()
     with fastpack.stream(big_corpus, tokenizer, max_length=1024) as stream:
         next(stream)

@@ -16,6 +16,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer
 
+import fastpack
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -352,21 +354,18 @@ def expected(
 
 
 def assert_equal(folder: Path, documents: list[str]) -> None:
-    from fastpack._fastpack import encode_dir
-
+    tokenizer = fastpack.Tokenizer(folder)
     for add_special_tokens in (True, False):
         ids, special_tokens, templates = expected(folder, documents, add_special_tokens)
-        got_ids, got_special, got_templates = encode_dir(str(folder), documents, add_special_tokens)
-        for document, want, got in zip(documents, ids, got_ids, strict=True):
-            assert got == want, (folder.name, document)
-        assert got_special == list(special_tokens.items()), folder.name
-        assert dict(got_templates) == templates, folder.name
+        got, offsets = tokenizer.encode_batch(documents, add_special_tokens=add_special_tokens)
+        for document, want, start, end in zip(documents, ids, offsets[:-1], offsets[1:], strict=True):
+            assert got[start:end].tolist() == want, (folder.name, document)
+        assert list(tokenizer.special_tokens.items()) == list(special_tokens.items()), folder.name
+        assert tokenizer.chat_templates == templates, folder.name
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> None:
-    from fastpack._fastpack import encode_dir
-
     documents = texts(60)
     compared = 0
     for folder in trained_folders(tmp_path):
@@ -381,7 +380,7 @@ def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> No
             expected(folder, documents, True)
         except Exception:
             with pytest.raises(ValueError, match="cannot encode"):
-                encode_dir(str(folder), documents, True)
+                fastpack.Tokenizer(folder).encode_batch(documents)
             continue
         assert_equal(folder, documents)
         compared += 1
@@ -390,11 +389,9 @@ def test_ids_of_every_class_equal_transformers(model: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_unknown_classes_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    from fastpack._fastpack import encode_dir
-
     write(tmp_path / "model", byte_level().to_str(), {"tokenizer_config.json": {}}, name)
     with pytest.raises(ValueError, match=name):
-        encode_dir(str(tmp_path / "model"), ["text"], True)
+        fastpack.Tokenizer(tmp_path / "model")
 
 
 @pytest.mark.parametrize("name", ["llama3", "qwen", "gpt2", "o200k", "mistral-v1", "bert"])

@@ -160,6 +160,9 @@ pub struct Options {
     pub fields: Fields,
     /// What templates see as the time of day.
     pub now: Now,
+    /// How many documents, evenly spread over the input, the reference engine encodes too. Never changes the output.
+    #[serde(skip)]
+    pub verify: u32,
     /// Worker threads. Never changes the output.
     #[serde(skip)]
     pub threads: NonZeroUsize,

@@ -79,6 +79,9 @@ pub enum Error {
     /// What went in is not what came out: a fault of fastpack.
     #[error("the ledger does not balance: {0}; please report this")]
     Unbalanced(String),
+    /// The compiled engine and the reference do not agree: a fault of fastpack.
+    #[error("the ids of {0} are not those of the reference engine; please report this")]
+    Differs(String),
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
@@ -100,7 +103,7 @@ impl Error {
     }
 
     /// The same fault of a chat template, with the conversation that asked for it.
-    pub(crate) fn about_template(&self, origin: &Origin) -> Self {
+    pub(crate) fn about_template(&self, origin: impl fmt::Display) -> Self {
         match self {
             Self::Template { name, line, reason } => Self::Template {
                 name: name.clone(),

@@ -15,6 +15,7 @@ pub mod error;
 pub mod ledger;
 mod ordered;
 pub mod report;
+mod sample;
 
 pub mod source;
 
@@ -32,6 +33,7 @@ pub mod assemble;
 
 pub mod sink;
 
+pub mod batch;
 pub mod pipeline;
 pub mod stream;
 

@@ -36,6 +36,7 @@ pub(crate) fn to_py(error: Error) -> PyErr {
             Error::Output { path, reason } => {
                 exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
             }
+            Error::Differs(_) => exception(py, "VerificationError", (message,)),
             Error::Unbalanced(_) => exception(py, "LedgerError", (message,)),
             _ => exception(py, "FastpackError", (message,)),
         }
@@ -45,6 +46,11 @@ pub(crate) fn to_py(error: Error) -> PyErr {
 /// The exception for an option that cannot be read from its Python value.
 pub(crate) fn option(py: Python<'_>, name: &str, reason: &str) -> PyErr {
     exception(py, "OptionError", (format!("invalid option `{name}`: {reason}"), name))
+}
+
+/// The exception for an argument of the wrong type.
+pub(crate) fn wrong_type(py: Python<'_>, name: &str, reason: &str) -> PyErr {
+    exception(py, "OptionTypeError", (format!("invalid option `{name}`: {reason}"), name))
 }
 
 /// The exception for a panic: a fault of fastpack that must not take the process with it.

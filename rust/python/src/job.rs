@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::NaiveDateTime;
 use fastpack_core::pipeline::{Job, JobTemplate};
 use fastpack_core::record::value::Map;
 use fastpack_core::template::{ChatTemplate, TemplateContext, select_template};
@@ -16,8 +17,14 @@ use crate::pretrained::PyPretrained;
 #[derive(Debug)]
 pub(crate) struct Parts {
     options: Options,
-    pretrained: Arc<Pretrained>,
     tokenizer_name: Option<String>,
+    renderer: Renderer,
+}
+
+/// What a chat template is made of.
+#[derive(Debug)]
+pub(crate) struct Renderer {
+    pretrained: Arc<Pretrained>,
     template: Option<NamedTemplate>,
     kwargs: Map,
 }
@@ -35,23 +42,49 @@ impl Parts {
     ) -> Self {
         Self {
             options: options.0.clone(),
-            pretrained: Arc::clone(&pretrained.pretrained),
             tokenizer_name: pretrained.name.clone(),
-            template: template.map(|PyChatTemplate(name, source)| NamedTemplate { name, source }),
-            kwargs: kwargs.0,
+            renderer: Renderer::new(&pretrained.pretrained, template, kwargs),
         }
     }
 
     /// Compiles the template.
     pub(crate) fn job(self) -> Result<Job> {
-        let tokenizer = self.pretrained.tokenizer.clone();
+        let pretrained = &self.renderer.pretrained;
+        let tokenizer = pretrained.tokenizer.clone();
+        let eos_id = pretrained.eos_token().and_then(|token| tokenizer.token_to_id(token));
+        let template = self.renderer.template(self.options.now.time())?;
+        Ok(Job {
+            options: self.options,
+            tokenizer,
+            eos_id,
+            template,
+            tokenizer_name: self.tokenizer_name,
+        })
+    }
+}
+
+impl Renderer {
+    pub(crate) fn new(
+        pretrained: &Arc<Pretrained>,
+        template: Option<PyChatTemplate>,
+        kwargs: PyTemplateKwargs,
+    ) -> Self {
+        Self {
+            pretrained: Arc::clone(pretrained),
+            template: template.map(|PyChatTemplate(name, source)| NamedTemplate { name, source }),
+            kwargs: kwargs.0,
+        }
+    }
+
+    /// Compiles the template, for which it is `now`.
+    pub(crate) fn template(self, now: NaiveDateTime) -> Result<JobTemplate> {
         let context = TemplateContext {
             special_tokens: self.pretrained.special_tokens.clone(),
-            turn_ends: tokenizer.special_tokens().to_vec(),
-            now: self.options.now.time(),
+            turn_ends: self.pretrained.tokenizer.special_tokens().to_vec(),
+            now,
             kwargs: self.kwargs,
         };
-        let template = match self.template {
+        Ok(match self.template {
             Some(given) => JobTemplate::Ready(Box::new(ChatTemplate::new(
                 &given.name,
                 &given.source,
@@ -60,14 +93,6 @@ impl Parts {
             // Texts need none: one that cannot be used is an error only once a conversation asks for it.
             None => own_template(&self.pretrained.chat_templates, &context)
                 .unwrap_or_else(JobTemplate::Refused),
-        };
-        let eos_id = self.pretrained.eos_token().and_then(|token| tokenizer.token_to_id(token));
-        Ok(Job {
-            options: self.options,
-            tokenizer,
-            eos_id,
-            template,
-            tokenizer_name: self.tokenizer_name,
         })
     }
 }

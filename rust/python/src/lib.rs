@@ -3,6 +3,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 mod arrow;
+mod encoders;
 mod error;
 mod job;
 mod options;
@@ -13,7 +14,6 @@ mod render;
 mod report;
 mod stream;
 mod supervise;
-mod tokenizer;
 
 use pyo3::prelude::*;
 
@@ -22,6 +22,8 @@ mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::encoders::PyEncoders;
     #[pymodule_export]
     use crate::options::{PyInputs, PyOptions, PyOutput};
     #[pymodule_export]
@@ -34,8 +36,6 @@ mod _fastpack {
     use crate::render::render_template;
     #[pymodule_export]
     use crate::stream::PyPackStream;
-    #[pymodule_export]
-    use crate::tokenizer::encode_dir;
 
     /// Adds what is known only when the extension is built.
     #[pymodule_init]

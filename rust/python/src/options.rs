@@ -22,7 +22,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, fields, now, threads))]
+    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, fields, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         max_length: PyMaxLength,
@@ -34,6 +34,7 @@ impl PyOptions {
         columns: PyColumns,
         fields: PyFields,
         now: Option<NaiveDateTime>,
+        verify: PyVerify,
         threads: PyThreads,
     ) -> PyResult<Self> {
         let options = Options {
@@ -46,6 +47,7 @@ impl PyOptions {
             columns: columns.0,
             fields: fields.0,
             now: now.map_or_else(|| Now::Start(Local::now().naive_local()), Now::Given),
+            verify: verify.0,
             threads: threads.0,
         };
         options.validate().map_err(error::to_py)?;
@@ -245,6 +247,47 @@ impl<'py> FromPyObject<'_, 'py> for PyFields {
     }
 }
 
+/// Ids: a list, or anything that has `tolist`, such as an array.
+pub(crate) struct PyIds(pub(crate) Vec<u32>);
+
+impl<'py> FromPyObject<'_, 'py> for PyIds {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let list =
+            if value.hasattr("tolist")? { value.call_method0("tolist")? } else { value.to_owned() };
+        list.extract().map(Self).map_err(|_| refuse(value, "ids", "a list or array of ids"))
+    }
+}
+
+/// How many documents the reference engine encodes too.
+pub(crate) struct PyVerify(pub(crate) u32);
+
+impl<'py> FromPyObject<'_, 'py> for PyVerify {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number
+            .map(Self)
+            .ok_or_else(|| refuse(value, "verify", "a whole number of documents, 0 for none"))
+    }
+}
+
+/// Bytes that a thread's caches may take, as [`PyShardSize`] says them.
+pub(crate) struct PyCacheSize(pub(crate) usize);
+
+impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let bytes = bytes_given(value).and_then(|bytes| usize::try_from(bytes).ok());
+        bytes.map(Self).ok_or_else(|| {
+            refuse(value, "cache_size", "a number of bytes or a text such as \"32MB\" or \"1GiB\"")
+        })
+    }
+}
+
 /// Bytes of a shard: a number, or a number with a unit such as `512MB` or `2GiB`.
 pub(crate) struct PyShardSize(u64);
 
@@ -252,13 +295,16 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let bytes = match value.extract::<&str>() {
-            Ok(text) => bytes_of(text),
-            Err(_) => value.extract::<u64>().ok(),
-        };
-        bytes.filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
+        bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
             refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
         })
+    }
+}
+
+fn bytes_given(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
+    match value.extract::<&str>() {
+        Ok(text) => bytes_of(text),
+        Err(_) => value.extract::<u64>().ok().filter(|_| !value.is_instance_of::<PyBool>()),
     }
 }
 
@@ -291,7 +337,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
         if value.is_none() {
             return Ok(Self(Map::new()));
         }
-        match template_value(&value)? {
+        match template_value(&value, KWARGS)? {
             Value::Map(map) => Ok(Self((*map).clone())),
             _ => Err(refuse(value, KWARGS, "a dict with names as keys")),
         }
@@ -300,32 +346,51 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
 
 const KWARGS: &str = "chat_template_kwargs";
 
-fn template_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+/// A conversation, with its tools if any.
+pub(crate) struct PyConversation(pub(crate) Map);
+
+impl PyConversation {
+    /// The record that a file would hold.
+    pub(crate) fn new(
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let mut record = Map::new();
+        record.insert("messages".into(), template_value(messages, "messages")?);
+        if let Some(tools) = tools {
+            record.insert("tools".into(), template_value(tools, "tools")?);
+        }
+        Ok(Self(record))
+    }
+}
+
+/// What a template can see of a Python value, given for `option`.
+fn template_value(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Value> {
     if value.is_none() {
         Ok(Value::Null)
     } else if let Ok(truth) = value.cast::<PyBool>() {
         Ok(Value::Bool(truth.is_true()))
     } else if value.is_instance_of::<PyInt>() {
         let small = value.extract().map(Value::Int);
-        small.map_err(|_| refuse(value.as_borrowed(), KWARGS, "integers of at most 64 bits"))
+        small.map_err(|_| refuse(value.as_borrowed(), option, "integers of at most 64 bits"))
     } else if let Ok(number) = value.cast::<PyFloat>() {
         Ok(Value::Float(number.extract()?))
     } else if let Ok(text) = value.cast::<PyString>() {
         let text = text.extract::<String>();
-        let whole = |_| refuse(value.as_borrowed(), KWARGS, "text without half a surrogate pair");
+        let whole = |_| refuse(value.as_borrowed(), option, "text without half a surrogate pair");
         Ok(Value::String(text.map_err(whole)?.into()))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items = value.try_iter()?.map(|item| template_value(&item?));
+        let items = value.try_iter()?.map(|item| template_value(&item?, option));
         Ok(Value::List(items.collect::<PyResult<Vec<_>>>()?.into()))
     } else if let Ok(dict) = value.cast::<PyDict>() {
         let items = dict.iter().map(|(key, item)| {
             let name = key.extract::<String>();
-            let name = name.map_err(|_| refuse(key.as_borrowed(), KWARGS, "names as keys"))?;
-            Ok((name.into(), template_value(&item)?))
+            let name = name.map_err(|_| refuse(key.as_borrowed(), option, "names as keys"))?;
+            Ok((name.into(), template_value(&item, option)?))
         });
         Ok(Value::Map(items.collect::<PyResult<Map>>()?.into()))
     } else {
-        Err(refuse(value.as_borrowed(), KWARGS, "what JSON can hold"))
+        Err(refuse(value.as_borrowed(), option, "what JSON can hold"))
     }
 }
 

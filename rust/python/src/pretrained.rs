@@ -7,6 +7,7 @@ use fastpack_core::Error;
 use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer};
 use pyo3::prelude::*;
 
+use crate::options::PyIds;
 use crate::{error, supervise};
 
 /// A loaded tokenizer, its special tokens and its chat templates.
@@ -104,8 +105,8 @@ impl PyPretrained {
     }
 
     /// The text of ids, special tokens included.
-    fn decode(&self, ids: Vec<u32>) -> PyResult<String> {
-        self.pretrained.tokenizer.decode(&ids).map_err(|refused| error::to_py(refused.into()))
+    fn decode(&self, ids: PyIds) -> PyResult<String> {
+        self.pretrained.tokenizer.decode(&ids.0).map_err(|refused| error::to_py(refused.into()))
     }
 
     fn __repr__(&self) -> String {

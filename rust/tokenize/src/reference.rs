@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,6 +22,8 @@ use crate::tokenizer::{Encoding, SpecialTokens};
 /// 1.8, 1.8, 1.8 and 2.4 times the work of one by their CPU clocks, on a busy two-core machine, 2026-11-21.
 pub(crate) struct Reference {
     engine: tokenizers::Tokenizer,
+    /// The post-processor as it was given, and the engine with it, once somebody asks for its own offsets.
+    given: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
     /// Whether the normalizer joins letters and marks, so that source ranges have to be mended.
     composes: bool,
     special_tokens: Vec<String>,
@@ -44,8 +47,8 @@ impl Reference {
 
     /// Takes a finished engine; `model` is the `model` object that it was built from.
     pub(crate) fn new(model: &Value, mut engine: tokenizers::Tokenizer) -> Self {
-        let untrimmed = engine.get_post_processor().cloned().map(keep_offsets);
-        engine.with_post_processor(untrimmed);
+        let given = engine.get_post_processor().cloned();
+        engine.with_post_processor(given.clone().map(keep_offsets));
         let mut special_tokens: Vec<String> = engine
             .get_added_tokens_decoder()
             .into_values()
@@ -55,7 +58,7 @@ impl Reference {
         special_tokens.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         let fingerprint = fingerprint::digest(model, &engine);
         let composes = engine.get_normalizer().is_some_and(composes);
-        Self { engine, composes, special_tokens, fingerprint }
+        Self { engine, given: (given, OnceLock::new()), composes, special_tokens, fingerprint }
     }
 
     pub(crate) fn encode(
@@ -83,6 +86,26 @@ impl Reference {
             }
             touch(&sources, spans, start + encoding.len(), &mut out.touched);
         }
+        Ok(())
+    }
+
+    /// Appends the ids of `text` to `ids`, and to `offsets` the characters that each comes from.
+    pub(crate) fn encode_with_offsets(
+        &self,
+        text: &str,
+        special: SpecialTokens,
+        ids: &mut Vec<u32>,
+        offsets: &mut Vec<Range<usize>>,
+    ) -> Result<()> {
+        let engine = self.given.1.get_or_init(|| {
+            let mut engine = self.engine.clone();
+            engine.with_post_processor(self.given.0.clone());
+            engine
+        });
+        let encoding = guard(|| engine.encode_char_offsets(text, special == SpecialTokens::Add))
+            .map_err(|reason| Error::Encode { reason })?;
+        ids.extend_from_slice(encoding.get_ids());
+        offsets.extend(encoding.get_offsets().iter().map(|(start, end)| *start..*end));
         Ok(())
     }
 

@@ -45,6 +45,8 @@ pub struct Tokenizer {
     reference: Arc<Lazy>,
     /// The compiled engine with its tokens, or the component that none is known for.
     compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
+    /// What the caches of an encoder may take.
+    cache_bytes: usize,
 }
 
 /// The Hugging Face engine; where the compiled one does the work, it is built when something asks for it.
@@ -80,7 +82,11 @@ impl Tokenizer {
                 engine: OnceLock::new(),
                 fingerprint: OnceLock::new(),
             };
-            return Ok(Self { reference: Arc::new(reference), compiled: Ok(Arc::new(compiled)) });
+            return Ok(Self {
+                reference: Arc::new(reference),
+                compiled: Ok(Arc::new(compiled)),
+                cache_bytes: CACHE_BYTES,
+            });
         }
         let mut value = load::parse(json)?;
         load::check(&mut value)?;
@@ -96,6 +102,7 @@ impl Tokenizer {
         Self {
             reference: Arc::new(Lazy::of(Reference::new(model, engine))),
             compiled: compiled.map(Arc::new).map_err(Arc::from),
+            cache_bytes: CACHE_BYTES,
         }
     }
 
@@ -103,7 +110,17 @@ impl Tokenizer {
     pub fn with_reference_engine(&self) -> Result<Self> {
         self.reference.get()?;
         let reason = Arc::from("asked for by the caller");
-        Ok(Self { reference: Arc::clone(&self.reference), compiled: Err(reason) })
+        Ok(Self {
+            reference: Arc::clone(&self.reference),
+            compiled: Err(reason),
+            cache_bytes: self.cache_bytes,
+        })
+    }
+
+    /// The same tokenizer, each of whose encoders may take so many bytes for its caches; 32 MiB if nothing is said.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: usize) -> Self {
+        Self { cache_bytes: bytes, ..self }
     }
 
     /// The engine of a tokenizer that is not compiled: it is there from the start.
@@ -113,7 +130,7 @@ impl Tokenizer {
 
     /// A fresh encoder for one thread.
     pub fn encoder(&self) -> Encoder {
-        let memory = self.compiled.is_ok().then(|| Memory::new(CACHE_BYTES));
+        let memory = self.compiled.is_ok().then(|| Memory::new(self.cache_bytes));
         Encoder { tokenizer: self.clone(), memory }
     }
 
@@ -148,6 +165,19 @@ impl Tokenizer {
                 .map_err(|reason| Error::Encode { reason }),
             Err(_) => self.built().decode(ids),
         }
+    }
+
+    /// Appends the ids of `text` to `ids`, and to `offsets` the characters of it that each comes from.
+    ///
+    /// Both are what the Hugging Face crate gives with its offsets, and come from it: this is no fast path.
+    pub fn encode_with_offsets(
+        &self,
+        text: &str,
+        special: SpecialTokens,
+        ids: &mut Vec<u32>,
+        offsets: &mut Vec<Range<usize>>,
+    ) -> Result<()> {
+        self.reference.get()?.encode_with_offsets(text, special, ids, offsets)
     }
 
     /// The number of tokens, added ones included.

@@ -92,6 +92,11 @@ impl DocumentMaker {
         Ok(())
     }
 
+    /// Whether `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
+    pub fn agrees(&self, rendered: &Rendered, kind: Kind, reference: &mut Self) -> bool {
+        reference.encode(rendered, kind).is_ok() && reference.encoding == self.encoding
+    }
+
     /// Fills `encoding` with the ids, the last of them the end-of-text token where one is due.
     ///
     /// Returns whether that token was appended.

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fastpack_tokenize::{Engine, Tokenizer};
+
 use super::{Job, JobTemplate};
 use crate::config::{OnBadRecord, TrainOn};
 use crate::control::{Control, Phase};
@@ -14,6 +16,7 @@ use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
 use crate::record::{Fault, Record, read};
 use crate::report::Stages;
+use crate::sample::places_before;
 use crate::source::{Block, Blocks, Line, SourceFile};
 use crate::template::{Rendered, Span, Trained};
 
@@ -42,22 +45,38 @@ impl<'a> Intake<'a> {
         consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<()> {
         self.control.enter(Phase::Tokenize);
-        self.control.expect_bytes(files.iter().map(|file| file.size).sum());
+        let all = files.iter().map(|file| file.size).sum();
+        self.control.expect_bytes(all);
+        // Only a compiled engine can differ from the reference.
+        let reference = match self.job.tokenizer.engine() {
+            Engine::Compiled if self.job.options.verify > 0 => {
+                Some(self.job.tokenizer.with_reference_engine()?)
+            }
+            _ => None,
+        };
+        let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
+        let mut seen = 0;
         let mut blocks = Blocks::new(files);
         let next = || {
             self.control.tick()?;
             let started = Instant::now();
             let block = blocks.next_block()?;
-            Ok(block.map(|block| (block, started.elapsed())))
+            Ok(block.map(|block| {
+                let before = places_before(seen, all, verified);
+                seen += block.size;
+                let verify = places_before(seen, all, verified) - before;
+                Share { block, read: started.elapsed(), verify }
+            }))
         };
-        ordered(self.job.options.threads, next, || self.worker(), consume)
+        ordered(self.job.options.threads, next, || self.worker(reference.as_ref()), consume)
     }
 
     /// One thread's way from blocks to documents.
-    fn worker(&self) -> impl FnMut((Block, Duration)) -> Result<Outcome> {
+    fn worker(&self, reference: Option<&Tokenizer>) -> impl FnMut(Share) -> Result<Outcome> {
         let ending = Ending { eos: self.job.options.eos, eos_id: self.job.eos_id };
         let mut maker = DocumentMaker::new(&self.job.tokenizer, ending);
-        move |(block, read)| {
+        let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
+        move |Share { block, read, mut verify }| {
             let mut outcome = Outcome {
                 documents: Documents::new(Arc::clone(&block.path), &[INPUTS]),
                 ledger: Ledger::default(),
@@ -65,8 +84,17 @@ impl<'a> Intake<'a> {
             };
             for line in block.lines() {
                 self.control.tick()?;
-                if let Err(failure) = self.record(line, &mut maker, &mut outcome) {
-                    self.refuse(failure, &block.path, line.number, &mut outcome.ledger)?;
+                let number = line.number;
+                let oracle = reference.as_mut().filter(|_| verify > 0);
+                match self.record(line, &mut maker, oracle, &mut outcome) {
+                    Ok(Checked::No) => {}
+                    Ok(Checked::Agrees) => verify -= 1,
+                    Ok(Checked::Differs) => {
+                        return Err(Error::Differs(format!("{}:{number}", block.path.display())));
+                    }
+                    Err(failure) => {
+                        self.refuse(failure, &block.path, number, &mut outcome.ledger)?;
+                    }
                 }
             }
             let documents = outcome.ledger.read.documents;
@@ -80,8 +108,9 @@ impl<'a> Intake<'a> {
         &self,
         line: Line<'_>,
         maker: &mut DocumentMaker,
+        reference: Option<&mut DocumentMaker>,
         outcome: &mut Outcome,
-    ) -> std::result::Result<(), Failure<'a>> {
+    ) -> std::result::Result<Checked, Failure<'a>> {
         let mut clock = Instant::now();
         let mut lap = |stage: &mut Duration| {
             let now = Instant::now();
@@ -96,7 +125,17 @@ impl<'a> Intake<'a> {
         let made =
             maker.make(&rendered, kind, line.number, &mut outcome.documents, &mut outcome.ledger);
         lap(&mut outcome.stages.encode);
-        Ok(made?)
+        made?;
+        Ok(match reference {
+            None => Checked::No,
+            Some(reference) => {
+                if maker.agrees(&rendered, kind, reference) {
+                    Checked::Agrees
+                } else {
+                    Checked::Differs
+                }
+            }
+        })
     }
 
     fn render(&self, record: Record) -> std::result::Result<(Rendered, Kind), Failure<'a>> {
@@ -144,6 +183,22 @@ impl<'a> Intake<'a> {
             }
         }
     }
+}
+
+/// A block on its way to a thread.
+struct Share {
+    block: Block,
+    /// How long reading it took.
+    read: Duration,
+    /// How many of its documents are encoded by the reference engine too.
+    verify: u64,
+}
+
+/// Whether a document was compared with what the reference engine makes.
+enum Checked {
+    No,
+    Agrees,
+    Differs,
 }
 
 /// Why a line became no document.

@@ -4,6 +4,7 @@
 //! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together, and so does
 //! [`stream`](crate::stream), which lets them overlap.
 
+mod chat;
 mod intake;
 mod packing;
 
@@ -24,6 +25,7 @@ use crate::sink::{Opened, open};
 use crate::source::{Found, SourceFile, discover};
 use crate::template::ChatTemplate;
 
+pub use chat::{Chat, chat, render};
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
 

@@ -82,6 +82,11 @@ impl<'a> Shape<'a> {
     }
 }
 
+/// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
+pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
+    messages::read(record, messages::FIELDS[0], &Fields::default())
+}
+
 /// Reads one line of JSON.
 pub fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
     let value = json::parse(line)?;

@@ -1,0 +1,293 @@
+"""`Tokenizer`: text to ids, exactly as Hugging Face gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
+
+from fastpack import _fastpack
+from fastpack._threads import available_threads
+from fastpack._tokenizer import choose_template, load
+from fastpack.errors import OptionTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import JsonValue, StrPath, Texts
+
+__all__ = ["EncodedChat", "Tokenizer"]
+
+# The defaults: each written once, here.
+_CACHE_SIZE: Final = "32MB"
+_VERIFY: Final = 0
+
+
+class EncodedChat(TypedDict, total=False):
+    """What `Tokenizer.apply_chat_template` returns: a conversation as a run of fastpack sees it."""
+
+    input_ids: npt.NDArray[np.int32]
+    assistant_masks: npt.NDArray[np.int32]
+
+
+class Tokenizer:
+    """A tokenizer, loaded once for any number of calls, and shared by any number of threads.
+
+    Every function that takes a tokenizer takes one of these; giving it a path does the same and loads it
+    each time.
+
+    Args:
+        tokenizer: A folder or hub name, which means what `AutoTokenizer.from_pretrained` builds from it; the
+            path of a bare `tokenizer.json`, which means itself and has no chat template; or a live
+            `tokenizers.Tokenizer` or `transformers` tokenizer, whose truncation and padding are ignored.
+        threads: Threads of `encode_batch`; as many as affinity and cgroup allow, shared among the ranks of
+            this machine, if not given. Never changes the ids.
+        cache_size: What each thread may keep of the words that it has seen: bytes, or a text such as `32MB`.
+        revision: The branch, tag or commit of a hub name.
+        token: The access token for a hub name; `True` for the stored one.
+
+    Raises:
+        TokenizerError: It cannot be used, or `transformers` builds it by rules that fastpack does not know.
+        InputNotFoundError: It is neither here nor on the hub.
+
+    Examples:
+        >>> import fastpack
+        >>> tokenizer = fastpack.Tokenizer("examples/tokenizer")
+        >>> tokenizer.engine
+        'compiled'
+        >>> tokenizer.decode(tokenizer.encode("a river"))
+        'a river'
+    """
+
+    def __init__(
+        self,
+        tokenizer: TokenizerArgument | Tokenizer,
+        *,
+        threads: int | None = None,
+        cache_size: int | str = _CACHE_SIZE,
+        revision: str | None = None,
+        token: str | bool | None = None,
+    ) -> None:
+        """Loads it."""
+        self._pretrained = pretrained(tokenizer, revision=revision, token=token)
+        self._encoders = _fastpack.Encoders(self._pretrained, cache_size)
+        self._threads = available_threads() if threads is None else threads
+
+    @property
+    def engine(self) -> Literal["compiled", "reference"]:
+        """What makes the ids: an engine of fastpack, or the Hugging Face crate."""
+        return "compiled" if self._pretrained.engine_reason is None else "reference"
+
+    @property
+    def reason(self) -> str | None:
+        """The component that forced the reference engine; nothing where ids are made by a compiled one."""
+        return self._pretrained.engine_reason
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens, added ones included."""
+        return self._pretrained.vocab_size
+
+    @property
+    def special_tokens(self) -> dict[str, str]:
+        """The named special tokens, such as `eos_token`."""
+        return dict(self._pretrained.special_tokens)
+
+    @property
+    def chat_templates(self) -> dict[str, str]:
+        """The chat templates by name; the one that serves if nothing else is said is called `default`."""
+        return dict(self._pretrained.chat_templates)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """The content of a token; nothing for an id that no token has."""
+        return self._pretrained.id_to_token(token_id)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> npt.NDArray[np.int32]:
+        """Encodes one text.
+
+        Args:
+            text: The text.
+            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
+
+        Returns:
+            The ids, as an int32 array.
+
+        Raises:
+            OptionTypeError: `text` is no `str`; a `TypeError`.
+            OptionError: `text` holds half of a surrogate pair; a `ValueError`.
+        """
+        return self._encoders.encode(text, add_special_tokens)
+
+    @overload
+    def encode_batch(
+        self,
+        texts: Texts,
+        *,
+        add_special_tokens: bool = ...,
+        return_offsets: Literal[False] = ...,
+        verify: int = ...,
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]: ...
+
+    @overload
+    def encode_batch(
+        self,
+        texts: Texts,
+        *,
+        add_special_tokens: bool = ...,
+        return_offsets: Literal[True],
+        verify: int = ...,
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]]: ...
+
+    def encode_batch(
+        self,
+        texts: Texts,
+        *,
+        add_special_tokens: bool = True,
+        return_offsets: bool = False,
+        verify: int = _VERIFY,
+    ) -> (
+        tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+        | tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32]]
+    ):
+        """Encodes many texts on all threads.
+
+        Args:
+            texts: A list of `str`, or anything that hands over Arrow strings (`pyarrow`, `polars`), which are
+                read where they lie.
+            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
+            return_offsets: Whether the characters of each id are wanted too. They are those of the Hugging
+                Face crate, and come from it, at its speed.
+            verify: How many texts, evenly spread, are encoded by the Hugging Face crate too.
+
+        Returns:
+            `ids`, int32, of all texts end to end; `offsets`, int64, one more than there are texts: those of
+            text `i` are `ids[offsets[i]:offsets[i + 1]]`. With `return_offsets`, an int32 array of shape
+            `(len(ids), 2)` too: where in its text each id begins and ends, in characters.
+
+        Raises:
+            OptionTypeError: A text is no `str`, or an array holds no strings; a `TypeError`.
+            OptionError: A text holds half of a surrogate pair, or an array a null; a `ValueError`.
+            VerificationError: The ids of a text that was verified differ.
+
+        Examples:
+            >>> import fastpack
+            >>> tokenizer = fastpack.Tokenizer("examples/tokenizer")
+            >>> ids, offsets = tokenizer.encode_batch(["a river", "a boat"])
+            >>> tokenizer.decode(ids[offsets[1] : offsets[2]])
+            'a boat'
+        """
+        ids, offsets, characters = self._encoders.encode_batch(
+            _texts(texts), add_special_tokens, return_offsets, verify, self._threads
+        )
+        return (ids, offsets) if characters is None else (ids, offsets, characters)
+
+    def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str:
+        """The text of `ids`, special tokens included."""
+        return self._pretrained.decode(ids)
+
+    @overload
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        *,
+        tools: Sequence[Mapping[str, JsonValue]] | None = ...,
+        chat_template: StrPath | None = ...,
+        chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
+        tokenize: Literal[False],
+        return_assistant_tokens_mask: bool = ...,
+    ) -> str: ...
+
+    @overload
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        *,
+        tools: Sequence[Mapping[str, JsonValue]] | None = ...,
+        chat_template: StrPath | None = ...,
+        chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
+        tokenize: Literal[True] = ...,
+        return_assistant_tokens_mask: bool = ...,
+    ) -> EncodedChat: ...
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, JsonValue]],
+        *,
+        tools: Sequence[Mapping[str, JsonValue]] | None = None,
+        chat_template: StrPath | None = None,
+        chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+        tokenize: bool = True,
+        return_assistant_tokens_mask: bool = False,
+    ) -> EncodedChat | str:
+        """Renders a conversation, and encodes it, as a run over a file would.
+
+        Args:
+            messages: The messages, as a record holds them: `{role, content}` or `{from, value}`.
+            tools: The tools, as JSON schemas.
+            chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
+                tokenizer's own if not given.
+            chat_template_kwargs: Variables for the chat template, `add_generation_prompt` among them.
+            tokenize: Whether ids are wanted, or the text.
+            return_assistant_tokens_mask: Whether to tell which ids the assistant wrote: those whose source
+                overlaps what a template marks with `{% generation %}`, or what is derived where it does not.
+
+        Returns:
+            A dict with `input_ids`, and `assistant_masks` if they are asked for, as int32 arrays; the text
+            if `tokenize` is `False`.
+
+        Raises:
+            OptionError: The template refuses the messages, or what the assistant wrote cannot be told.
+            TemplateError: The template cannot be used.
+
+        Examples:
+            >>> import fastpack
+            >>> tokenizer = fastpack.Tokenizer("examples/tokenizer")
+            >>> chat = tokenizer.apply_chat_template(
+            ...     [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}],
+            ...     return_assistant_tokens_mask=True,
+            ... )
+            >>> bool(chat["assistant_masks"].any())
+            True
+        """
+        template = choose_template(chat_template, self._pretrained)
+        if not tokenize:
+            return self._encoders.render(messages, tools, template, chat_template_kwargs)
+        _, ids, masks = self._encoders.chat(
+            messages, tools, template, chat_template_kwargs, return_assistant_tokens_mask
+        )
+        if return_assistant_tokens_mask:
+            return {"input_ids": ids, "assistant_masks": masks}
+        return {"input_ids": ids}
+
+    def __repr__(self) -> str:
+        """Names the tokenizer's size and engine."""
+        return f"<fastpack.Tokenizer of {self.vocab_size} tokens, {self.engine}>"
+
+
+def pretrained(
+    tokenizer: TokenizerArgument | Tokenizer, *, revision: str | None, token: str | bool | None
+) -> _fastpack.Pretrained:
+    """Loads what a tokenizer argument stands for; one that is loaded already is taken as it is."""
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer._pretrained  # noqa: SLF001  the same module
+    return load(tokenizer, revision=revision, token=token)
+
+
+def _texts(texts: Texts) -> Sequence[object]:
+    """Texts as the core takes them: Arrow arrays, or a list."""
+    if isinstance(texts, (str, bytes)):
+        message = f"invalid option `texts`: must be a list of str, not {type(texts).__qualname__}"
+        raise OptionTypeError(message, "texts")
+    if hasattr(texts, "__arrow_c_array__"):
+        return [texts]
+    if hasattr(texts, "__arrow_c_stream__"):
+        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+        return pa.chunked_array(texts).chunks  # type: ignore[arg-type]
+    if isinstance(texts, Iterable):
+        return list(texts)
+    message = f"invalid option `texts`: must be a list of str, not {type(texts).__qualname__}"
+    raise OptionTypeError(message, "texts")

@@ -1,0 +1,183 @@
+//! Many texts to ids on all threads, for callers who do the rest themselves.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ordered::ordered;
+use crate::sample::places_before;
+
+/// Bytes of text that a thread takes at once: some thousand tokens, so that taking costs nothing beside encoding.
+const SHARE: usize = 1 << 17;
+
+/// A tokenizer whose encoders are kept from call to call, with what their caches have learned.
+#[derive(Debug)]
+pub struct Encoders {
+    tokenizer: Tokenizer,
+    idle: Mutex<Vec<Encoder>>,
+}
+
+/// Ids of many texts, end to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The ids of all texts.
+    pub ids: Vec<u32>,
+    /// Where the ids of each text begin, and where those of the last end.
+    pub offsets: Vec<i64>,
+    /// The characters of its text that each id comes from, where they were asked for.
+    pub characters: Vec<Range<usize>>,
+}
+
+/// How texts are encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchOptions {
+    /// Whether the tokenizer adds its special tokens.
+    pub special: SpecialTokens,
+    /// Whether the characters of each id are wanted, which the reference engine alone tells.
+    pub characters: bool,
+    /// How many texts, evenly spread, are encoded by the reference engine too.
+    pub verify: usize,
+    /// How many threads work.
+    pub threads: NonZeroUsize,
+}
+
+/// What a thread made of its share of the texts.
+struct Share {
+    ids: Vec<u32>,
+    lengths: Vec<usize>,
+    characters: Vec<Range<usize>>,
+}
+
+impl Encoders {
+    /// Keeps encoders for `tokenizer`.
+    pub fn new(tokenizer: Tokenizer) -> Self {
+        Self { tokenizer, idle: Mutex::default() }
+    }
+
+    /// What the encoders are made from.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Runs `work` with an encoder that no other thread has.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Encoder) -> T) -> T {
+        let mut encoder = self.take();
+        let done = work(&mut encoder);
+        self.give_back(encoder);
+        done
+    }
+
+    fn take(&self) -> Encoder {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(|| self.tokenizer.encoder())
+    }
+
+    fn give_back(&self, encoder: Encoder) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
+    }
+
+    /// Encodes `texts`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Differs`] where the ids of a text that is verified are not those of the reference engine.
+    pub fn encode<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        options: BatchOptions,
+        control: &Control,
+    ) -> Result<Batch> {
+        let mut batch = Batch::default();
+        batch.offsets.reserve(texts.len() + 1);
+        batch.offsets.push(0);
+        let mut next = 0;
+        let shares = || {
+            let start = next;
+            let mut bytes = 0;
+            while next < texts.len() && bytes < SHARE {
+                bytes += texts[next].as_ref().len() + 1;
+                next += 1;
+            }
+            Ok((start < next).then_some(start..next))
+        };
+        let worker = || {
+            let mut held = Held { encoders: self, encoder: Some(self.take()) };
+            move |share: Range<usize>| self.share(texts, share, options, control, held.encoder())
+        };
+        ordered(options.threads, shares, worker, |share| {
+            let mut end = batch.ids.len();
+            for length in share.lengths {
+                end += length;
+                batch.offsets.push(i64::try_from(end).unwrap_or(i64::MAX));
+            }
+            batch.ids.extend_from_slice(&share.ids);
+            batch.characters.extend(share.characters);
+            Ok(())
+        })?;
+        Ok(batch)
+    }
+
+    fn share<T: AsRef<str>>(
+        &self,
+        texts: &[T],
+        share: Range<usize>,
+        options: BatchOptions,
+        control: &Control,
+        encoder: &mut Encoder,
+    ) -> Result<Share> {
+        let mut encoding = Encoding::default();
+        let mut characters = Vec::new();
+        let mut lengths = Vec::with_capacity(share.len());
+        let all = texts.len() as u64;
+        let verified = (options.verify as u64).min(all);
+        let sampled = |number: usize| {
+            let at = number as u64;
+            places_before(at, all, verified) < places_before(at + 1, all, verified)
+        };
+        for number in share {
+            control.tick()?;
+            let text = texts[number].as_ref();
+            let before = encoding.ids.len();
+            if options.characters {
+                let ids = &mut encoding.ids;
+                self.tokenizer.encode_with_offsets(text, options.special, ids, &mut characters)?;
+            } else {
+                encoder.encode(text, &[], options.special, &mut encoding)?;
+            }
+            if sampled(number) {
+                let reference = self.tokenizer.with_reference_engine()?;
+                let mut expected = Encoding::default();
+                reference.encoder().encode(text, &[], options.special, &mut expected)?;
+                if encoding.ids[before..] != expected.ids {
+                    return Err(Error::Differs(format!("text {number}")));
+                }
+            }
+            lengths.push(encoding.ids.len() - before);
+        }
+        Ok(Share { ids: encoding.ids, lengths, characters })
+    }
+}
+
+/// An encoder on loan, given back however its thread ends.
+struct Held<'a> {
+    encoders: &'a Encoders,
+    encoder: Option<Encoder>,
+}
+
+impl Held<'_> {
+    fn encoder(&mut self) -> &mut Encoder {
+        self.encoder.get_or_insert_with(|| self.encoders.take())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(encoder) = self.encoder.take() {
+            self.encoders.give_back(encoder);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! One conversation to ids and a mask, as a run makes them: for looking at what a run would train on.
+
+use fastpack_tokenize::{Encoder, Encoding, SpecialTokens};
+
+use super::JobTemplate;
+use crate::error::{Error, Result};
+use crate::record::{Conversation, Fault};
+
+/// A conversation as a run sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chat {
+    /// What the template renders.
+    pub text: String,
+    /// The ids of the text.
+    pub ids: Vec<u32>,
+    /// For each id, whether the assistant wrote it; empty where that was not asked for.
+    pub trained: Vec<bool>,
+}
+
+/// Renders a conversation: the text alone.
+pub fn render(template: &JobTemplate, conversation: &Conversation) -> Result<String> {
+    ready(template)?.render(conversation).map_err(refused)
+}
+
+/// Renders and encodes a conversation, and marks what the assistant wrote if `mask` asks for it.
+///
+/// # Errors
+///
+/// [`Error::Option`] about `messages` for a conversation that the template refuses, or that cannot be masked;
+/// the template's own error where there is none to use.
+pub fn chat(
+    template: &JobTemplate,
+    conversation: &Conversation,
+    mask: bool,
+    encoder: &mut Encoder,
+) -> Result<Chat> {
+    let template = ready(template)?;
+    let (text, spans) = if mask {
+        template.render_with_spans(conversation).map_err(refused)?
+    } else {
+        (template.render(conversation).map_err(refused)?, Vec::new())
+    };
+    let mut encoding = Encoding::default();
+    encoder.encode(&text, &spans, SpecialTokens::Omit, &mut encoding)?;
+    let mut trained = vec![false; if mask { encoding.ids.len() } else { 0 }];
+    for touched in encoding.touched {
+        trained[touched].fill(true);
+    }
+    Ok(Chat { text, ids: encoding.ids, trained })
+}
+
+fn ready(template: &JobTemplate) -> Result<&crate::template::ChatTemplate> {
+    match template {
+        JobTemplate::Ready(template) => Ok(template),
+        JobTemplate::Refused(error) => Err(error.about_template("this")),
+    }
+}
+
+fn refused(fault: Fault) -> Error {
+    Error::option("messages", fault.message)
+}
