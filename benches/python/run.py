@@ -1,6 +1,6 @@
 """Measures fastpack beside its peers in one run: whole processes in turn, medians, peak memory.
 
-    python benches/python/run.py [--megabytes 10] [--rounds 3] [--out results.json]
+    python benches/python/run.py [--megabytes 30] [--rounds 3] [--out results.json]
 
 Real tokenizers and conversations are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has
 them; else a small tokenizer is trained on the seeded corpus. The table says which.
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=float, default=10, help="size of the corpus (default: 10)")
+    parser.add_argument("--megabytes", type=float, default=30, help="size of the corpus (default: 30)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each contender (default: 3)")
     parser.add_argument("--out", type=Path, help="also write all runs as JSON")
     arguments = parser.parse_args()

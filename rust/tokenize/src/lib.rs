@@ -18,6 +18,7 @@ mod error;
 mod fingerprint;
 mod load;
 mod merge;
+mod outline;
 mod pieces;
 mod pretrained;
 mod reference;

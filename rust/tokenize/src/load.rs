@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
@@ -24,6 +25,27 @@ pub(crate) fn malformed(field: &str, reason: impl std::fmt::Display) -> Error {
 pub(crate) fn parse(json: &str) -> Result<Value> {
     serde_json::from_str(json)
         .map_err(|error| Error::Malformed { file: FILE.to_owned(), reason: error.to_string() })
+}
+
+/// Parses a `tokenizer.json` but for its merges, which are most of it; `None` if it is no BPE model.
+pub(crate) fn parse_without_merges(json: &str) -> Option<Value> {
+    let parts: HashMap<String, &RawValue> = serde_json::from_str(json).ok()?;
+    let model: HashMap<String, &RawValue> = serde_json::from_str(parts.get("model")?.get()).ok()?;
+    if model.get("type")?.get() != "\"BPE\"" {
+        return None;
+    }
+    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
+    let mut file = Map::new();
+    for (name, raw) in parts.into_iter().filter(|(name, _)| name != "model") {
+        file.insert(name, value(raw)?);
+    }
+    let mut rest = Map::new();
+    for (name, raw) in model {
+        let part = if name == "merges" { json!([]) } else { value(raw)? };
+        rest.insert(name, part);
+    }
+    file.insert("model".to_owned(), Value::Object(rest));
+    Some(Value::Object(file))
 }
 
 /// Checks a parsed `tokenizer.json`, and drops `truncation` and `padding`.

@@ -10,6 +10,7 @@ use crate::added::AddedToken;
 use crate::compiled::{Bpe, Compiled, Description, File, Memory, Names, recognise};
 use crate::error::{Error, Result};
 use crate::load;
+use crate::outline::Outline;
 use crate::reference::{self, Reference};
 
 /// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
@@ -53,20 +54,29 @@ pub struct Tokenizer {
 #[derive(Debug)]
 struct Lazy {
     json: String,
+    /// What replaces all but the tokens and merges of `json`.
+    outline: Option<Outline>,
     engine: OnceLock<Reference>,
     fingerprint: OnceLock<String>,
 }
 
 impl Lazy {
     fn of(engine: Reference) -> Self {
-        Self { json: String::new(), engine: OnceLock::from(engine), fingerprint: OnceLock::new() }
+        Self { engine: OnceLock::from(engine), ..Self::later(String::new(), None) }
+    }
+
+    fn later(json: String, outline: Option<Outline>) -> Self {
+        Self { json, outline, engine: OnceLock::new(), fingerprint: OnceLock::new() }
     }
 
     fn get(&self) -> Result<&Reference> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = Reference::from_json(&self.json)?;
+        let engine = match &self.outline {
+            None => Reference::from_json(&self.json)?,
+            Some(outline) => outline.reference(&self.json)?,
+        };
         Ok(self.engine.get_or_init(|| engine))
     }
 }
@@ -77,11 +87,7 @@ impl Tokenizer {
     /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
     pub fn from_json(json: &str) -> Result<Self> {
         if let Some(compiled) = compile_file(json) {
-            let reference = Lazy {
-                json: json.to_owned(),
-                engine: OnceLock::new(),
-                fingerprint: OnceLock::new(),
-            };
+            let reference = Lazy::later(json.to_owned(), None);
             return Ok(Self {
                 reference: Arc::new(reference),
                 compiled: Ok(Arc::new(compiled)),
@@ -98,12 +104,29 @@ impl Tokenizer {
     /// A tokenizer around an engine of the Hugging Face crate, compiled if it is known; `model` is the `model` object
     /// that it was built from.
     pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
-        let compiled = compile_engine(model, &engine);
+        let compiled = Bpe::from_value(model).and_then(|model| compile_engine(&model, &engine));
         Self {
             reference: Arc::new(Lazy::of(Reference::new(model, engine))),
             compiled: compiled.map(Arc::new).map_err(Arc::from),
             cache_bytes: CACHE_BYTES,
         }
+    }
+
+    /// A tokenizer with the tokens and merges of `json`, all else of which `engine` tells, that was built from `model`
+    /// and has no merges; `None` if that is not compiled.
+    pub(crate) fn from_outline(
+        json: String,
+        model: &Value,
+        engine: &tokenizers::Tokenizer,
+    ) -> Option<Self> {
+        let outline = Outline::new(model, engine)?;
+        let tokens = File::read(&json)?.model;
+        let compiled = compile_engine(&tokens.with_options(model).ok()?, engine).ok()?;
+        Some(Self {
+            reference: Arc::new(Lazy::later(json, Some(outline))),
+            compiled: Ok(Arc::new(compiled)),
+            cache_bytes: CACHE_BYTES,
+        })
     }
 
     /// The same tokenizer, encoding through the Hugging Face crate alone: to compare with.
@@ -203,7 +226,12 @@ impl Tokenizer {
             return self.built().fingerprint();
         }
         self.reference.fingerprint.get_or_init(|| {
-            File::read(&self.reference.json).expect("the file was read before").digest()
+            let file = File::read(&self.reference.json);
+            let file = match &self.reference.outline {
+                None => file,
+                Some(outline) => file.and_then(|file| file.under(outline.value())),
+            };
+            file.expect("the file was read before").digest()
         })
     }
 }
@@ -225,7 +253,7 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
 
 /// Compiles what an engine says of itself.
 fn compile_engine(
-    model: &Value,
+    model: &Bpe<'_>,
     engine: &tokenizers::Tokenizer,
 ) -> std::result::Result<(Compiled, Names), String> {
     if engine.get_encode_special_tokens() {
@@ -234,15 +262,14 @@ fn compile_engine(
     let said = |component: serde_json::Result<Value>| component.map_err(|error| error.to_string());
     let added = said(serde_json::to_value(engine.get_added_vocabulary()))?;
     let added: Vec<AddedToken> = Vec::deserialize(&added).map_err(|error| error.to_string())?;
-    let model = Bpe::from_value(model)?;
-    let names = Names::new(&model, &added, engine.get_decoder().cloned())
+    let names = Names::new(model, &added, engine.get_decoder().cloned())
         .ok_or("added_tokens with ids out of place")?;
     let compiled = recognise(&Description {
         normalizer: &said(serde_json::to_value(engine.get_normalizer()))?,
         pre_tokenizer: &said(serde_json::to_value(engine.get_pre_tokenizer()))?,
         post_processor: &said(serde_json::to_value(engine.get_post_processor()))?,
         added_tokens: &added,
-        model: &model,
+        model,
     })?;
     Ok((compiled, names))
 }

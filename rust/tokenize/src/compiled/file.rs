@@ -128,6 +128,19 @@ impl<'a> File<'a> {
 }
 
 impl File<'_> {
+    /// The same tokens and merges under the components and options of an [`Outline`](crate::outline::Outline).
+    pub(crate) fn under(self, outline: &Value) -> Option<Self> {
+        Some(Self {
+            version: self.version,
+            added_tokens: Deserialize::deserialize(&outline["added_tokens"]).ok()?,
+            normalizer: outline["normalizer"].clone(),
+            pre_tokenizer: outline["pre_tokenizer"].clone(),
+            post_processor: outline["post_processor"].clone(),
+            decoder: outline["decoder"].clone(),
+            model: self.model.with_options(&outline["model"]).ok()?,
+        })
+    }
+
     /// A digest of everything in the file that decides the ids.
     pub(crate) fn digest(&self) -> String {
         let mut writer = BufWriter::new(blake3::Hasher::new_derive_key(DOMAIN));
@@ -160,12 +173,34 @@ impl File<'_> {
 }
 
 impl<'a> Bpe<'a> {
-    /// The model of a checked value.
-    pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
+    /// The options of a model, around tokens and merges that come from elsewhere.
+    pub(crate) fn with_options(self, model: &Value) -> Result<Self, String> {
+        Ok(Self { vocab: self.vocab, merges: self.merges, checked: false, ..Self::options(model)? })
+    }
+
+    /// A model of these options without tokens.
+    fn options(model: &Value) -> Result<Self, String> {
         let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
         if kind != "BPE" {
             return Err(format!("model {kind}"));
         }
+        let option = |name: &str| model[name].as_str().map(str::to_owned);
+        Ok(Self {
+            kind,
+            dropout: model["dropout"].as_f64(),
+            continuing_subword_prefix: option("continuing_subword_prefix"),
+            end_of_word_suffix: option("end_of_word_suffix"),
+            byte_fallback: model["byte_fallback"] == true,
+            ignore_merges: model["ignore_merges"] == true,
+            vocab: Vocab(Vec::new()),
+            merges: Merges(Vec::new()),
+            checked: true,
+        })
+    }
+
+    /// The model of a checked value.
+    pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
+        let options = Self::options(model)?;
         let entries = model["vocab"].as_object().ok_or("model BPE without a vocab")?;
         let entries = entries.iter().map(|(token, id)| {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
@@ -176,17 +211,10 @@ impl<'a> Bpe<'a> {
             let (left, right) = merge_pair(merge)?;
             Some([Cow::Borrowed(left), Cow::Borrowed(right)])
         });
-        let option = |name: &str| model[name].as_str().map(str::to_owned);
         Ok(Self {
-            kind,
-            dropout: model["dropout"].as_f64(),
-            continuing_subword_prefix: option("continuing_subword_prefix"),
-            end_of_word_suffix: option("end_of_word_suffix"),
-            byte_fallback: model["byte_fallback"] == true,
-            ignore_merges: model["ignore_merges"] == true,
             vocab: Vocab(entries.collect::<Option<_>>().ok_or("model BPE with ids out of range")?),
             merges: Merges(merges.collect::<Option<_>>().ok_or("model BPE with unknown merges")?),
-            checked: true,
+            ..options
         })
     }
 }

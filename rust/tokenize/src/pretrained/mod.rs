@@ -83,29 +83,22 @@ impl Pretrained {
             byte_level: json.contains("\"ByteLevel\""),
             folder: &folder,
         })?;
-        let mut value = load::parse(&json)?;
-        // The padding of the file names a pad token where nothing else does.
-        let padding = value.get("padding").cloned();
-        load::check(&mut value)?;
-        let settings = Settings::gather(&folder, tokenizer_config, &value)?;
-        let (backend, model) = if class == BACKEND {
-            let engine = reference::build(&value)?;
-            reference::check_added_ids(&value, &engine)?;
-            (
-                Backend::new(&folder, engine, settings, None, padding.as_ref())?,
-                value["model"].clone(),
-            )
+        let files = Files { folder: &folder, class: &class, config: tokenizer_config };
+        // Most tokenizers can be understood without their merges, in a fraction of the time. Whatever is unusual
+        // about one is found, and said, by reading all of it.
+        let quick = load::parse_without_merges(&json).and_then(|outline| {
+            let (backend, model) = files.backend(outline, &json).ok()?;
+            let special_tokens = backend.special_tokens_map();
+            let tokenizer = Tokenizer::from_outline(json.clone(), &model, &backend.engine)?;
+            Some((tokenizer, special_tokens))
+        });
+        let (tokenizer, special_tokens) = if let Some(found) = quick {
+            found
         } else {
-            rebuild(
-                &folder,
-                &class,
-                settings,
-                &Vocabulary { tokenizer: &value, json: &json },
-                padding.as_ref(),
-            )?
+            let (backend, model) = files.backend(load::parse(&json)?, &json)?;
+            let special_tokens = backend.special_tokens_map();
+            (Tokenizer::from_engine(&model, backend.engine), special_tokens)
         };
-        let special_tokens = backend.special_tokens_map();
-        let tokenizer = Tokenizer::from_engine(&model, backend.engine);
         Ok(Self { tokenizer, special_tokens, chat_templates })
     }
 
@@ -120,26 +113,49 @@ impl Pretrained {
     }
 }
 
-/// Builds the engine of a class that takes no more than the vocabulary from `tokenizer.json`.
-fn rebuild(
-    folder: &Folder<'_>,
-    class: &str,
-    settings: Settings,
-    vocabulary: &Vocabulary<'_>,
-    padding: Option<&Value>,
-) -> Result<(Backend, Value)> {
-    let recipe = classes::recipe(class).ok_or_else(|| {
-        unsupported(class, "transformers builds it by rules that fastpack does not know")
-    })?;
-    let settings = recipe.arguments(settings)?;
-    let mut built = (recipe.build)(&settings, vocabulary)?;
-    load::check(&mut built)?;
-    let engine = reference::build(&built)?;
-    let processor =
-        vocabulary.tokenizer.get("post_processor").filter(|processor| !processor.is_null());
-    let mut backend = Backend::new(folder, engine, settings.clone(), processor, padding)?;
-    (recipe.finish)(&mut backend, &settings)?;
-    Ok((backend, built["model"].take()))
+/// What a folder says of its tokenizer beside `tokenizer.json`.
+struct Files<'a> {
+    folder: &'a Folder<'a>,
+    class: &'a str,
+    config: Map<String, Value>,
+}
+
+impl Files<'_> {
+    /// Builds the tokenizer around `tokenizer`, the value of `json`; with it comes the model that it was built from.
+    fn backend(&self, mut tokenizer: Value, json: &str) -> Result<(Backend, Value)> {
+        // The padding of the file names a pad token where nothing else does.
+        let padding = tokenizer.get("padding").cloned();
+        load::check(&mut tokenizer)?;
+        let settings = Settings::gather(self.folder, self.config.clone(), &tokenizer)?;
+        if self.class == BACKEND {
+            let engine = reference::build(&tokenizer)?;
+            reference::check_added_ids(&tokenizer, &engine)?;
+            let backend = Backend::new(self.folder, engine, settings, None, padding.as_ref())?;
+            return Ok((backend, tokenizer["model"].take()));
+        }
+        self.rebuild(settings, &Vocabulary { tokenizer: &tokenizer, json }, padding.as_ref())
+    }
+
+    /// Builds the engine of a class that takes no more than the vocabulary from `tokenizer.json`.
+    fn rebuild(
+        &self,
+        settings: Settings,
+        vocabulary: &Vocabulary<'_>,
+        padding: Option<&Value>,
+    ) -> Result<(Backend, Value)> {
+        let recipe = classes::recipe(self.class).ok_or_else(|| {
+            unsupported(self.class, "transformers builds it by rules that fastpack does not know")
+        })?;
+        let settings = recipe.arguments(settings)?;
+        let mut built = (recipe.build)(&settings, vocabulary)?;
+        load::check(&mut built)?;
+        let engine = reference::build(&built)?;
+        let processor =
+            vocabulary.tokenizer.get("post_processor").filter(|processor| !processor.is_null());
+        let mut backend = Backend::new(self.folder, engine, settings.clone(), processor, padding)?;
+        (recipe.finish)(&mut backend, &settings)?;
+        Ok((backend, built["model"].take()))
+    }
 }
 
 /// Folders with a `tokenizer.json` for each version of transformers are not told apart.
