@@ -6,6 +6,8 @@ import os
 import pickle
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,14 +121,54 @@ def test_a_missing_file_is_file_not_found(tmp_path, tokenizer_dir):
     assert caught.value.filename == str(path)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may read all files")
-def test_a_forbidden_file_is_a_permission_error(write_jsonl, tokenizer_dir):
-    path = write_jsonl([GOOD])
+@pytest.fixture
+def without_privileges():
+    """Runs as somebody who has to obey the modes of files, if this is the superuser."""
+    if os.name != "posix":
+        pytest.skip("files have modes on POSIX alone")
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(user)
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that everybody may use: those of pytest are for its own user."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+
+
+def test_a_forbidden_file_is_a_permission_error(open_folder, loaded, without_privileges):
+    path = open_folder / "data.jsonl"
+    path.write_text('{"text": "a"}\n', encoding="utf-8")
     path.chmod(0)
     with pytest.raises(fastpack.AccessError) as caught:
-        fastpack.pack_files(path, tokenizer_dir, max_length=512)
+        fastpack.pack_files(path, loaded, max_length=8)
     assert isinstance(caught.value, PermissionError)
     assert caught.value.filename == str(path)
+
+
+def test_a_read_only_folder_is_a_permission_error(open_folder, loaded, without_privileges):
+    path = open_folder / "data.jsonl"
+    path.write_text('{"text": "a river"}\n', encoding="utf-8")
+    out = open_folder / "out"
+    out.mkdir()
+    out.chmod(0o555)
+    with pytest.raises(fastpack.AccessError) as caught:
+        fastpack.pack_dir(path, out, tokenizer=loaded, max_length=8)
+    assert caught.value.filename.startswith(str(out))
+    out.chmod(0o755)
+    assert list(out.iterdir()) == []
+    assert fastpack.pack_dir(path, out, tokenizer=loaded, max_length=8).rows == 1
+
+
+@pytest.fixture
+def loaded(tokenizer_dir):
+    return fastpack.Tokenizer(tokenizer_dir)
 
 
 def test_files_of_the_same_stem_are_both_packed(write_jsonl, tokenizer_dir):
