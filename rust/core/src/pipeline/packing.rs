@@ -13,6 +13,7 @@ use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Reason};
+use crate::ordered::ordered;
 use crate::pack::{Cut, Piece, Plan, cut, lower_bound, plan};
 use crate::report::{Histogram, Report, Stages, Tally};
 use crate::store::Store;
@@ -20,8 +21,9 @@ use crate::store::Store;
 /// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// Tokens a batch holds at most, unless one row has more: 16 MiB a column, far below the reach of 32-bit offsets.
-const BATCH_TOKENS: u64 = 4 << 20;
+/// Tokens a batch holds at most, unless one row has more: 4 MiB a column, far below the reach of 32-bit offsets, and few
+/// enough for several batches to be under way at once.
+const BATCH_TOKENS: u64 = 1 << 20;
 
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
@@ -81,11 +83,24 @@ impl<'a> Packing<'a> {
         self.books.stages.plan += started.elapsed();
 
         control.enter(Phase::Write);
-        for range in batch_ranges(&plan, BATCH_ROWS, BATCH_TOKENS) {
+        let Self { options, store, books } = self;
+        let mut ranges = batch_ranges(&plan, BATCH_ROWS, BATCH_TOKENS);
+        let next = || {
             control.tick()?;
-            self.hand_over(&plan, range, control, emit)?;
-        }
-        Ok(())
+            Ok(ranges.next())
+        };
+        // Rows are assembled on other threads while those before them are written on this one.
+        let worker = || {
+            |range: Range<usize>| {
+                let started = Instant::now();
+                let batch = rows(store, &plan, range.clone(), &options.columns)?;
+                Ok((range, batch, started.elapsed()))
+            }
+        };
+        ordered(options.threads, next, worker, |(range, batch, assembling)| {
+            books.stages.assemble += assembling;
+            books.hand_over(&plan, range, batch, control, emit)
+        })
     }
 
     /// Assembles some rows of `plan` and hands them over.
@@ -98,13 +113,8 @@ impl<'a> Packing<'a> {
     ) -> Result<()> {
         let started = Instant::now();
         let batch = rows(&self.store, plan, range.clone(), &self.options.columns)?;
-        let assembled = Instant::now();
-        self.books.stages.assemble += assembled - started;
-        self.books.count_rows(plan, range);
-        control.count_rows(batch.num_rows() as u64);
-        emit(batch)?;
-        self.books.stages.write += assembled.elapsed();
-        Ok(())
+        self.books.stages.assemble += started.elapsed();
+        self.books.hand_over(plan, range, batch, control, emit)
     }
 
     /// Closes the books.
@@ -176,6 +186,23 @@ impl Books {
         }
         self.trained_tokens += labels;
         Ok(Some(Piece { document: name, start: 0, length: kept }))
+    }
+
+    /// Counts rows and hands them over.
+    fn hand_over(
+        &mut self,
+        plan: &Plan,
+        range: Range<usize>,
+        batch: RecordBatch,
+        control: &Control,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        self.count_rows(plan, range);
+        control.count_rows(batch.num_rows() as u64);
+        let started = Instant::now();
+        emit(batch)?;
+        self.stages.write += started.elapsed();
+        Ok(())
     }
 
     fn count_rows(&mut self, plan: &Plan, range: Range<usize>) {
