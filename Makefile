@@ -9,15 +9,18 @@ STAMPS := .build
 TEST_PROFILE ?= ci
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
+# Real tokenizers and corpora, where there are any.
+DATA ?= $(abspath ../shared/data)
+
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench wheel clean fmt
+.PHONY: help setup demo check test bench bench-tokenize conformance wheel clean fmt
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
 
 setup: $(STAMPS)/extension  ## make .venv with everything in it, and build the extension
 
@@ -40,10 +43,15 @@ test: setup  ## run all tests
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
 	$(BIN)/pytest
 
-bench: $(STAMPS)/python  ## measure fastpack against its peers, in one run
-	$(BIN)/maturin develop --release --locked
-	@rm -f $(STAMPS)/extension
+bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 	$(BIN)/python benches/python/run.py
+
+bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python benches/python/tokenize_texts.py
+
+conformance: $(STAMPS)/python  ## compare the engine with the Hugging Face crate, at length
+	FASTPACK_DATA=$(DATA) cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --test conformance -- --include-ignored
 
 wheel: $(STAMPS)/python  ## build the wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
@@ -71,4 +79,10 @@ $(STAMPS)/python: pyproject.toml | $(BIN)/python
 
 $(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py)
 	$(BIN)/maturin develop --quiet --locked --profile $(TEST_PROFILE)
+	@rm -f $(STAMPS)/release
+	@touch $@
+
+$(STAMPS)/release: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py)
+	$(BIN)/maturin develop --quiet --locked --release
+	@rm -f $(STAMPS)/extension
 	@touch $@

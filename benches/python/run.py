@@ -136,6 +136,17 @@ def measure(contender: str, case: Case) -> Run:
     return Run(peak_mb=usage.ru_maxrss * 1024 / 1e6, **json.loads(last))
 
 
+def machine() -> str:
+    """The day, and where this runs."""
+    processor = next(
+        (line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ""
+    )
+    return (
+        f"{datetime.now(timezone.utc):%Y-%m-%d}, {processor.partition(': ')[2]}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}"
+    )
+
+
 def table(case: Case, runs: dict[str, list[Run]], reference: str) -> str:
     """Lay out the medians of one case as a Markdown table."""
     size = case.corpus.stat().st_size
@@ -169,14 +180,7 @@ def main() -> None:
     if native.build_profile != "release":
         raise SystemExit("the extension is a debug build: `make bench` builds the right one")
 
-    processor = next(
-        (line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), ""
-    )
-    print(
-        f"{datetime.now(timezone.utc):%Y-%m-%d}, {processor.partition(': ')[2]}, {os.cpu_count()} cores,",
-        end=" ",
-    )
-    print(f"Python {platform.python_version()}, medians of {arguments.rounds} rounds in turn\n")
+    print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n")
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
         for case in cases(Path(scratch), arguments.megabytes):
