@@ -7,3 +7,4 @@ mod pretrained;
 mod small;
 mod spans;
 mod threads;
+mod words;

@@ -23,15 +23,26 @@ fn main() -> io::Result<()> {
         "WORD_RUNS",
         "Whether a code point is `\\w` to the `regex` crate.",
         &probe::words(),
-    )
+    )?;
+    table(&mut out, "BERT_RUNS", "The bits of `bert` of each code point.", &probe::bert())
 }
 
 fn table(out: &mut impl Write, name: &str, what: &str, values: &[u8]) -> io::Result<()> {
     writeln!(out, "\n/// {what}\n#[rustfmt::skip]\npub(super) const {name}: &[(u32, u8)] = &[")?;
     for line in probe::runs(values).chunks(8) {
-        let cells: Vec<String> =
-            line.iter().map(|(start, value)| format!("({start:#x}, {value})")).collect();
+        let cells: Vec<String> = line
+            .iter()
+            .map(|(start, value)| format!("({}, {value})", hexadecimal(*start)))
+            .collect();
         writeln!(out, "    {},", cells.join(", "))?;
     }
     writeln!(out, "];")
+}
+
+/// A code point, with a separator in the longest ones.
+fn hexadecimal(code_point: u32) -> String {
+    if code_point < 0x10_0000 {
+        return format!("{code_point:#x}");
+    }
+    format!("{:#x}_{:04x}", code_point >> 16, code_point & 0xFFFF)
 }

@@ -4,8 +4,9 @@
 //! owns whatever the engine needs to write to, so that no lock stands on the hot path.
 //!
 //! A tokenizer whose every component is known by its exact structure is compiled: byte-level BPE with the patterns of
-//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3, and SentencePiece-style BPE with byte fallback. Any other
-//! keeps the engine of the Hugging Face crate, and [`Tokenizer::engine`] names the component that forced it.
+//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3, SentencePiece-style BPE with byte fallback, and
+//! `WordPiece` behind BERT's normalizer and pre-tokenizer. Any other keeps the engine of the Hugging Face crate, and
+//! [`Tokenizer::engine`] names the component that forced it.
 //!
 //! ```text
 //! tokenizer.json ── load ──► Tokenizer ── encoder() ──► Encoder ── encode(text, spans) ──► Encoding

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::added::AddedToken;
-use crate::compiled::{Bpe, Compiled, Description, File, Memory, Names, recognise};
+use crate::compiled::{Compiled, Description, File, Memory, Names, Written, recognise};
 use crate::error::{Error, Result};
 use crate::load;
 use crate::outline::Outline;
@@ -104,7 +104,7 @@ impl Tokenizer {
     /// A tokenizer around an engine of the Hugging Face crate, compiled if it is known; `model` is the `model` object
     /// that it was built from.
     pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
-        let compiled = Bpe::from_value(model).and_then(|model| compile_engine(&model, &engine));
+        let compiled = Written::from_value(model).and_then(|model| compile_engine(&model, &engine));
         Self {
             reference: Arc::new(Lazy::of(Reference::new(model, engine))),
             compiled: compiled.map(Arc::new).map_err(Arc::from),
@@ -248,12 +248,14 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
         added_tokens: &file.added_tokens,
         model: &file.model,
     });
-    Some((compiled.ok()?, names))
+    let compiled = compiled.ok()?;
+    let names = names.normalized(|content| compiled.normalized(content));
+    Some((compiled, names))
 }
 
 /// Compiles what an engine says of itself.
 fn compile_engine(
-    model: &Bpe<'_>,
+    model: &Written<'_>,
     engine: &tokenizers::Tokenizer,
 ) -> std::result::Result<(Compiled, Names), String> {
     if engine.get_encode_special_tokens() {
@@ -271,6 +273,7 @@ fn compile_engine(
         added_tokens: &added,
         model,
     })?;
+    let names = names.normalized(|content| compiled.normalized(content));
     Ok((compiled, names))
 }
 

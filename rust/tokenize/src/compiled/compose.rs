@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use tokenizers::normalizer::Range as Side;
 use tokenizers::normalizers::{NFC, NFKC};
-use tokenizers::{NormalizedString, Normalizer};
 
+use super::normalize::Normalized;
 use crate::split::decode;
 use crate::unicode::{self, Composition, Table};
 
@@ -16,15 +15,6 @@ pub(crate) enum Composer {
     Nfc,
     /// Compatibility composition.
     Nfkc,
-}
-
-/// A composed stretch, and where its bytes come from.
-#[derive(Default)]
-pub(crate) struct Composed {
-    /// The text.
-    pub(crate) text: String,
-    /// For each byte of `text`, the range of the original text that it comes from.
-    pub(crate) sources: Vec<Range<usize>>,
 }
 
 impl Composer {
@@ -69,25 +59,16 @@ impl Composer {
 
     /// The composed form of `text`, or `None` if it is composed already. `offset` is where `text` stands in the
     /// original; `sources` says whether to tell where the bytes come from.
-    pub(crate) fn compose(self, text: &str, offset: usize, sources: bool) -> Option<Composed> {
+    pub(crate) fn compose(self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
         let mut affected = self.affected(text, 0)?;
-        let mut composed = Composed::default();
+        let mut composed = Normalized::default();
         let mut done = 0;
         loop {
             composed.keep(&text[done..affected.start], offset + done, sources);
-            let mut string = NormalizedString::from(&text[affected.clone()]);
-            let result = match self {
-                Self::Nfc => NFC.normalize(&mut string),
-                Self::Nfkc => NFKC.normalize(&mut string),
-            };
-            result.expect("composing has no way to fail");
-            composed.text.push_str(string.get());
-            if sources {
-                composed.sources.extend((0..string.get().len()).map(|byte| {
-                    let source =
-                        string.convert_offsets(Side::Normalized(byte..=byte)).unwrap_or_default();
-                    offset + affected.start + source.start..offset + affected.start + source.end
-                }));
+            let (part, start) = (&text[affected.clone()], offset + affected.start);
+            match self {
+                Self::Nfc => composed.ask(&NFC, part, start, sources),
+                Self::Nfkc => composed.ask(&NFKC, part, start, sources),
             }
             done = affected.end;
             match self.affected(text, done) {
@@ -98,22 +79,4 @@ impl Composer {
         composed.keep(&text[done..], offset + done, sources);
         Some(composed)
     }
-}
-
-impl Composed {
-    /// Appends text as it is.
-    fn keep(&mut self, text: &str, offset: usize, sources: bool) {
-        self.text.push_str(text);
-        if sources {
-            for (at, c) in text.char_indices() {
-                let source = offset + at..offset + at + c.len_utf8();
-                self.sources.extend(std::iter::repeat_n(source, c.len_utf8()));
-            }
-        }
-    }
-}
-
-/// The composed form of a whole text, as the reference makes it.
-pub(crate) fn composed(composer: Composer, text: &str) -> String {
-    composer.compose(text, 0, false).map_or_else(|| text.to_owned(), |composed| composed.text)
 }

@@ -20,7 +20,10 @@ const LARGEST_ID: u32 = i32::MAX as u32;
 /// Sets these digests apart from all others.
 const DOMAIN: &str = "fastpack tokenizer file 1";
 
-/// A file whose model is BPE.
+/// The type of a `WordPiece` model.
+pub(super) const WORD_PIECE: &str = "WordPiece";
+
+/// A file whose model is BPE or `WordPiece`.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct File<'a> {
     version: Value,
@@ -30,12 +33,12 @@ pub(crate) struct File<'a> {
     pub(crate) post_processor: Value,
     pub(crate) decoder: Value,
     #[serde(borrow)]
-    pub(crate) model: Bpe<'a>,
+    pub(crate) model: Written<'a>,
 }
 
-/// A BPE model as it is written.
+/// A model as it is written: the fields of both kinds.
 #[derive(Debug, serde::Deserialize)]
-pub(crate) struct Bpe<'a> {
+pub(crate) struct Written<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: String,
     #[serde(default)]
@@ -50,8 +53,12 @@ pub(crate) struct Bpe<'a> {
     pub(crate) ignore_merges: bool,
     #[serde(borrow)]
     pub(crate) vocab: Vocab<'a>,
-    #[serde(borrow)]
-    pub(crate) merges: Merges<'a>,
+    #[serde(borrow, default)]
+    pub(crate) merges: Option<Merges<'a>>,
+    #[serde(default)]
+    pub(crate) unk_token: Option<String>,
+    #[serde(default)]
+    pub(crate) max_input_chars_per_word: Option<usize>,
     /// Whether it is known that every merge names tokens of the vocabulary.
     #[serde(skip)]
     pub(crate) checked: bool,
@@ -123,7 +130,7 @@ impl<'a> File<'a> {
             && is::<Option<PostProcessorWrapper>>(&file.post_processor)
             && is::<Option<DecoderWrapper>>(&file.decoder)
             && file.model.vocab.0.iter().all(|(_, id)| *id <= LARGEST_ID);
-        known.then_some(file)
+        (known && file.model.is_complete()).then_some(file)
     }
 }
 
@@ -155,8 +162,8 @@ impl File<'_> {
         for component in [&self.normalizer, &self.pre_tokenizer, &self.post_processor] {
             serde_json::to_writer(&mut *out, component)?;
         }
-        let Bpe { dropout, continuing_subword_prefix, end_of_word_suffix, .. } = &self.model;
-        let Bpe { byte_fallback, ignore_merges, vocab, merges, .. } = &self.model;
+        let Written { dropout, continuing_subword_prefix, end_of_word_suffix, .. } = &self.model;
+        let Written { byte_fallback, ignore_merges, vocab, merges, .. } = &self.model;
         let affixes = (continuing_subword_prefix, end_of_word_suffix);
         serde_json::to_writer(&mut *out, &(dropout, affixes, byte_fallback, ignore_merges))?;
         let mut text = |text: &str| {
@@ -167,21 +174,40 @@ impl File<'_> {
             text(token)?;
             text(&id.to_string())?;
         }
-        text("merges")?;
-        merges.0.iter().flatten().try_for_each(|side| text(side))
+        if let Some(merges) = merges {
+            text("merges")?;
+            return merges.0.iter().flatten().try_for_each(|side| text(side));
+        }
+        let Written { unk_token, max_input_chars_per_word, .. } = &self.model;
+        text("words")?;
+        serde_json::to_writer(&mut *out, &(unk_token, max_input_chars_per_word))?;
+        Ok(())
     }
 }
 
-impl<'a> Bpe<'a> {
+impl<'a> Written<'a> {
+    /// Whether the fields are those of its kind.
+    fn is_complete(&self) -> bool {
+        if self.kind != WORD_PIECE {
+            return self.merges.is_some();
+        }
+        self.merges.is_none()
+            && self.dropout.is_none()
+            && self.unk_token.is_some()
+            && self.continuing_subword_prefix.is_some()
+            && self.max_input_chars_per_word.is_some()
+    }
+
     /// The options of a model, around tokens and merges that come from elsewhere.
     pub(crate) fn with_options(self, model: &Value) -> Result<Self, String> {
-        Ok(Self { vocab: self.vocab, merges: self.merges, checked: false, ..Self::options(model)? })
+        let options = Self::options(model)?;
+        Ok(Self { vocab: self.vocab, merges: self.merges, checked: false, ..options })
     }
 
     /// A model of these options without tokens.
     fn options(model: &Value) -> Result<Self, String> {
         let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
-        if kind != "BPE" {
+        if kind != "BPE" && kind != WORD_PIECE {
             return Err(format!("model {kind}"));
         }
         let option = |name: &str| model[name].as_str().map(str::to_owned);
@@ -193,7 +219,11 @@ impl<'a> Bpe<'a> {
             byte_fallback: model["byte_fallback"] == true,
             ignore_merges: model["ignore_merges"] == true,
             vocab: Vocab(Vec::new()),
-            merges: Merges(Vec::new()),
+            merges: None,
+            unk_token: option("unk_token"),
+            max_input_chars_per_word: model["max_input_chars_per_word"]
+                .as_u64()
+                .and_then(|most| usize::try_from(most).ok()),
             checked: true,
         })
     }
@@ -201,7 +231,9 @@ impl<'a> Bpe<'a> {
     /// The model of a checked value.
     pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
         let options = Self::options(model)?;
-        let entries = model["vocab"].as_object().ok_or("model BPE without a vocab")?;
+        let entries = model["vocab"]
+            .as_object()
+            .ok_or_else(|| format!("model {} without a vocab", options.kind))?;
         let entries = entries.iter().map(|(token, id)| {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
             Some((Cow::Borrowed(token.as_str()), id?))
@@ -212,8 +244,10 @@ impl<'a> Bpe<'a> {
             Some([Cow::Borrowed(left), Cow::Borrowed(right)])
         });
         Ok(Self {
-            vocab: Vocab(entries.collect::<Option<_>>().ok_or("model BPE with ids out of range")?),
-            merges: Merges(merges.collect::<Option<_>>().ok_or("model BPE with unknown merges")?),
+            vocab: Vocab(entries.collect::<Option<_>>().ok_or("model with ids out of range")?),
+            merges: Some(Merges(
+                merges.collect::<Option<_>>().ok_or("model BPE with unknown merges")?,
+            )),
             ..options
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::normalize::Normalized;
 use crate::merge::{Buckets, Symbol};
 use crate::pieces::{Key, LongCache, PieceCache};
 
@@ -27,6 +28,8 @@ pub(crate) struct Memory {
     pub(super) word: Vec<Symbol>,
     /// The word before it was merged.
     pub(super) start: Vec<Symbol>,
+    /// A piece as its normalizer leaves it.
+    pub(super) normalized: Normalized,
     /// The ids of a piece that was not in the caches.
     pub(super) made: Vec<u32>,
     pub(super) ends: Box<[u32; BATCH]>,
@@ -43,6 +46,7 @@ impl Memory {
             buckets: Buckets::default(),
             word: Vec::new(),
             start: Vec::new(),
+            normalized: Normalized::default(),
             made: Vec::new(),
             ends: Box::new([0; BATCH]),
             waiting: Box::new([Waiting::default(); BATCH]),

@@ -1,6 +1,7 @@
 //! The compiled engines: a tokenizer that is recognised as a whole, without the Hugging Face crate on the way.
 
 mod batch;
+mod bert;
 mod byte_level;
 mod compose;
 mod cuts;
@@ -8,11 +9,13 @@ mod file;
 mod memory;
 mod models;
 mod names;
+mod normalize;
 mod patterns;
 mod recognise;
 mod sentence;
 mod spans;
 mod template;
+mod words;
 
 use std::fmt;
 use std::ops::Range;
@@ -21,19 +24,21 @@ use crate::added::Matcher;
 use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
-use compose::Composer;
-pub(crate) use file::{Bpe, File};
+pub(crate) use file::{File, Written};
 pub(crate) use memory::Memory;
 pub(crate) use names::Names;
+use normalize::Normalizer;
 pub(crate) use recognise::{Description, recognise};
 use sentence::Sentence;
 use spans::Watch;
 use template::Template;
+use words::Words;
 
 /// What makes the ids of a stretch between added tokens.
 enum Model {
     ByteLevel(ByteLevel),
     Sentence(Sentence),
+    Words(Words),
 }
 
 /// A recognised tokenizer, shared by all threads.
@@ -42,7 +47,8 @@ pub(crate) struct Compiled {
     raw: Matcher,
     /// The tokens that match the normalized text.
     normalized: Matcher,
-    composer: Option<Composer>,
+    /// What is done to whole texts; a model of words normalizes its pieces where it can.
+    normalizer: Option<Normalizer>,
     model: Model,
     template: Template,
 }
@@ -62,7 +68,8 @@ impl Compiled {
             _ if spans.is_empty() => Watch::Nothing,
             Model::ByteLevel(_) => Watch::new(text, spans),
             // The token of a space that is put before the text has the source of the first character.
-            Model::Sentence(_) => Watch::all(false),
+            // Words leave out what stands between them.
+            Model::Sentence(_) | Model::Words(_) => Watch::all(false),
         };
         if !self.ids(text, special, memory, &mut out.ids, &mut watch) {
             out.ids.truncate(start);
@@ -70,6 +77,12 @@ impl Compiled {
             self.ids(text, special, memory, &mut out.ids, &mut watch);
         }
         watch.finish(text, spans, out.ids.len(), &mut out.touched);
+    }
+
+    /// What an added token that matches the normalized text matches there.
+    pub(crate) fn normalized(&self, content: &str) -> String {
+        self.normalizer
+            .map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
     /// Appends the ids of `text`; `false` if it must be done again with a watch on all sources.
@@ -113,21 +126,21 @@ impl Compiled {
         if gap.is_empty() {
             return true;
         }
-        let composed = self.composer.and_then(|composer| {
-            composer.compose(&text[gap.clone()], gap.start, watch.wants_sources())
+        let normalized = self.normalizer.and_then(|normalizer| {
+            normalizer.normalize(&text[gap.clone()], gap.start, watch.wants_sources())
         });
-        match &composed {
+        match &normalized {
             None => {
                 let origin = Origin { sources: None };
                 self.normalized_gap(&text[..gap.end], gap.start, origin, memory, ids, watch);
                 true
             }
             Some(_) if watch.next() != usize::MAX && !watch.wants_sources() => false,
-            Some(composed) => {
+            Some(normalized) => {
                 let origin = Origin {
-                    sources: watch.wants_sources().then_some(composed.sources.as_slice()),
+                    sources: watch.wants_sources().then_some(normalized.sources.as_slice()),
                 };
-                self.normalized_gap(&composed.text, 0, origin, memory, ids, watch);
+                self.normalized_gap(&normalized.text, 0, origin, memory, ids, watch);
                 true
             }
         }
@@ -173,6 +186,9 @@ impl Compiled {
                     batch::encode(model, bytes, range.start, memory, &mut out);
                 }
                 Model::Sentence(model) => model.encode(bytes, range.start, memory, &mut out),
+                Model::Words(model) => {
+                    batch::encode(model, bytes, range.start, memory, &mut out);
+                }
             }
         }
     }

@@ -1,9 +1,11 @@
 //! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
 
+use super::bert::Bert;
 use super::byte_level::ByteLevel;
-use super::file::Bpe;
+use super::file::{WORD_PIECE, Written};
 use super::patterns::Spaces;
-use super::sentence::{META, Parts, Sentence};
+use super::sentence::{self, META, Sentence};
+use super::words::{self, Words};
 use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::pieces::Vocabulary;
 use crate::split::Splitter;
@@ -39,7 +41,7 @@ struct Spelled {
 }
 
 /// Reads a BPE model; `spell` writes a token as it stands in pieces, and says whether it can stand there.
-fn bpe(model: &Bpe<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Spelled, String> {
+fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Spelled, String> {
     if model.kind != "BPE" {
         return Err(format!("model {}", model.kind));
     }
@@ -56,7 +58,7 @@ fn bpe(model: &Bpe<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Sp
         return Err("model BPE with dropout".to_owned());
     }
     let tokens = &model.vocab.0;
-    let listed = &model.merges.0;
+    let listed = model.merges.as_ref().map_or(&[][..], |merges| &merges.0);
     if tokens.len() >= LARGEST_SYMBOLS || listed.len() >= LARGEST_MERGES {
         return Err("model BPE of more than two million tokens".to_owned());
     }
@@ -101,7 +103,7 @@ fn bpe(model: &Bpe<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Sp
 }
 
 /// A byte-level model: tokens are written in the alphabet of bytes.
-pub(super) fn byte_level(model: &Bpe<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
+pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
     let alphabet = byte_alphabet();
     let spell = |token: &str, out: &mut Vec<u8>| {
         out.clear();
@@ -118,7 +120,7 @@ pub(super) fn byte_level(model: &Bpe<'_>, splitter: Splitter) -> Result<ByteLeve
 }
 
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
-pub(super) fn sentence(model: &Bpe<'_>, spaces: Spaces) -> Result<Sentence, String> {
+pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
         out.clear();
         // Every space becomes `▁`, so a token with a space stands in no text.
@@ -140,6 +142,33 @@ pub(super) fn sentence(model: &Bpe<'_>, spaces: Spaces) -> Result<Sentence, Stri
             .ok_or_else(|| "model BPE without a token for every byte".to_owned())?;
     }
     let Spaces { prefix, split } = spaces;
-    Sentence::new(Parts { vocabulary, ids, merges, bytes, prefix, split })
+    Sentence::new(sentence::Parts { vocabulary, ids, merges, bytes, prefix, split })
         .ok_or_else(|| "model BPE whose merges take in byte tokens".to_owned())
+}
+
+/// A `WordPiece` model behind BERT's normalizer, which is done to its pieces.
+pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
+    if model.kind != WORD_PIECE {
+        return Err(format!("model {}", model.kind));
+    }
+    let (Some(unknown), Some(prefix), Some(most)) =
+        (&model.unk_token, &model.continuing_subword_prefix, model.max_input_chars_per_word)
+    else {
+        return Err("model WordPiece with a field left out".to_owned());
+    };
+    let mut ids: Vec<u32> = model.vocab.0.iter().map(|(_, id)| *id).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err("model WordPiece with tokens that share an id".to_owned());
+    }
+    let longest = model.vocab.0.iter().map(|(token, _)| token.len()).max().unwrap_or(0);
+    if longest > LONGEST_TOKEN {
+        return Err(format!("model WordPiece with a token of {longest} bytes"));
+    }
+    let known = model.vocab.0.iter().find(|(token, _)| token == unknown);
+    let Some((_, unknown)) = known else {
+        return Err(format!("model WordPiece whose unk_token `{unknown}` is not in its vocab"));
+    };
+    let tokens = model.vocab.0.iter().map(|(token, id)| (token.as_bytes(), *id)).collect();
+    Ok(Words::new(words::Parts { bert, tokens, prefix, unknown: *unknown, most }))
 }

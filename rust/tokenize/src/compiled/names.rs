@@ -4,7 +4,7 @@ use std::fmt;
 
 use tokenizers::{Decoder, DecoderWrapper};
 
-use super::file::Bpe;
+use super::file::Written;
 use crate::added::AddedToken;
 use crate::pieces::Vocabulary;
 
@@ -19,6 +19,8 @@ pub(crate) struct Names {
     /// The token of each id, or [`NOTHING`].
     indices: Vec<u32>,
     added: Vec<AddedToken>,
+    /// How each of `added` is spelled where ids become text.
+    spelled: Vec<String>,
     decoder: Option<DecoderWrapper>,
     special: Vec<String>,
 }
@@ -27,7 +29,7 @@ impl Names {
     /// `None` if a token is there twice, if ids are far larger than the number of tokens, or if the engine would
     /// give an added token another id than the file.
     pub(crate) fn new(
-        model: &Bpe<'_>,
+        model: &Written<'_>,
         added: &[AddedToken],
         decoder: Option<DecoderWrapper>,
     ) -> Option<Self> {
@@ -55,7 +57,18 @@ impl Names {
         let mut special: Vec<String> =
             added.iter().filter(|token| token.special).map(|token| token.content.clone()).collect();
         special.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        Some(Self { vocabulary, ids, indices, added: added.to_vec(), decoder, special })
+        let spelled = added.iter().map(|token| token.content.clone()).collect();
+        Some(Self { vocabulary, ids, indices, added: added.to_vec(), spelled, decoder, special })
+    }
+
+    /// The same names, with the added tokens that match normalized text spelled as `normalize` says.
+    pub(crate) fn normalized(mut self, normalize: impl Fn(&str) -> String) -> Self {
+        for (token, spelled) in self.added.iter().zip(&mut self.spelled) {
+            if token.normalized {
+                *spelled = normalize(&token.content);
+            }
+        }
+        self
     }
 
     /// The id of a token.
@@ -68,8 +81,8 @@ impl Names {
 
     /// The content of a token.
     pub(crate) fn content(&self, id: u32) -> Option<String> {
-        if let Some(token) = self.added.iter().find(|token| token.id == id) {
-            return Some(token.content.clone());
+        if let Some(place) = self.added.iter().position(|token| token.id == id) {
+            return self.spelled.get(place).cloned();
         }
         let index = self.indices.get(id as usize).filter(|index| **index != NOTHING)?;
         String::from_utf8(self.vocabulary.token(*index).to_vec()).ok()

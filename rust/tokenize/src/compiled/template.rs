@@ -7,12 +7,12 @@ use serde_json::Value;
 pub(super) struct Template {
     before: Vec<u32>,
     after: Vec<u32>,
-    /// Whether a `TemplateProcessing` was read: the reference fails on a second one.
+    /// Whether a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
     read: bool,
 }
 
 impl Template {
-    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, or a sequence of these.
+    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, or a sequence of these.
     pub(super) fn recognise(processor: &Value) -> Option<Self> {
         let mut template = Self::default();
         template.read(processor).then_some(template)
@@ -27,6 +27,7 @@ impl Template {
                 .as_array()
                 .is_some_and(|steps| steps.iter().all(|step| self.read(step))),
             Some("TemplateProcessing") => self.read_template(processor).is_some(),
+            Some("BertProcessing") => self.read_pair(processor).is_some(),
             Some(_) => false,
         }
     }
@@ -51,6 +52,17 @@ impl Template {
             }
         }
         seen.then_some(())
+    }
+
+    /// One token before the text and one behind it, each written with its id.
+    fn read_pair(&mut self, processor: &Value) -> Option<()> {
+        if std::mem::replace(&mut self.read, true) {
+            return None;
+        }
+        for (name, side) in [("cls", &mut self.before), ("sep", &mut self.after)] {
+            side.push(u32::try_from(processor[name].get(1)?.as_u64()?).ok()?);
+        }
+        Some(())
     }
 
     /// The ids before the text.

@@ -3,11 +3,13 @@
 mod cache;
 mod key;
 mod long;
+mod prefixes;
 mod vocabulary;
 
 pub(crate) use cache::{MOST, PieceCache};
 pub(crate) use key::{Key, LONGEST};
 pub(crate) use long::LongCache;
+pub(crate) use prefixes::{Prefixes, ROOT};
 pub(crate) use vocabulary::Vocabulary;
 
 /// Odd, with well-mixed bits.

@@ -3,11 +3,13 @@
 //! Its regular expressions come from a C library with Unicode tables of its own, and its normalizers from a crate
 //! with older ones. So the tables here are made by asking that crate about every code point, and a test asks again.
 
+mod strips;
 mod tables;
 
 use std::sync::LazyLock;
 
-use tables::{CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, WORD_RUNS};
+pub(crate) use strips::stripped;
+use tables::{BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, WORD_RUNS};
 
 /// What a code point is to a pre-tokenizer's pattern. No code point is in two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,24 @@ pub(crate) enum Composition {
     Active = 2,
 }
 
+/// What BERT's normalizer and pre-tokenizer make of a code point: any number of these bits.
+pub(crate) mod bert {
+    /// Cleaning deletes it.
+    pub(crate) const CONTROL: u8 = 1;
+    /// It stands between words, and cleaning makes it a space.
+    pub(crate) const WHITESPACE: u8 = 1 << 1;
+    /// It is a word of its own.
+    pub(crate) const PUNCTUATION: u8 = 1 << 2;
+    /// Spaces are put around it.
+    pub(crate) const IDEOGRAPH: u8 = 1 << 3;
+    /// Decomposing it and taking the accents away changes it.
+    pub(crate) const STRIPS: u8 = 1 << 4;
+    /// Something of it is left then that can change places with marks beside it.
+    pub(crate) const MOVES: u8 = 1 << 5;
+    /// How many values the bits have together.
+    pub(crate) const VALUES: usize = 1 << 6;
+}
+
 /// How many code points there are, surrogates included.
 const CODE_POINTS: usize = 0x11_0000;
 
@@ -77,12 +97,18 @@ impl Table {
 }
 
 static CLASSES: LazyLock<Table> = LazyLock::new(|| Table::from_runs(CLASS_RUNS));
+static BERT: LazyLock<Table> = LazyLock::new(|| Table::from_runs(BERT_RUNS));
 static CANONICAL: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPOSITION_RUNS));
 static COMPATIBILITY: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPATIBILITY_RUNS));
 
 /// The [`Class`] of every code point, as its number.
 pub(crate) fn classes() -> &'static Table {
     &CLASSES
+}
+
+/// The bits of [`bert`] of every code point.
+pub(crate) fn bert_bits() -> &'static Table {
+    &BERT
 }
 
 /// Whether a character is `\w` to the matching of added tokens.
@@ -114,5 +140,6 @@ mod tests {
         assert_eq!(probe::runs(&probe::compositions(false)), COMPOSITION_RUNS);
         assert_eq!(probe::runs(&probe::compositions(true)), COMPATIBILITY_RUNS);
         assert_eq!(probe::runs(&probe::words()), WORD_RUNS);
+        assert_eq!(probe::runs(&probe::bert()), BERT_RUNS);
     }
 }

@@ -1,6 +1,7 @@
 //! Asks the linked Hugging Face crate about every code point; shared by the generator and the test of the tables.
 
-use tokenizers::normalizers::{NFC, NFD, NFKC, NFKD};
+use tokenizers::normalizers::{BertNormalizer, NFC, NFD, NFKC, NFKD};
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::pre_tokenizers::whitespace::Whitespace;
 use tokenizers::{
@@ -141,4 +142,51 @@ pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
     }
     close_surrogates(&mut values);
     values
+}
+
+/// What BERT's normalizer and pre-tokenizer make of every code point, as the bits of `unicode::bert`.
+pub(crate) fn bert() -> Vec<u8> {
+    let clean = BertNormalizer::new(true, false, Some(false), false);
+    let space = BertNormalizer::new(false, true, Some(false), false);
+    let strip = BertNormalizer::new(false, false, Some(true), false);
+    let mut values = vec![0; 0x11_0000];
+    let mut text = String::new();
+    for c in scalars() {
+        text.clear();
+        text.push(c);
+        let cleaned = normalized(&clean, &text);
+        let left = normalized(&strip, &text);
+        let cut = between_letters(c);
+        let bits = [
+            cleaned.is_empty(),
+            cut == ["a", "a"],
+            cut.len() == 3,
+            normalized(&space, &text) == format!(" {c} "),
+            left != text,
+            left.chars().any(moves),
+        ];
+        let [control, whitespace, punctuation, ideograph, ..] = bits;
+        // What the compiled engine takes for granted.
+        assert_eq!(cleaned == " ", whitespace && !control, "{c:?} is cleaned otherwise");
+        if whitespace || punctuation || ideograph {
+            assert!(c.to_lowercase().eq([c]), "{c:?} has a lowercase form");
+        }
+        values[c as usize] = (0..).zip(bits).map(|(bit, set)| u8::from(set) << bit).sum();
+    }
+    close_surrogates(&mut values);
+    values
+}
+
+/// The pieces into which BERT's pre-tokenizer cuts a character between two letters.
+fn between_letters(c: char) -> Vec<String> {
+    let mut pre_tokenized = PreTokenizedString::from(format!("a{c}a"));
+    BertPreTokenizer.pre_tokenize(&mut pre_tokenized).expect("splitting cannot fail");
+    let splits = pre_tokenized.get_splits(OffsetReferential::Original, OffsetType::Byte);
+    splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect()
+}
+
+/// Whether a decomposed character changes places with a mark beside it; as in [`compositions`].
+fn moves(c: char) -> bool {
+    let (low, high) = (format!("{c}\u{334}"), format!("\u{315}{c}"));
+    normalized(&NFD, &low) != low || normalized(&NFD, &high) != high
 }

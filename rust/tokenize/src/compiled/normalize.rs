@@ -1,0 +1,80 @@
+//! What a normalizer makes of a stretch of text, with the way back to it.
+
+use std::ops::Range;
+
+use tokenizers::NormalizedString;
+use tokenizers::normalizer::Range as Side;
+
+use super::bert::Bert;
+use super::compose::Composer;
+
+/// A normalizer of whole texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Normalizer {
+    /// NFC or NFKC.
+    Composer(Composer),
+    /// BERT's.
+    Bert(Bert),
+}
+
+/// A normalized stretch, and where its bytes come from.
+#[derive(Default)]
+pub(crate) struct Normalized {
+    /// The text.
+    pub(crate) text: String,
+    /// For each byte of `text`, the range of the original text that it comes from; empty if nobody asked.
+    pub(crate) sources: Vec<Range<usize>>,
+}
+
+impl Normalizer {
+    /// The normalized form of `text`, or `None` if it is the same. `offset` is where `text` stands in the original;
+    /// `sources` says whether to tell where the bytes come from.
+    pub(super) fn normalize(self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
+        match self {
+            Self::Composer(composer) => composer.compose(text, offset, sources),
+            Self::Bert(bert) => {
+                let mut out = Normalized::default();
+                bert.normalize(text, offset, sources, &mut out);
+                Some(out)
+            }
+        }
+    }
+
+    /// The normalized form of a whole text, as the reference makes it.
+    pub(super) fn normalized(self, text: &str) -> String {
+        self.normalize(text, 0, false).map_or_else(|| text.to_owned(), |normalized| normalized.text)
+    }
+}
+
+impl Normalized {
+    /// Appends text as it is.
+    pub(super) fn keep(&mut self, text: &str, offset: usize, sources: bool) {
+        self.text.push_str(text);
+        if sources {
+            for (at, c) in text.char_indices() {
+                let source = offset + at..offset + at + c.len_utf8();
+                self.sources.extend(std::iter::repeat_n(source, c.len_utf8()));
+            }
+        }
+    }
+
+    /// Appends what the reference's own normalizer makes of `text`, which stands at `offset` in the original.
+    pub(super) fn ask(
+        &mut self,
+        normalizer: &impl tokenizers::Normalizer,
+        text: &str,
+        offset: usize,
+        sources: bool,
+    ) {
+        let mut string = NormalizedString::from(text);
+        normalizer.normalize(&mut string).expect("normalizing has no way to fail");
+        self.text.push_str(string.get());
+        if sources {
+            self.sources.extend((0..string.get().len()).map(|byte| {
+                let source =
+                    string.convert_offsets(Side::Normalized(byte..=byte)).unwrap_or_default();
+                offset + source.start..offset + source.end
+            }));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `WordPiece` behind BERT's normalizer: words of text to ids.
+//!
+//! The text is cut as it is, where no normalizing reaches over the cut; only a piece that no cache has is normalized,
+//! cut into words as BERT's pre-tokenizer cuts them, and taken apart.
+
+use std::ops::Range;
+
+use super::batch::{Origin, Pieces};
+use super::bert::{Bert, Role};
+use super::memory::Memory;
+use super::normalize::Normalized;
+use super::spans::Watch;
+use crate::pieces::{Key, LONGEST, MOST, Prefixes, ROOT};
+use crate::split::{Cursor, decode};
+use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
+use crate::unicode::{bert_bits, stripped};
+
+/// A `WordPiece` model, shared by all threads.
+pub(crate) struct Words {
+    /// What is done to each piece; nothing if whole texts are normalized before.
+    bert: Bert,
+    /// How the text is cut into pieces.
+    raw: Roles,
+    /// How what is normalized is cut into words.
+    normal: Roles,
+    tokens: Prefixes,
+    /// Where tokens go on that continue a word, if there are any.
+    continuing: Option<u32>,
+    unknown: u32,
+    /// A word of more characters is unknown.
+    most: usize,
+}
+
+/// What a [`Words`] is made from.
+pub(super) struct Parts<'a> {
+    /// The normalizer of pieces.
+    pub(super) bert: Bert,
+    /// The tokens, and the ids, which differ.
+    pub(super) tokens: Vec<(&'a [u8], u32)>,
+    /// What tokens that continue a word begin with.
+    pub(super) prefix: &'a str,
+    /// The id of what is no word.
+    pub(super) unknown: u32,
+    /// The most characters of a word.
+    pub(super) most: usize,
+}
+
+/// The role of every character.
+struct Roles {
+    ascii: [Role; 128],
+    /// By the bits of a character.
+    wide: [Role; VALUES],
+}
+
+impl Roles {
+    fn new(bert: Bert) -> Self {
+        let (wide, table) = (bert.roles(), bert_bits());
+        let mut ascii = [Role::Word; 128];
+        for (code_point, role) in (0..).zip(&mut ascii) {
+            *role = wide[usize::from(table.get(code_point))];
+        }
+        Self { ascii, wide }
+    }
+
+    /// The role of the character at `at`, and its length in bytes.
+    #[inline]
+    fn at(&self, text: &[u8], at: usize) -> (Role, usize) {
+        if let Some(role) = self.ascii.get(usize::from(text[at])) {
+            return (*role, 1);
+        }
+        let (code_point, length) = decode(text, at);
+        (self.wide[usize::from(bert_bits().get(code_point))], length)
+    }
+
+    /// The end of the characters from `at` on that have the role.
+    #[inline]
+    fn run(&self, text: &[u8], mut at: usize, role: Role) -> usize {
+        while at < text.len() {
+            let (found, length) = self.at(text, at);
+            if found != role {
+                break;
+            }
+            at += length;
+        }
+        at
+    }
+
+    /// The end of the piece at `start`: a word with the space before it, if there is one, or other whitespace.
+    #[inline]
+    fn piece_end(&self, text: &[u8], start: usize) -> usize {
+        let at = start + usize::from(text[start] == b' ');
+        if at == text.len() {
+            return at;
+        }
+        match self.at(text, at) {
+            (Role::Word, length) => self.run(text, at + length, Role::Word),
+            (Role::Alone, length) => at + length,
+            (Role::Space, length) => {
+                let end = self.run(text, at + length, Role::Space);
+                let leads = end < text.len() && text[end - 1] == b' ' && end - 1 > start;
+                end - usize::from(leads)
+            }
+        }
+    }
+}
+
+impl Words {
+    pub(super) fn new(parts: Parts<'_>) -> Self {
+        let Parts { bert, tokens, prefix, unknown, most } = parts;
+        let tokens = Prefixes::new(tokens);
+        Self {
+            bert,
+            raw: Roles::new(bert),
+            normal: Roles::new(Bert::default()),
+            continuing: tokens.node(prefix.as_bytes()),
+            tokens,
+            unknown,
+            most,
+        }
+    }
+
+    /// Calls `word` with each word of a normalized text.
+    fn each(&self, text: &[u8], mut word: impl FnMut(Range<usize>)) {
+        let mut at = 0;
+        while at < text.len() {
+            let (role, length) = self.normal.at(text, at);
+            let end = match role {
+                Role::Word => self.normal.run(text, at + length, Role::Word),
+                Role::Space | Role::Alone => at + length,
+            };
+            if role != Role::Space {
+                word(at..end);
+            }
+            at = end;
+        }
+    }
+
+    /// Appends what `make` makes of each token of a word and of where it ends.
+    fn cut<T>(&self, word: &[u8], out: &mut Vec<T>, make: impl Fn(usize, u32) -> T) {
+        let start = out.len();
+        let long = word.len() > self.most
+            && word.iter().filter(|byte| **byte & 0xC0 != 0x80).count() > self.most;
+        let (mut at, mut node) = (0, (!long).then_some(ROOT));
+        while at < word.len() {
+            let found = node.and_then(|node| self.tokens.longest(node, &word[at..]));
+            let Some((length, id)) = found else {
+                out.truncate(start);
+                out.push(make(word.len(), self.unknown));
+                return;
+            };
+            at += length;
+            out.push(make(at, id));
+            node = self.continuing;
+        }
+    }
+
+    /// The piece as text.
+    fn text(piece: &[u8]) -> &str {
+        std::str::from_utf8(piece).expect("a text is cut between characters")
+    }
+
+    /// Whether a character stays, and where it is.
+    fn is_solid(&self, code_point: u32) -> bool {
+        match u8::try_from(code_point) {
+            Ok(byte) if byte.is_ascii() => {
+                self.bert.keeps(byte) && self.raw.ascii[usize::from(byte)] != Role::Space
+            }
+            _ => {
+                let bits = bert_bits().get(code_point);
+                bits & (CONTROL | WHITESPACE | MOVES) == 0
+                    && (bits & STRIPS == 0 || !stripped(code_point).is_empty())
+            }
+        }
+    }
+}
+
+impl Pieces for Words {
+    #[inline]
+    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        let mut count = 0;
+        for end in ends {
+            if cursor.at >= text.len() {
+                break;
+            }
+            cursor.at = self.raw.piece_end(text, cursor.at);
+            *end = u32::try_from(cursor.at).expect("a text is shorter than 4 GiB");
+            count += 1;
+        }
+        count
+    }
+
+    fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        let start = ids.len();
+        let normalized = &mut memory.normalized;
+        normalized.text.clear();
+        self.bert.normalize(Self::text(piece), 0, false, normalized);
+        let text = normalized.text.as_bytes();
+        self.each(text, |word| self.cut(&text[word], ids, |_, id| id));
+        let made = &ids[start..];
+        if piece.len() <= LONGEST {
+            let key = Key::new(piece, 0, piece.len());
+            memory.short.insert(memory.short.place(key), key, made);
+        }
+        if piece.len() > LONGEST || made.len() > MOST {
+            memory.long.insert(piece, false, made);
+        }
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        position: usize,
+        ids: &[u32],
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        if ids.is_empty() {
+            return;
+        }
+        let end = self.raw.piece_end(text, begin);
+        let piece = Self::text(&text[begin..end]);
+        if ids.len() == 1 {
+            // One token is one whole word. If its first and last characters stay, it reaches from one to the other.
+            let word = piece.strip_prefix(' ').unwrap_or(piece);
+            let (first, last) = (word.chars().next(), word.chars().next_back());
+            if [first, last].iter().flatten().all(|c| self.is_solid(u32::from(*c))) {
+                watch.token(position, origin.of(end - word.len(), end));
+                return;
+            }
+        }
+        let mut normalized = Normalized::default();
+        self.bert.normalize(piece, begin, true, &mut normalized);
+        let (text, mut tokens) = (normalized.text.as_bytes(), Vec::with_capacity(ids.len()));
+        self.each(text, |word| {
+            let mut start = word.start;
+            let first = tokens.len();
+            self.cut(&text[word.clone()], &mut tokens, |end, _| word.start..word.start + end);
+            for token in &mut tokens[first..] {
+                token.start = start;
+                start = token.end;
+            }
+        });
+        for (position, token) in (position..).zip(tokens) {
+            let (first, last) =
+                (&normalized.sources[token.start], &normalized.sources[token.end - 1]);
+            watch.token(position, origin.of(first.start, last.end));
+        }
+    }
+}
