@@ -64,6 +64,17 @@ impl Check {
         self.spans(text, &spans, SpecialTokens::Add);
     }
 
+    /// Compares the spelling of every token.
+    pub(crate) fn names(&self, tokenizer: &Tokenizer) {
+        let reference = tokenizer.with_reference_engine().expect("the reference loads");
+        assert_eq!(tokenizer.vocab_size(), reference.vocab_size(), "{}", self.name);
+        for id in 0..=u32::try_from(tokenizer.vocab_size()).expect("ids are small") {
+            assert_eq!(tokenizer.id_to_token(id), reference.id_to_token(id), "{}: {id}", self.name);
+            let decoded = [tokenizer.decode(&[id]), reference.decode(&[id])].map(Result::ok);
+            assert_eq!(decoded[0], decoded[1], "{}: {id}", self.name);
+        }
+    }
+
     fn spans(&mut self, text: &str, spans: &[Range<usize>], special: SpecialTokens) {
         self.texts += 1;
         self.bytes += text.len();

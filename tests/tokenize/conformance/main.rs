@@ -9,3 +9,4 @@ mod hostile;
 mod random;
 mod real;
 mod texts;
+mod words;
