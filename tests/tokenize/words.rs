@@ -73,6 +73,21 @@ fn what_is_taken_away_belongs_to_no_token() {
     assert_eq!(out.touched, [0..1, 4..4, 1..2, 4..4, 2..4]);
 }
 
+/// Found by comparing all triples of characters that have rules of their own.
+#[test]
+fn a_mark_moves_over_a_character_that_is_deleted() {
+    let mut file = words();
+    file["normalizer"]["lowercase"] = json!(false);
+    file["normalizer"]["strip_accents"] = json!(true);
+    let tokenizer = load(&file);
+    let reference = tokenizer.with_reference_engine().expect("the reference loads");
+    let text = "\u{301}\u{b}\u{1d165}";
+    for span in [0..2, 2..3, 3..7] {
+        let found = encode(&tokenizer, text, std::slice::from_ref(&span), Omit);
+        assert_eq!(found, encode(&reference, text, &[span], Omit));
+    }
+}
+
 #[test]
 fn an_unknown_word_is_one_token() {
     let tokenizer = load(&words());

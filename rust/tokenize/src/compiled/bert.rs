@@ -85,7 +85,8 @@ impl Bert {
                 at += 1;
                 continue;
             }
-            let run = bytes[at..].iter().position(u8::is_ascii);
+            // What is deleted keeps no marks apart.
+            let run = bytes[at..].iter().position(|byte| byte.is_ascii() && self.keeps(*byte));
             let end = run.map_or(bytes.len(), |run| at + run);
             self.wide(&text[at..end], offset + at, sources, out);
             at = end;
@@ -107,7 +108,7 @@ impl Bert {
         self.ascii(byte).is_some()
     }
 
-    /// As [`Self::normalize`], for a stretch with ASCII or nothing on both sides: no mark moves over that.
+    /// As [`Self::normalize`], for a stretch with ASCII that stays or nothing on both sides: no mark moves over that.
     fn wide(self, text: &str, offset: usize, sources: bool, out: &mut Normalized) {
         let table = bert_bits();
         let (start, known) = (out.text.len(), out.sources.len());

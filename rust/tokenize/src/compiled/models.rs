@@ -156,10 +156,14 @@ pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
     else {
         return Err("model WordPiece with a field left out".to_owned());
     };
-    let mut ids: Vec<u32> = model.vocab.0.iter().map(|(_, id)| *id).collect();
-    ids.sort_unstable();
-    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err("model WordPiece with tokens that share an id".to_owned());
+    let mut seen = vec![false; model.vocab.0.len() * SPARSEST + 1];
+    for (_, id) in &model.vocab.0 {
+        let Some(place) = seen.get_mut(*id as usize) else {
+            return Err("model WordPiece with sparse ids".to_owned());
+        };
+        if std::mem::replace(place, true) {
+            return Err("model WordPiece with tokens that share an id".to_owned());
+        }
     }
     let longest = model.vocab.0.iter().map(|(token, _)| token.len()).max().unwrap_or(0);
     if longest > LONGEST_TOKEN {

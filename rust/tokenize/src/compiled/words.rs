@@ -26,6 +26,10 @@ pub(crate) struct Words {
     tokens: Prefixes,
     /// Where tokens go on that continue a word, if there are any.
     continuing: Option<u32>,
+    /// How many bytes each id stands for at the start of a word.
+    lengths: Vec<u32>,
+    /// How many fewer it stands for within one.
+    prefix: usize,
     unknown: u32,
     /// A word of more characters is unknown.
     most: usize,
@@ -35,7 +39,7 @@ pub(crate) struct Words {
 pub(super) struct Parts<'a> {
     /// The normalizer of pieces.
     pub(super) bert: Bert,
-    /// The tokens, and the ids, which differ.
+    /// The tokens, and the ids, which differ and are not far larger than the number of tokens.
     pub(super) tokens: Vec<(&'a [u8], u32)>,
     /// What tokens that continue a word begin with.
     pub(super) prefix: &'a str,
@@ -47,7 +51,7 @@ pub(super) struct Parts<'a> {
 
 /// The role of every character.
 struct Roles {
-    ascii: [Role; 128],
+    ascii: Box<[Role; 128]>,
     /// By the bits of a character.
     wide: [Role; VALUES],
 }
@@ -55,8 +59,8 @@ struct Roles {
 impl Roles {
     fn new(bert: Bert) -> Self {
         let (wide, table) = (bert.roles(), bert_bits());
-        let mut ascii = [Role::Word; 128];
-        for (code_point, role) in (0..).zip(&mut ascii) {
+        let mut ascii = Box::new([Role::Word; 128]);
+        for (code_point, role) in (0..).zip(ascii.iter_mut()) {
             *role = wide[usize::from(table.get(code_point))];
         }
         Self { ascii, wide }
@@ -85,6 +89,34 @@ impl Roles {
         at
     }
 
+    /// The end of the word that goes on at `at`.
+    #[inline]
+    fn word_end(&self, text: &[u8], mut at: usize) -> usize {
+        loop {
+            // Most words end within eight bytes: no loop whose length has to be guessed.
+            while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+                let others = not_alphanumeric(u64::from_le_bytes(*bytes));
+                at += others.trailing_zeros() as usize / 8;
+                if others != 0 {
+                    break;
+                }
+            }
+            loop {
+                if at >= text.len() {
+                    return at;
+                }
+                let (role, length) = self.at(text, at);
+                if role != Role::Word {
+                    return at;
+                }
+                at += length;
+                if length == 1 {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The end of the piece at `start`: a word with the space before it, if there is one, or other whitespace.
     #[inline]
     fn piece_end(&self, text: &[u8], start: usize) -> usize {
@@ -93,7 +125,7 @@ impl Roles {
             return at;
         }
         match self.at(text, at) {
-            (Role::Word, length) => self.run(text, at + length, Role::Word),
+            (Role::Word, length) => self.word_end(text, at + length),
             (Role::Alone, length) => at + length,
             (Role::Space, length) => {
                 let end = self.run(text, at + length, Role::Space);
@@ -104,15 +136,36 @@ impl Roles {
     }
 }
 
+/// The highest bit of every byte that is no letter or digit of ASCII; these are parts of words to every normalizer.
+#[inline]
+fn not_alphanumeric(bytes: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    // No sum goes beyond its byte: 0x7F and 0x7F are the most.
+    let above = |bytes: u64, limit: u8| bytes + u64::from(0x7F - limit) * EACH;
+    let low = bytes & !HIGH;
+    let small = low | (0x20 * EACH);
+    let letters = above(small, b'a' - 1) & !above(small, b'z');
+    let digits = above(low, b'0' - 1) & !above(low, b'9');
+    (bytes | !(letters | digits)) & HIGH
+}
+
 impl Words {
     pub(super) fn new(parts: Parts<'_>) -> Self {
         let Parts { bert, tokens, prefix, unknown, most } = parts;
+        let largest = tokens.iter().map(|(_, id)| *id as usize).max().unwrap_or(0);
+        let mut lengths = vec![0; largest + 1];
+        for (token, id) in &tokens {
+            lengths[*id as usize] = u32::try_from(token.len()).unwrap_or(0);
+        }
         let tokens = Prefixes::new(tokens);
         Self {
             bert,
             raw: Roles::new(bert),
             normal: Roles::new(Bert::default()),
             continuing: tokens.node(prefix.as_bytes()),
+            lengths,
+            prefix: prefix.len(),
             tokens,
             unknown,
             most,
@@ -125,7 +178,7 @@ impl Words {
         while at < text.len() {
             let (role, length) = self.normal.at(text, at);
             let end = match role {
-                Role::Word => self.normal.run(text, at + length, Role::Word),
+                Role::Word => self.normal.word_end(text, at + length),
                 Role::Space | Role::Alone => at + length,
             };
             if role != Role::Space {
@@ -159,12 +212,15 @@ impl Words {
         std::str::from_utf8(piece).expect("a text is cut between characters")
     }
 
+    /// Whether an ASCII character stays.
+    fn is_plain(&self, byte: u8) -> bool {
+        self.bert.keeps(byte) && self.raw.ascii[usize::from(byte)] != Role::Space
+    }
+
     /// Whether a character stays, and where it is.
     fn is_solid(&self, code_point: u32) -> bool {
         match u8::try_from(code_point) {
-            Ok(byte) if byte.is_ascii() => {
-                self.bert.keeps(byte) && self.raw.ascii[usize::from(byte)] != Role::Space
-            }
+            Ok(byte) if byte.is_ascii() => self.is_plain(byte),
             _ => {
                 let bits = bert_bits().get(code_point);
                 bits & (CONTROL | WHITESPACE | MOVES) == 0
@@ -219,18 +275,26 @@ impl Pieces for Words {
             return;
         }
         let end = self.raw.piece_end(text, begin);
-        let piece = Self::text(&text[begin..end]);
+        let mut at = begin + usize::from(text[begin] == b' ');
         if ids.len() == 1 {
             // One token is one whole word. If its first and last characters stay, it reaches from one to the other.
-            let word = piece.strip_prefix(' ').unwrap_or(piece);
-            let (first, last) = (word.chars().next(), word.chars().next_back());
-            if [first, last].iter().flatten().all(|c| self.is_solid(u32::from(*c))) {
-                watch.token(position, origin.of(end - word.len(), end));
+            let lead = |at: &usize| text[*at] & 0xC0 != 0x80;
+            let last = (at..end).rev().find(lead).unwrap_or(at);
+            if [at, last].iter().all(|at| self.is_solid(decode(text, *at).0)) {
+                watch.token(position, origin.of(at, end));
                 return;
             }
+        } else if text[at..end].iter().all(|byte| byte.is_ascii() && self.is_plain(*byte)) {
+            for (index, id) in ids.iter().enumerate() {
+                let skipped = if index == 0 { 0 } else { self.prefix };
+                let after = at + self.lengths[*id as usize] as usize - skipped;
+                watch.token(position + index, origin.of(at, after));
+                at = after;
+            }
+            return;
         }
         let mut normalized = Normalized::default();
-        self.bert.normalize(piece, begin, true, &mut normalized);
+        self.bert.normalize(Self::text(&text[begin..end]), begin, true, &mut normalized);
         let (text, mut tokens) = (normalized.text.as_bytes(), Vec::with_capacity(ids.len()));
         self.each(text, |word| {
             let mut start = word.start;
