@@ -5,7 +5,12 @@ use std::sync::Arc;
 use fastpack_core::config::Fields;
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::value::Value;
-use fastpack_core::record::{Conversation, MAX_DEPTH, Record, read};
+use fastpack_core::record::{Conversation, Fault, MAX_DEPTH, Record};
+use fastpack_core::source::Raw;
+
+fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
+    fastpack_core::record::read(Raw::Json(line), fields)
+}
 
 fn conversation(line: &str) -> Conversation {
     match read(line.as_bytes(), &Fields::default()) {

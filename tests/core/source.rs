@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fastpack_core::config::Inputs;
 use fastpack_core::error::{Error, Result};
-use fastpack_core::source::{Blocks, Found, discover};
+use fastpack_core::source::{Blocks, Found, Raw, discover};
 use tempfile::{TempDir, tempdir};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -58,9 +58,21 @@ fn a_recursive_folder_gives_the_files_of_its_folders_too() {
 
 #[test]
 fn other_data_in_a_folder_is_mentioned() {
-    let dir = folder(&[("a.jsonl", ""), ("b.parquet", ""), ("README", "")]);
+    let dir = folder(&[
+        ("a.jsonl", ""),
+        ("b.tar", ""),
+        ("README", ""),
+        ("README.md", "about"),
+        ("info.json", "{\n  \"rows\": 3\n}"),
+        ("list.json", "[]"),
+        ("lines.json", "{}\n{}\n"),
+    ]);
     let found = find(&[dir.path().to_owned()], false).expect("files");
-    assert_eq!(found.passed_over, [dir.path().join("b.parquet")]);
+    assert_eq!(names(&found, dir.path()), ["a.jsonl", "lines.json", "list.json"]);
+    assert_eq!(
+        found.passed_over,
+        ["README.md", "b.tar", "info.json"].map(|it| dir.path().join(it))
+    );
 }
 
 #[test]
@@ -106,7 +118,8 @@ fn a_brace_list_with_a_file_missing_names_it() {
 fn nothing_to_read_is_an_error_that_says_what_would_be_right() {
     let dir = folder(&[("sub/a.jsonl", "")]);
     let empty = option_error(find(&[dir.path().to_owned()], false));
-    assert!(empty.contains("holds no `.jsonl` or `.ndjson` file; `recursive=True`"), "{empty}");
+    assert!(empty.contains("holds no file of records"), "{empty}");
+    assert!(empty.contains("; `recursive=True`"), "{empty}");
     let no_match = option_error(find(&[dir.path().join("*.jsonl")], false));
     assert!(no_match.contains("matches no file"), "{no_match}");
     let none = option_error(find(&[], false));
@@ -123,9 +136,9 @@ fn a_file_named_twice_is_refused() {
 
 #[test]
 fn a_format_that_is_not_read_is_refused_by_name() {
-    let dir = folder(&[("a.parquet", "PAR1")]);
-    let refused = option_error(find(&[dir.path().join("a.parquet")], false));
-    assert!(refused.contains("a.parquet` is not JSON lines"), "{refused}");
+    let dir = folder(&[("a.zip", "PK")]);
+    let refused = option_error(find(&[dir.path().join("a.zip")], false));
+    assert!(refused.contains("a.zip` is of a format that is not read"), "{refused}");
 }
 
 /// All lines that the blocks of these texts hold: file name, number, text.
@@ -137,9 +150,10 @@ fn lines(texts: &[&str]) -> Vec<(String, u64, String)> {
     let mut blocks = Blocks::new(found.files);
     let mut all = Vec::new();
     while let Some(block) = blocks.next_block().expect("a readable file") {
-        for line in block.lines() {
+        for record in block.records() {
+            let Raw::Json(bytes) = record.raw else { panic!("a line, got {record:?}") };
             let name = block.path.file_name().expect("a file").to_string_lossy().into_owned();
-            all.push((name, line.number, String::from_utf8_lossy(line.bytes).into_owned()));
+            all.push((name, record.line, String::from_utf8_lossy(bytes).into_owned()));
         }
     }
     all
@@ -152,6 +166,73 @@ fn numbered(file: &str, lines: &[(u64, &str)]) -> Vec<(String, u64, String)> {
 #[test]
 fn blank_lines_are_counted_and_passed_over() {
     assert_eq!(lines(&["\n a \n\n \t\r\nb"]), numbered("0.jsonl", &[(2, " a "), (5, "b")]));
+}
+
+/// The values of an array, and where it breaks if it does: line and text.
+fn values(text: &str) -> Vec<(u64, String)> {
+    let dir = folder(&[("a.json", text)]);
+    let found = find(&[dir.path().join("a.json")], false).expect("a file");
+    let mut blocks = Blocks::new(found.files);
+    let mut all = Vec::new();
+    while let Some(block) = blocks.next_block().expect("a readable file") {
+        all.extend(block.records().map(|record| match record.raw {
+            Raw::Json(bytes) => (record.line, String::from_utf8_lossy(bytes).into_owned()),
+            Raw::Broken { message, .. } => (record.line, format!("broken: {message}")),
+            other => panic!("a value, got {other:?}"),
+        }));
+    }
+    all
+}
+
+fn owned(values: &[(u64, &str)]) -> Vec<(u64, String)> {
+    values.iter().map(|(line, text)| (*line, (*text).to_owned())).collect()
+}
+
+#[test]
+fn an_array_is_cut_into_its_values_with_their_lines() {
+    assert_eq!(values("[]"), []);
+    assert_eq!(values("\u{feff} [\n]\n"), []);
+    assert_eq!(
+        values("\n[\n {\"a\": [1, {\"b\": \"]}\\\"\"}]},\n\n {\n\"c\": 1\n}\n, 7, \"x,\",null]\n"),
+        owned(&[
+            (3, "{\"a\": [1, {\"b\": \"]}\\\"\"}]}"),
+            (5, "{\n\"c\": 1\n}"),
+            (8, "7"),
+            (8, "\"x,\""),
+            (8, "null"),
+        ])
+    );
+}
+
+#[test]
+fn an_array_that_breaks_off_names_the_line() {
+    let end = |wanted: &str| format!("broken: expected {wanted}, found the end of the file");
+    let rest = end("the rest of a record");
+    assert_eq!(values("[{},\n{\"a\": 1"), owned(&[(1, "{}"), (2, &rest)]));
+    assert_eq!(
+        values("[{}\n"),
+        owned(&[(1, "{}"), (2, &end("`,` or the `]` that ends the list"))])
+    );
+    assert_eq!(values("[{},\n"), owned(&[(1, "{}"), (2, &end("a record"))]));
+    assert_eq!(values("[{},\n]"), owned(&[(1, "{}"), (2, "broken: expected a record, found `]`")]));
+    assert_eq!(
+        values("[{} {}]"),
+        owned(&[(1, "{}"), (1, "broken: expected `,` or the `]` that ends the list, found `{`")])
+    );
+    assert_eq!(
+        values("[1]\n[2]"),
+        owned(&[(1, "1"), (2, "broken: expected nothing after the list, found `[`")])
+    );
+}
+
+#[test]
+fn an_array_is_cut_alike_whatever_the_length_of_its_values() {
+    let lengths = [10, 300_000, 1, 262_143, 262_144, 262_145, 2_000_000, 5];
+    let texts: Vec<String> =
+        lengths.iter().map(|&length| format!("\"{}\"", "\\\"".repeat(length))).collect();
+    let read = values(&format!("[{}]", texts.join("\n,")));
+    assert_eq!(read.iter().map(|(line, _)| *line).collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+    assert_eq!(read.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), texts);
 }
 
 #[test]

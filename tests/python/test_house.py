@@ -22,7 +22,7 @@ SHARED = {"config", "control", "error", "ledger"}
 # the plan points into; the sink writes batches, which are Arrow's own.
 BEFORE = {
     "source": set(),
-    "record": set(),
+    "record": {"source"},
     "template": {"record"},
     "document": {"template", "record"},
     "store": {"document"},

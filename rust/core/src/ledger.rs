@@ -24,6 +24,8 @@ pub enum Reason {
     TooDeep,
     /// The line is longer than fastpack reads.
     LineTooLong,
+    /// The rest of the file is cut off, or is not what its format asks for.
+    Damaged,
     /// The record is not an object.
     NotAnObject,
     /// The record has no field that holds a conversation or a text.
@@ -57,6 +59,7 @@ impl Reason {
             Self::LoneSurrogate => "lone_surrogate",
             Self::TooDeep => "too_deep",
             Self::LineTooLong => "line_too_long",
+            Self::Damaged => "damaged",
             Self::NotAnObject => "not_an_object",
             Self::NoContent => "no_content",
             Self::WrongType => "wrong_type",

@@ -3,6 +3,7 @@
 use fastpack_core::config::Fields;
 use fastpack_core::record::value::Map;
 use fastpack_core::record::{Record, read};
+use fastpack_core::source::Raw;
 use fastpack_core::template::{ChatTemplate, TemplateContext};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,8 +23,8 @@ pub(crate) fn render_template(
 ) -> PyResult<Rendering> {
     let invalid = |message: String| PyValueError::new_err(message);
     let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
-    let record =
-        read(record_json.as_bytes(), &Fields::default()).map_err(|fault| invalid(fault.message))?;
+    let record = read(Raw::Json(record_json.as_bytes()), &Fields::default())
+        .map_err(|fault| invalid(fault.message))?;
     let Record::Conversation(conversation) = record else {
         return Err(invalid("`record_json` is no conversation".to_owned()));
     };

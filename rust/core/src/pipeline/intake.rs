@@ -17,7 +17,7 @@ use crate::ordered::ordered;
 use crate::record::{Fault, Record, read};
 use crate::report::Stages;
 use crate::sample::places_before;
-use crate::source::{Block, Blocks, Line, SourceFile};
+use crate::source::{Block, Blocks, RawRecord, SourceFile};
 use crate::template::{Rendered, Span, Trained};
 
 /// From files to documents.
@@ -82,11 +82,11 @@ impl<'a> Intake<'a> {
                 ledger: Ledger::default(),
                 stages: Stages { read, ..Stages::default() },
             };
-            for line in block.lines() {
+            for record in block.records() {
                 self.control.tick()?;
-                let number = line.number;
+                let number = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                match self.record(line, &mut maker, oracle, &mut outcome) {
+                match self.record(record, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -106,7 +106,7 @@ impl<'a> Intake<'a> {
     /// One line, through all stages to a document.
     fn record(
         &self,
-        line: Line<'_>,
+        raw: RawRecord<'_>,
         maker: &mut DocumentMaker,
         reference: Option<&mut DocumentMaker>,
         outcome: &mut Outcome,
@@ -117,13 +117,13 @@ impl<'a> Intake<'a> {
             *stage += now - clock;
             clock = now;
         };
-        let record = read(line.bytes, &self.job.options.fields);
+        let record = read(raw.raw, &self.job.options.fields);
         lap(&mut outcome.stages.parse);
         let rendered = self.render(record?);
         lap(&mut outcome.stages.render);
         let (rendered, kind) = rendered?;
         let made =
-            maker.make(&rendered, kind, line.number, &mut outcome.documents, &mut outcome.ledger);
+            maker.make(&rendered, kind, raw.line, &mut outcome.documents, &mut outcome.ledger);
         lap(&mut outcome.stages.encode);
         made?;
         Ok(match reference {

@@ -202,7 +202,7 @@ impl About {
         if let Some(first) = found.passed_over.first() {
             let count = found.passed_over.len();
             warnings.push(format!(
-                "{count} data files were passed over, first `{}`: only JSON lines are read",
+                "{count} files were passed over, which are of no format that is read or beside the data; first `{}`",
                 first.display()
             ));
         }

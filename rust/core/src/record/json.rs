@@ -29,6 +29,18 @@ pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
     value.map_err(|error| fault(&error, &json))
 }
 
+/// The value of a field, parsed where it is JSON text, as tables have to hold lists; nothing where it is absent.
+pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
+    match record.get(field) {
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => parse(text.as_bytes()).map(Some).map_err(|fault| {
+            let message = format!("`{field}` is a string but not JSON: {}", fault.message);
+            Fault::new(fault.reason, message)
+        }),
+        value => Ok(value.cloned()),
+    }
+}
+
 fn value(json: &mut Jiter<'_>, peek: Peek, depth: usize) -> Result<Value, JiterError> {
     match peek {
         Peek::Null => json.known_null().map(|()| Value::Null),

@@ -21,9 +21,9 @@ const ROLES: [(&str, &str); 4] =
     [("human", "user"), ("gpt", "assistant"), ("system", "system"), ("tool", "tool")];
 
 pub(super) fn read(record: &Map, field: &str, fields: &Fields) -> Result<Conversation, Fault> {
-    let list = match record.get(field) {
+    let list = match json::unfold(record, field)? {
         Some(Value::List(list)) => list,
-        other => return Err(wrong_type(field, "a list of messages", other)),
+        other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
     };
     if list.is_empty() {
         return Err(Fault::new(Reason::Empty, format!("`{field}` holds no message")));
@@ -114,17 +114,7 @@ fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
 
 /// Tools as a list of schemas, or as JSON text of one; none where null or absent.
 fn read_tools(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
-    let tools = match record.get(field) {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) if text.trim().is_empty() => return Ok(None),
-        Some(Value::String(text)) => json::parse(text.as_bytes()).map_err(|fault| {
-            Fault::new(
-                fault.reason,
-                format!("`{field}` is a string but not JSON: {}", fault.message),
-            )
-        })?,
-        Some(tools) => tools.clone(),
-    };
+    let Some(tools) = json::unfold(record, field)? else { return Ok(None) };
     match &tools {
         Value::Null => Ok(None),
         Value::List(list) => {

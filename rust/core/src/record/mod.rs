@@ -5,12 +5,16 @@
 
 mod json;
 mod messages;
+mod row;
 mod text;
 pub mod value;
+
+use std::sync::Arc;
 
 use crate::config::Fields;
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
+use crate::source::Raw;
 use value::{Map, Value};
 
 pub use json::MAX_DEPTH;
@@ -87,13 +91,33 @@ pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
     messages::read(record, messages::FIELDS[0], &Fields::default())
 }
 
-/// Reads one line of JSON.
-pub fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
-    let value = json::parse(line)?;
-    let Value::Map(record) = &value else {
-        let message = format!("expected an object, found {}", value.type_name());
-        return Err(Fault::new(Reason::NotAnObject, message));
-    };
+/// What stands in a file as an object, the columns of a table only as far as they are `wanted`.
+fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
+    match raw {
+        Raw::Json(bytes) => match json::parse(bytes)? {
+            Value::Map(record) => Ok(record),
+            other => {
+                let message = format!("expected an object, found {}", other.type_name());
+                Err(Fault::new(Reason::NotAnObject, message))
+            }
+        },
+        Raw::Cells { names, cells } => row::cells(names, cells, wanted).map(Arc::new),
+        Raw::Row { batch, row } => row::row(batch, row, wanted).map(Arc::new),
+        Raw::Text(text) => {
+            let text = simdutf8::compat::from_utf8(text).map_err(|error| {
+                let at = error.valid_up_to() + 1;
+                Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
+            })?;
+            let content = Value::String(Arc::from(text));
+            Ok(Arc::new([(Arc::from(text::FIELD), content)].into_iter().collect()))
+        }
+        Raw::Broken { reason, message } => Err(Fault::new(reason, message)),
+    }
+}
+
+/// Reads one record.
+pub fn read(raw: Raw<'_>, fields: &Fields) -> Result<Record, Fault> {
+    let record = &*object(raw, |_| true)?;
     match Shape::find(record, fields) {
         Some(Shape::Messages(name)) => {
             messages::read(record, name, fields).map(Record::Conversation)

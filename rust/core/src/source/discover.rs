@@ -2,23 +2,25 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::braces::expand;
+use super::dataset;
+use super::format::{Container, by_name};
 use super::{Found, SourceFile};
 use crate::config::Inputs;
 use crate::error::{Error, Result};
 
-/// The endings of the files that a folder is searched for.
-const LINE_FILES: [&str; 2] = ["jsonl", "ndjson"];
-
 /// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
-const OTHER_DATA: [&str; 17] = [
-    "arrow", "bz2", "cbor", "csv", "feather", "gz", "json", "lz4", "md", "msgpack", "parquet",
-    "tar", "tsv", "txt", "xz", "zip", "zst",
-];
+const OTHER_DATA: [&str; 7] = ["7z", "cbor", "lz4", "msgpack", "rar", "tar", "zip"];
+
+/// The formats that a folder is searched for, as a message names them.
+const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .csv, .tsv, .txt or .md";
+
+/// Bytes read of a `.json` file in a folder to tell records from settings.
+const PEEKED: u64 = 64 << 10;
 
 /// Finds the files that `inputs` stands for.
 ///
@@ -72,9 +74,11 @@ fn paths(pattern: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Res
         return folder(pattern, recursive, passed_over);
     }
     refuse_devices(pattern, &metadata)?;
-    if other_data(pattern) && ending(pattern) != Some("json") {
-        let reason =
-            format!("`{}` is not JSON lines, the one format read so far", pattern.display());
+    if other_data(pattern) {
+        let reason = format!(
+            "`{}` is of a format that is not read; turn it into one of {FORMATS}, compressed or not",
+            pattern.display()
+        );
         return Err(Error::option("files", reason));
     }
     Ok(vec![pattern.to_owned()])
@@ -117,9 +121,15 @@ fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     Err(Error::option("files", format!("`{}` is no regular file", path.display())))
 }
 
-/// The line files of a folder, sorted by path.
+/// The files of a folder that hold records, sorted by path; those of a dataset in its own order.
+///
+/// Beside files of records, a text is taken for a word about them, such as a README.
 fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    if let Some(files) = dataset::files(dir)? {
+        return Ok(files);
+    }
     let mut files = Vec::new();
+    let mut texts = Vec::new();
     let mut open = vec![dir.to_owned()];
     let mut entered = HashSet::new();
     while let Some(dir) = open.pop() {
@@ -137,22 +147,46 @@ fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result
                 }
             } else if !path.is_file() {
                 passed_over.push(path);
-            } else if ending(&path).is_some_and(|ending| LINE_FILES.contains(&ending)) {
-                files.push(path);
-            } else if other_data(&path) {
-                passed_over.push(path);
+            } else {
+                match by_name(&path) {
+                    (Some(Container::Text), _) => texts.push(path),
+                    (Some(Container::Json), None) if !holds_records(&path)? => {
+                        passed_over.push(path);
+                    }
+                    (Some(_), _) => files.push(path),
+                    (None, compression) if compression.is_some() || other_data(&path) => {
+                        passed_over.push(path);
+                    }
+                    (None, _) => {}
+                }
             }
         }
     }
     if files.is_empty() {
+        files = texts;
+    } else {
+        passed_over.extend(texts);
+    }
+    if files.is_empty() {
         let deeper = if recursive { "" } else { "; `recursive=True` looks into its folders" };
-        let reason =
-            format!("`{}` holds no `.{}` file{deeper}", dir.display(), LINE_FILES.join("` or `."));
+        let reason = format!("`{}` holds no file of records ({FORMATS}){deeper}", dir.display());
         return Err(Error::option("files", reason));
     }
     files.sort_unstable();
     passed_over.sort_unstable();
     Ok(files)
+}
+
+/// Whether a `.json` file begins as a list, or has an object on each of its first two lines.
+fn holds_records(path: &Path) -> Result<bool> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(PEEKED).read_to_end(&mut start).map_err(Error::io(path))?;
+    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    let second = lines.find(|line| !line.is_empty()).unwrap_or(b"{");
+    Ok(first.starts_with(b"[")
+        || (first.starts_with(b"{") && first.ends_with(b"}") && second.starts_with(b"{")))
 }
 
 fn is_hidden(name: &OsStr) -> bool {

@@ -1,10 +1,24 @@
-//! Where bytes come from: inputs to files, files to [`Block`]s of whole lines.
+//! Where bytes come from: inputs to files, files to [`Block`]s of records.
 //!
-//! A container format has a file of its own here; [`lines`] is the first.
+//! A container has a file of its own here ([`lines`], [`json`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
+//! has what may be wrapped around it ([`compression`]).
 
+mod beside;
+mod block;
+mod blocks;
 mod braces;
+mod compression;
+mod csv;
+mod dataset;
 mod discover;
+mod format;
+mod input;
+mod ipc;
+mod json;
 mod lines;
+mod parquet;
+mod rows;
+mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +26,19 @@ use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result};
 
+pub use block::{Block, Raw, RawRecord};
+pub use blocks::Blocks;
+pub use compression::Compression;
 pub use discover::discover;
-pub use lines::{Block, Blocks, Line};
+pub use format::{Container, Format};
 
 /// A file to read, as it was when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// Where it lies.
     pub path: Arc<Path>,
+    /// What it holds.
+    pub format: Format,
     /// Its size in bytes.
     pub size: u64,
     /// When it was last changed, in nanoseconds since 1970; 0 where the system does not say.
@@ -31,8 +50,10 @@ impl SourceFile {
         let metadata = path.metadata().map_err(Error::io(&path))?;
         let modified =
             metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let path = Arc::from(path);
         Ok(Self {
-            path: Arc::from(path),
+            format: format::recognise(&path)?,
+            path,
             size: metadata.len(),
             modified: modified.map_or(0, |since| since.as_nanos()),
         })

@@ -1,0 +1,110 @@
+//! A row of a table, or a line of texts, to a [`Map`]: what Python's `to_pylist` and `DictReader` make of it.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use csv::ByteRecord;
+use num_bigint::BigInt;
+
+use super::Fault;
+use super::value::{Map, Value};
+use crate::ledger::Reason;
+
+/// The columns of a row that are `wanted`.
+pub(super) fn row(
+    batch: &RecordBatch,
+    row: usize,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Map, Fault> {
+    let mut record = Map::new();
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        if wanted(field.name()) {
+            let value = value(column, row).map_err(|found| {
+                let message = format!("`{}` holds {found}, which is no JSON", field.name());
+                Fault::new(Reason::WrongType, message)
+            })?;
+            record.insert(Arc::from(field.name().as_str()), value);
+        }
+    }
+    Ok(record)
+}
+
+/// The cells that are `wanted`.
+pub(super) fn cells(
+    names: &[Arc<str>],
+    cells: &ByteRecord,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Map, Fault> {
+    if cells.len() != names.len() {
+        let message = format!("{} cells under {} names", cells.len(), names.len());
+        return Err(Fault::new(Reason::WrongType, message));
+    }
+    let mut record = Map::new();
+    for (name, cell) in names.iter().zip(cells).filter(|(name, _)| wanted(name)) {
+        let text = simdutf8::basic::from_utf8(cell)
+            .map_err(|_| Fault::new(Reason::InvalidUtf8, format!("`{name}` is not UTF-8")))?;
+        record.insert(Arc::clone(name), Value::String(Arc::from(text)));
+    }
+    Ok(record)
+}
+
+/// One value of an array, or the type that JSON has not.
+fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
+    if array.is_null(at) {
+        return Ok(Value::Null);
+    }
+    let text = |text: &str| Value::String(Arc::from(text));
+    Ok(match array.data_type() {
+        DataType::Null => Value::Null,
+        DataType::Utf8 => text(array.as_string::<i32>().value(at)),
+        DataType::LargeUtf8 => text(array.as_string::<i64>().value(at)),
+        DataType::Utf8View => text(array.as_string_view().value(at)),
+        DataType::Boolean => Value::Bool(array.as_boolean().value(at)),
+        DataType::Int8 => integer::<Int8Type>(array, at),
+        DataType::Int16 => integer::<Int16Type>(array, at),
+        DataType::Int32 => integer::<Int32Type>(array, at),
+        DataType::Int64 => integer::<Int64Type>(array, at),
+        DataType::UInt8 => integer::<UInt8Type>(array, at),
+        DataType::UInt16 => integer::<UInt16Type>(array, at),
+        DataType::UInt32 => integer::<UInt32Type>(array, at),
+        DataType::UInt64 => {
+            let number = array.as_primitive::<UInt64Type>().value(at);
+            i64::try_from(number)
+                .map_or_else(|_| Value::BigInt(Arc::new(BigInt::from(number))), Value::Int)
+        }
+        DataType::Float16 => Value::Float(array.as_primitive::<Float16Type>().value(at).into()),
+        DataType::Float32 => Value::Float(array.as_primitive::<Float32Type>().value(at).into()),
+        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(at)),
+        DataType::List(_) => list(array.as_list::<i32>().value(at).as_ref())?,
+        DataType::LargeList(_) => list(array.as_list::<i64>().value(at).as_ref())?,
+        DataType::ListView(_) => list(array.as_list_view::<i32>().value(at).as_ref())?,
+        DataType::LargeListView(_) => list(array.as_list_view::<i64>().value(at).as_ref())?,
+        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(at).as_ref())?,
+        DataType::Dictionary(..) => {
+            // All keys of an array are normalised at once, so it is cut down to the one.
+            let one = array.slice(at, 1);
+            let dictionary = one.as_any_dictionary();
+            return value(dictionary.values(), dictionary.normalized_keys()[0]);
+        }
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(array.as_struct().columns());
+            let entries = columns
+                .map(|(field, column)| Ok((Arc::from(field.name().as_str()), value(column, at)?)));
+            Value::Map(Arc::new(entries.collect::<Result<Map, String>>()?))
+        }
+        other => return Err(format!("a {other}")),
+    })
+}
+
+fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array, at: usize) -> Value {
+    Value::Int(array.as_primitive::<T>().value(at).into())
+}
+
+fn list(items: &dyn Array) -> Result<Value, String> {
+    let items: Result<_, _> = (0..items.len()).map(|at| value(items, at)).collect();
+    Ok(Value::List(Arc::new(items?)))
+}

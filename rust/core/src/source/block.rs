@@ -1,0 +1,134 @@
+//! [`Block`]: some records of one file, as bytes, cells or rows, and where each of them stands.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use csv::ByteRecord;
+
+use crate::error::Result;
+use crate::ledger::Reason;
+
+/// Some records of one file, in order.
+#[derive(Debug)]
+pub struct Block {
+    /// The file.
+    pub path: Arc<Path>,
+    /// Bytes of the file that this block accounts for, what was skipped included.
+    pub size: u64,
+    pub(super) content: Content,
+}
+
+/// The records of a block.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Whole lines, the first of them with this number.
+    Lines { first_line: u64, bytes: Vec<u8> },
+    /// Values, and the line and the bytes at which each stands.
+    Values { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
+    /// Lines of a table in text, each with its number.
+    Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, ByteRecord)> },
+    /// Rows of a table, the first of them with this number.
+    Rows { first_row: u64, batch: RecordBatch },
+    /// A file that is one text.
+    Text(Vec<u8>),
+    /// A place from which on the file cannot be read.
+    Broken { line: u64, reason: Reason, message: String },
+}
+
+/// What gives the blocks of one open file.
+pub(super) trait Reader: Send {
+    /// The next records; nothing after the last.
+    fn next_content(&mut self) -> Result<Option<Content>>;
+
+    /// How much of the file the records so far took, in bytes.
+    fn position(&self) -> u64;
+}
+
+/// A record as it stands in a file, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct RawRecord<'a> {
+    /// The line at which it begins, or the row of a table; from 1.
+    pub line: u64,
+    /// What stands there.
+    pub raw: Raw<'a>,
+}
+
+/// A record as it stands in a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    /// A JSON value.
+    Json(&'a [u8]),
+    /// Texts under the names of their columns.
+    Cells {
+        /// The names.
+        names: &'a [Arc<str>],
+        /// The texts, of which there may be more or fewer than names.
+        cells: &'a ByteRecord,
+    },
+    /// A row of a table.
+    Row {
+        /// The table.
+        batch: &'a RecordBatch,
+        /// The row in it, from 0.
+        row: usize,
+    },
+    /// A whole file of text.
+    Text(&'a [u8]),
+    /// Nothing: from here on the file cannot be read.
+    Broken {
+        /// The name it is counted under.
+        reason: Reason,
+        /// What is wrong.
+        message: &'a str,
+    },
+}
+
+impl Block {
+    /// The records, in order.
+    pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
+        match &self.content {
+            Content::Lines { first_line, bytes } => Box::new(lines(*first_line, bytes)),
+            Content::Values { bytes, places } => Box::new(places.iter().map(|(line, range)| {
+                RawRecord { line: *line, raw: Raw::Json(&bytes[range.clone()]) }
+            })),
+            Content::Cells { names, lines } => {
+                Box::new(lines.iter().map(|(line, cells)| RawRecord {
+                    line: *line,
+                    raw: Raw::Cells { names, cells },
+                }))
+            }
+            Content::Rows { first_row, batch } => Box::new((0..batch.num_rows()).map(move |row| {
+                RawRecord { line: first_row + row as u64, raw: Raw::Row { batch, row } }
+            })),
+            Content::Text(text) => {
+                Box::new(std::iter::once(RawRecord { line: 1, raw: Raw::Text(text) }))
+            }
+            Content::Broken { line, reason, message } => {
+                let raw = Raw::Broken { reason: *reason, message };
+                Box::new(std::iter::once(RawRecord { line: *line, raw }))
+            }
+        }
+    }
+}
+
+/// The lines that are not blank.
+fn lines(first_line: u64, bytes: &[u8]) -> impl Iterator<Item = RawRecord<'_>> {
+    let mut rest = bytes;
+    let mut next = first_line;
+    std::iter::from_fn(move || {
+        loop {
+            if rest.is_empty() {
+                return None;
+            }
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let (line, text) = (next, &rest[..end]);
+            rest = rest.get(end + 1..).unwrap_or_default();
+            next += 1;
+            if !text.trim_ascii().is_empty() {
+                return Some(RawRecord { line, raw: Raw::Json(text) });
+            }
+        }
+    })
+}

@@ -1,0 +1,99 @@
+//! [`Compression`]: what may be wrapped around a container, and the decoders of it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+
+/// Bytes of the file that are read at a time.
+const READ_BYTES: usize = 128 << 10;
+
+/// The largest window of a zstd frame that is decoded, as a power of two: what `zstd --long=31` writes.
+const ZSTD_WINDOW: u32 = 31;
+
+/// What is wrapped around a container. Each may have several members, one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip
+    Gzip,
+    /// Zstandard
+    Zstd,
+    /// bzip2
+    Bzip2,
+    /// xz
+    Xz,
+}
+
+/// Each compression, the ending of its files, and the bytes that they begin with.
+const KNOWN: [(Compression, &str, &[u8]); 4] = [
+    (Compression::Gzip, "gz", b"\x1f\x8b"),
+    (Compression::Zstd, "zst", b"\x28\xb5\x2f\xfd"),
+    (Compression::Bzip2, "bz2", b"BZh"),
+    (Compression::Xz, "xz", b"\xfd7zXZ\x00"),
+];
+
+impl Compression {
+    /// The one whose files end in `.ending`.
+    pub(super) fn by_ending(ending: &str) -> Option<Self> {
+        KNOWN.iter().find(|known| known.1 == ending).map(|known| known.0)
+    }
+
+    /// The one whose files begin with `bytes`.
+    pub(super) fn by_content(bytes: &[u8]) -> Option<Self> {
+        KNOWN.iter().find(|known| bytes.starts_with(known.2)).map(|known| known.0)
+    }
+
+    /// The ending of its files.
+    pub fn ending(self) -> &'static str {
+        let found = KNOWN.iter().find(|known| known.0 == self);
+        found.expect("all compressions are listed").1
+    }
+
+    /// What a file holds, decompressed; `offset` follows how much of the file that took.
+    pub(super) fn decoder(
+        self,
+        file: File,
+        offset: Arc<AtomicU64>,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        let file = Counted { file: BufReader::with_capacity(READ_BYTES, file), offset };
+        Ok(match self {
+            Self::Gzip => Box::new(MultiGzDecoder::new(file)),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
+                decoder.window_log_max(ZSTD_WINDOW)?;
+                Box::new(decoder)
+            }
+            Self::Bzip2 => Box::new(MultiBzDecoder::new(file)),
+            Self::Xz => Box::new(XzDecoder::new_multi_decoder(file)),
+        })
+    }
+}
+
+/// A file that tells how much of it was used.
+struct Counted {
+    file: BufReader<File>,
+    offset: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.offset.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.file.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.file.consume(amount);
+        self.offset.fetch_add(amount as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,140 @@
+//! [`Input`]: the bytes of one file, decompressed on a thread of its own where that is asked for.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::beside::Beside;
+use super::compression::Compression;
+use crate::error::{Error, Result};
+
+/// Bytes that are decompressed at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Chunks that are decompressed before they are asked for: enough that no thread waits for a slow stretch.
+const CHUNKS_AHEAD: usize = 8;
+
+/// The bytes of one file.
+#[derive(Debug)]
+pub(super) struct Input {
+    path: Arc<Path>,
+    bytes: Bytes,
+    /// What was read but not taken.
+    peeked: Vec<u8>,
+    /// How much of the file was used.
+    position: u64,
+    damage: Option<String>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Plain(File),
+    Decompressed { chunks: Beside<Chunk>, chunk: Vec<u8>, taken: usize },
+}
+
+/// What a decoder made of a stretch of the file, and where that ends.
+type Chunk = (io::Result<Vec<u8>>, u64);
+
+impl Input {
+    pub(super) fn open(path: &Arc<Path>, compression: Option<Compression>) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io(&**path))?;
+        let bytes = match compression {
+            None => Bytes::Plain(file),
+            Some(compression) => {
+                let chunks = decompress(file, compression).map_err(Error::io(&**path))?;
+                Bytes::Decompressed { chunks, chunk: Vec::new(), taken: 0 }
+            }
+        };
+        Ok(Self { path: Arc::clone(path), bytes, peeked: Vec::new(), position: 0, damage: None })
+    }
+
+    /// How many bytes of the file were used.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Why the bytes ended before the file did, with the offset in the file; said once.
+    pub(super) fn take_damage(&mut self) -> Option<String> {
+        self.damage.take()
+    }
+
+    /// Whether the bytes ended before the file did.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// Appends `wanted` bytes to `bytes`; fewer only at the end of what can be read.
+    pub(super) fn fill(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<usize> {
+        let path = Arc::clone(&self.path);
+        self.by_ref().take(wanted as u64).read_to_end(bytes).map_err(Error::io(&*path))
+    }
+
+    /// The first bytes, at most `wanted`, which stay to be read.
+    pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8]> {
+        let mut bytes = Vec::new();
+        self.fill(&mut bytes, wanted)?;
+        self.peeked = bytes;
+        Ok(&self.peeked)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.peeked.is_empty() {
+            let read = self.peeked.as_slice().read(buffer)?;
+            self.peeked.drain(..read);
+            return Ok(read);
+        }
+        let (chunks, chunk, taken) = match &mut self.bytes {
+            Bytes::Plain(file) => {
+                let read = file.read(buffer)?;
+                self.position += read as u64;
+                return Ok(read);
+            }
+            Bytes::Decompressed { chunks, chunk, taken } => (chunks, chunk, taken),
+        };
+        while *taken == chunk.len() {
+            match chunks.next() {
+                None => return Ok(0),
+                Some((Ok(next), position)) => {
+                    (*chunk, *taken, self.position) = (next, 0, position);
+                }
+                Some((Err(error), _)) if error.raw_os_error().is_some() => return Err(error),
+                Some((Err(error), position)) => {
+                    self.position = position;
+                    self.damage = Some(format!("at byte {position} of the file: {error}"));
+                    return Ok(0);
+                }
+            }
+        }
+        let read = (&chunk[*taken..]).read(buffer)?;
+        *taken += read;
+        Ok(read)
+    }
+}
+
+/// Decompresses `file` on a thread of its own. The last chunk is a failure, if there is one.
+fn decompress(file: File, compression: Compression) -> io::Result<Beside<Chunk>> {
+    let offset = Arc::new(AtomicU64::new(0));
+    let mut decoder = compression.decoder(file, Arc::clone(&offset))?;
+    let mut ended = false;
+    let mut failure = None;
+    Beside::start(CHUNKS_AHEAD, move || {
+        if ended {
+            return None;
+        }
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        if failure.is_none() {
+            failure = decoder.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk).err();
+        }
+        let position = offset.load(Ordering::Relaxed);
+        // What was read before a failure is data; the failure comes after it.
+        if !chunk.is_empty() {
+            return Some((Ok(chunk), position));
+        }
+        ended = true;
+        failure.take().map(|error| (Err(error), position))
+    })
+}

@@ -1,0 +1,96 @@
+//! Tables: batches of rows, read on a thread of their own and handed over in blocks of a bounded size.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use super::beside::Beside;
+use super::block::{Content, Reader};
+use super::blocks::BLOCK_BYTES;
+use crate::error::{Error, Result};
+use crate::ledger::Reason;
+
+/// Batches that are read before they are asked for.
+const BATCHES_AHEAD: usize = 2;
+
+/// Rows of a block: enough that handing it over costs nothing beside reading them.
+const BLOCK_ROWS: usize = 1024;
+
+/// Rows of a block, where `rows` take `bytes`.
+pub(super) fn block_rows(rows: usize, bytes: usize) -> usize {
+    let fitting = rows.saturating_mul(BLOCK_BYTES) / bytes.max(1);
+    fitting.clamp(1, BLOCK_ROWS)
+}
+
+/// A batch and how much of the file was used so far, or why there is none.
+pub(super) type Batch = std::result::Result<(RecordBatch, u64), String>;
+
+/// The rows of one file.
+pub(super) struct RowReader {
+    batches: Beside<Batch>,
+    /// The batch at hand, and how many of its rows were handed over.
+    batch: Option<(RecordBatch, usize)>,
+    /// The bytes of the file that the batches before the one at hand took, and those with it.
+    before: u64,
+    position: u64,
+    next_row: u64,
+}
+
+impl RowReader {
+    /// Reads batches until there are none, or one failed.
+    pub(super) fn start(
+        path: &Arc<Path>,
+        mut next: impl FnMut() -> Option<Batch> + Send + 'static,
+    ) -> Result<Self> {
+        let mut failed = false;
+        let batches = Beside::start(BATCHES_AHEAD, move || {
+            let batch = if failed { None } else { next() };
+            failed = matches!(batch, Some(Err(_)));
+            batch
+        });
+        let batches = batches.map_err(Error::io(&**path))?;
+        Ok(Self { batches, batch: None, before: 0, position: 0, next_row: 1 })
+    }
+}
+
+impl Reader for RowReader {
+    fn next_content(&mut self) -> Result<Option<Content>> {
+        loop {
+            if let Some((batch, taken)) = &mut self.batch {
+                let left = batch.num_rows() - *taken;
+                if left > 0 {
+                    let rows = block_rows(batch.num_rows(), batch.get_array_memory_size());
+                    let rows = rows.min(left);
+                    let first_row = self.next_row;
+                    let part = batch.slice(*taken, rows);
+                    self.next_row += rows as u64;
+                    *taken += rows;
+                    return Ok(Some(Content::Rows { first_row, batch: part }));
+                }
+            }
+            match self.batches.next() {
+                None => {
+                    self.batch = None;
+                    return Ok(None);
+                }
+                Some(Ok((batch, position))) => {
+                    (self.before, self.position) = (self.position, position);
+                    self.batch = Some((batch, 0));
+                }
+                Some(Err(message)) => {
+                    self.batch = None;
+                    let line = self.next_row;
+                    return Ok(Some(Content::Broken { line, reason: Reason::Damaged, message }));
+                }
+            }
+        }
+    }
+
+    fn position(&self) -> u64 {
+        let Some((batch, taken)) = &self.batch else { return self.position };
+        let part = u128::from(self.position - self.before) * (*taken as u128)
+            / (batch.num_rows().max(1) as u128);
+        self.before + u64::try_from(part).unwrap_or(0)
+    }
+}

@@ -1,0 +1,323 @@
+"""Every container gives the rows of the same records in JSON Lines, and says where it is broken."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import re
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from conftest import conversation, sentence
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Records = list[dict[str, Any]]
+
+CONVERSATIONS = [conversation(number) for number in range(60)]
+TEXTS = [{"text": sentence(number, 5 + number)} for number in range(60)]
+
+
+def lines(records: Records) -> bytes:
+    return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+
+
+def zstd(data: bytes) -> bytes:
+    return pa.Codec("zstd").compress(data, asbytes=True)
+
+
+def members(compress: Callable[[bytes], bytes]) -> Callable[[Records], bytes]:
+    """Lines in three members, cut in the middle of a line."""
+
+    def write(records: Records) -> bytes:
+        data = lines(records)
+        third = len(data) // 3
+        return b"".join(map(compress, (data[:third], data[third : 2 * third], data[2 * third :])))
+
+    return write
+
+
+def buffered(write: Callable[[io.BytesIO], object]) -> bytes:
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def ipc(records: Records, new: Callable[..., Any], size: int = 7) -> bytes:
+    table = pa.Table.from_pylist(records)
+
+    def write(file: io.BytesIO) -> None:
+        with new(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=size)
+
+    return buffered(write)
+
+
+def table_of_texts(delimiter: str, newline: str = "\n") -> Callable[[Records], bytes]:
+    """What is no text goes into a cell as JSON."""
+
+    def write(records: Records) -> bytes:
+        file = io.StringIO(newline="")
+        writer = csv.DictWriter(file, list(records[0]), delimiter=delimiter, lineterminator=newline)
+        writer.writeheader()
+        for record in records:
+            cells = {
+                name: value if isinstance(value, str) else json.dumps(value) for name, value in record.items()
+            }
+            writer.writerow(cells)
+        return file.getvalue().encode()
+
+    return write
+
+
+CONTAINERS: dict[str, Callable[[Records], bytes]] = {
+    "jsonl": lines,
+    "jsonl.gz": members(gzip.compress),
+    "jsonl.zst": members(zstd),
+    "jsonl.bz2": members(bz2.compress),
+    "jsonl.xz": members(lzma.compress),
+    "json": lambda records: json.dumps(records, indent=1).encode(),
+    "lines.json": lines,
+    "json.gz": lambda records: gzip.compress(json.dumps(records).encode()),
+    "csv": table_of_texts(","),
+    "crlf.csv": table_of_texts(",", "\r\n"),
+    "csv.zst": lambda records: zstd(table_of_texts(",")(records)),
+    "tsv": table_of_texts("\t"),
+    "parquet": lambda records: buffered(
+        lambda file: pa.parquet.write_table(pa.Table.from_pylist(records), file, row_group_size=17)
+    ),
+    "zstd.parquet": lambda records: buffered(
+        lambda file: pa.parquet.write_table(pa.Table.from_pylist(records), file, compression="zstd")
+    ),
+    "polars.parquet": lambda records: buffered(pl.DataFrame(records).write_parquet),
+    "arrow": lambda records: ipc(records, pa.ipc.new_file),
+    "stream.arrow": lambda records: ipc(records, pa.ipc.new_stream),
+    "arrow.gz": lambda records: gzip.compress(ipc(records, pa.ipc.new_stream)),
+    "feather": lambda records: buffered(
+        lambda file: pa.feather.write_feather(pa.Table.from_pylist(records), file, compression="lz4")
+    ),
+    "polars.arrow": lambda records: buffered(pl.DataFrame(records).write_ipc),
+}
+
+
+def pack(path: Path, tokenizer: Path, **options: Any) -> pa.Table:
+    return fastpack.pack_files(path, tokenizer, **{"max_length": 512, **options})
+
+
+def rows(path: Path, tokenizer: Path, **options: Any) -> dict[str, list[Any]]:
+    return pack(path, tokenizer, **options).to_pydict()
+
+
+@pytest.mark.parametrize("records", [CONVERSATIONS, TEXTS], ids=["conversations", "texts"])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_container_gives_the_rows_of_json_lines(container, records, tmp_path, tokenizer_dir):
+    (tmp_path / "expected.jsonl").write_bytes(lines(records))
+    path = tmp_path / f"data.{container}"
+    path.write_bytes(CONTAINERS[container](records))
+    expected = rows(tmp_path / "expected.jsonl", tokenizer_dir)
+    for threads in (1, 3):
+        assert rows(path, tokenizer_dir, threads=threads) == expected
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        name
+        for name in CONTAINERS
+        # A text whose columns are in no line of JSON is known by its name alone.
+        if "csv" not in name and "tsv" not in name
+    ],
+)
+def test_a_container_is_recognised_by_its_content(container, tmp_path, tokenizer_dir):
+    (tmp_path / "expected.jsonl").write_bytes(lines(TEXTS))
+    path = tmp_path / "data"
+    path.write_bytes(CONTAINERS[container](TEXTS))
+    assert rows(path, tokenizer_dir) == rows(tmp_path / "expected.jsonl", tokenizer_dir)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_all_bytes_of_a_container_are_accounted_for(container, tmp_path, tokenizer_dir):
+    path = tmp_path / f"data.{container}"
+    path.write_bytes(CONTAINERS[container](TEXTS))
+    seen: list[fastpack.Progress] = []
+    pack(path, tokenizer_dir, progress=seen.append)
+    assert seen[-1].bytes == seen[-1].total_bytes == path.stat().st_size
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+anything = st.lists(st.tuples(words, words), min_size=1, max_size=8).map(
+    lambda pairs: [
+        {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]} for a, b in pairs
+    ]
+)
+
+
+@given(records=anything)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_records_give_the_same_rows_in_every_container(records, tmp_path, tokenizer_dir):
+    tables = set()
+    for container, write in CONTAINERS.items():
+        path = tmp_path / f"data.{container}"
+        path.write_bytes(write(records))
+        tables.add(json.dumps(rows(path, tokenizer_dir, train_on="all")))
+    assert len(tables) == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.txt.gz"])
+def test_a_file_of_text_is_one_document(name, tmp_path, tokenizer_dir, write_jsonl):
+    text = "the river\n\n  a boat\r\n"
+    data = b"\xef\xbb\xbf" + text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert rows(tmp_path / name, tokenizer_dir) == rows(write_jsonl([{"text": text}]), tokenizer_dir)
+
+
+def test_texts_beside_records_are_passed_over(tmp_path, tokenizer_dir, write_jsonl):
+    write_jsonl(TEXTS)
+    (tmp_path / "README.md").write_text("about the data", encoding="utf-8")
+    report = fastpack.Report.of(pack(tmp_path, tokenizer_dir))
+    assert report.documents.read == len(TEXTS)
+    assert any("README.md" in warning for warning in report.warnings)
+
+
+def test_a_saved_dataset_is_read_in_its_own_order(tmp_path, tokenizer_dir, write_jsonl):
+    datasets = pytest.importorskip("datasets")
+    folder = tmp_path / "saved"
+    datasets.Dataset.from_list(TEXTS).save_to_disk(folder, num_shards=12)
+    state = json.loads((folder / "state.json").read_text())
+    state["_data_files"].reverse()
+    (folder / "state.json").write_text(json.dumps(state))
+    again = datasets.load_from_disk(folder)
+    expected = rows(write_jsonl(again.to_list()), tokenizer_dir, strategy="sequential")
+    assert again[0] != TEXTS[0]
+    assert rows(folder, tokenizer_dir, strategy="sequential") == expected
+
+
+def test_a_saved_dataset_of_splits_asks_for_one(tmp_path, tokenizer_dir):
+    datasets = pytest.importorskip("datasets")
+    split = datasets.Dataset.from_list(TEXTS)
+    datasets.DatasetDict({"train": split, "test": split}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(fastpack.OptionError, match=re.escape(str(tmp_path / "saved" / "train"))):
+        pack(tmp_path / "saved", tokenizer_dir)
+    assert pack(tmp_path / "saved" / "train", tokenizer_dir).num_rows > 0
+
+
+COMPRESSIONS = {"gz": gzip.compress, "zst": zstd, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("name", COMPRESSIONS)
+@pytest.mark.parametrize("damage", ["truncated", "no such data"])
+def test_a_damaged_file_is_named_with_line_and_offset(name, damage, tmp_path, tokenizer_dir):
+    compress = COMPRESSIONS[name]
+    first, second = compress(lines(TEXTS[:20])), compress(lines(TEXTS[20:]))
+    wrong = second[: len(second) // 2] if damage == "truncated" else b"this is no member of the file"
+    path = tmp_path / f"data.jsonl.{name}"
+    path.write_bytes(first + wrong)
+    with pytest.raises(fastpack.RecordError, match=r"at byte \d+ of the file") as caught:
+        pack(path, tokenizer_dir)
+    assert (caught.value.path, caught.value.reason) == (str(path), "damaged")
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.dropped["damaged"].documents == 1
+    [place] = report.places
+    assert place.line == caught.value.line == report.documents.kept + 1
+    # The decoder of xz gives up what it decoded in the very call that fails.
+    assert place.line >= 21 or name == "xz"
+
+
+@pytest.mark.parametrize("name", ["gz", "bz2", "xz"])  # a frame of zstd may have no checksum
+def test_corrupt_data_is_never_taken_for_good(name, tmp_path, tokenizer_dir):
+    data = COMPRESSIONS[name](lines(TEXTS))
+    middle = len(data) // 2
+    corrupt = bytes(255 - byte for byte in data[middle : middle + 8])
+    path = tmp_path / f"data.jsonl.{name}"
+    path.write_bytes(data[:middle] + corrupt + data[middle + 8 :])
+    with pytest.raises(fastpack.RecordError) as caught:
+        pack(path, tokenizer_dir)
+    assert caught.value.path == str(path)
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.dropped["damaged"].documents == 1
+
+
+@pytest.mark.parametrize("container", ["parquet", "arrow", "stream.arrow"])
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.99])
+def test_a_table_that_breaks_off_is_damaged(container, kept, tmp_path, tokenizer_dir):
+    path = tmp_path / f"data.{container}"
+    data = CONTAINERS[container](TEXTS)
+    path.write_bytes(data[: int(len(data) * kept)] if kept else b"nothing of the kind")
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.dropped["damaged"].documents == 1
+    assert report.places[0].line == report.documents.kept + 1
+
+
+def test_a_compressed_table_that_is_read_from_its_end_is_refused(tmp_path, tokenizer_dir):
+    path = tmp_path / "data.parquet.gz"
+    path.write_bytes(gzip.compress(CONTAINERS["parquet"](TEXTS)))
+    with pytest.raises(fastpack.OptionError, match="decompress it"):
+        pack(path, tokenizer_dir)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_line_of_cells_is_named_as_it_stands_in_the_file(newline, tmp_path, tokenizer_dir):
+    path = tmp_path / "data.csv"
+    text = '\ufefftext,more\n\n"a\nriver",1\n\n\n"the ""old""\n\nboat",2\na,b,c\na town,3'
+    path.write_bytes(text.replace("\n", newline).encode())
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.documents == (4, 3, 1)
+    [place] = report.places
+    assert (place.line, place.reason, place.message) == (10, "wrong_type", "3 cells under 2 names")
+
+
+def test_names_of_columns_must_differ(tmp_path, tokenizer_dir):
+    (tmp_path / "a.csv").write_text("text,text\na,b\n")
+    with pytest.raises(fastpack.RecordError, match="names `text` twice") as caught:
+        pack(tmp_path / "a.csv", tokenizer_dir)
+    assert caught.value.line == 1
+
+
+@pytest.mark.parametrize("container", ["parquet", "arrow", "stream.arrow"])
+def test_a_row_is_named_by_its_number(container, tmp_path, tokenizer_dir):
+    records = [*TEXTS[:25], {"text": None}, *TEXTS[25:]]
+    path = tmp_path / f"data.{container}"
+    path.write_bytes(CONTAINERS[container](records))
+    with pytest.raises(fastpack.RecordError) as caught:
+        pack(path, tokenizer_dir, fields={"text": "text"})
+    assert (caught.value.line, caught.value.reason) == (26, "wrong_type")
+
+
+def test_a_value_of_an_array_is_named_by_its_first_line(tmp_path, tokenizer_dir):
+    path = tmp_path / "data.json"
+    path.write_text('[\n{"text": "a river"},\n{\n"text": 7\n}\n]')
+    with pytest.raises(fastpack.RecordError) as caught:
+        pack(path, tokenizer_dir, fields={"text": "text"})
+    assert (caught.value.line, caught.value.reason) == (3, "wrong_type")
+
+
+COLUMNS = {
+    "large": pa.large_string(),
+    "view": pa.string_view(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_texts_of_every_arrow_type_are_read(kind, tmp_path, tokenizer_dir, write_jsonl):
+    texts = [record["text"] for record in TEXTS]
+    path = tmp_path / "data.arrow"
+    array = pa.array(texts).cast(COLUMNS[kind])
+    table = pa.table({"text": array})
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+    assert rows(path, tokenizer_dir, fields={"text": "text"}) == rows(write_jsonl(TEXTS), tokenizer_dir)
