@@ -1,4 +1,4 @@
-"""What a tokenizer argument and a chat template argument mean."""
+"""What the arguments for a tokenizer, a chat template and a prompt mean."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack._fastpack import Pretrained
-from fastpack._types import BackendTokenizer, StrPath, TransformersTokenizer
+from fastpack._types import BackendTokenizer, NamedPrompt, StrPath, TransformersTokenizer
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
 from fastpack.hub import download_tokenizer
 
 if TYPE_CHECKING:
-    from fastpack._types import Files
+    from fastpack._types import Files, Prompt
 
-__all__ = ["TokenizerArgument", "choose_template", "load", "patterns"]
+__all__ = ["TokenizerArgument", "choose_prompt", "choose_template", "load", "patterns"]
 
 TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
 
@@ -117,6 +117,28 @@ def choose_template(chat_template: StrPath | None, tokenizer: Pretrained) -> tup
         f"tokenizer (it has {known})"
     )
     raise OptionError(message, "chat_template")
+
+
+def choose_prompt(prompt: Prompt | None) -> str | None:
+    """The name of a prompt, or the text that `prompt` is or that the file of that name holds."""
+    if prompt is None:
+        return None
+    given = os.fspath(prompt)
+    if given in get_args(NamedPrompt) or "{" in given:
+        return given
+    path = os.path.expanduser(given)
+    if os.path.isfile(path):
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as refused:
+            message = f"invalid option `prompt`: `{given}` cannot be read: {refused}"
+            raise OptionError(message, "prompt") from refused
+    known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
+    message = (
+        f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
+        f"file of one, not `{given}`"
+    )
+    raise OptionError(message, "prompt")
 
 
 def patterns(files: Files) -> list[str]:

@@ -23,10 +23,14 @@ __all__ = [
     "Format",
     "JsonValue",
     "Lengths",
+    "NamedPrompt",
     "OnBadRecord",
     "Overlong",
+    "Part",
     "Progress",
     "ProgressOption",
+    "Prompt",
+    "Shape",
     "StrPath",
     "Strategy",
     "StreamStrategy",
@@ -37,7 +41,29 @@ __all__ = [
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]
-Fields: TypeAlias = Mapping[Literal["messages", "text", "tools"], str]
+Part: TypeAlias = Literal[
+    "messages",
+    "tools",
+    "system",
+    "prompt",
+    "completion",
+    "instruction",
+    "input",
+    "output",
+    "question",
+    "answer",
+    "text",
+    "input_ids",
+    "labels",
+    "attention_mask",
+    "assistant_masks",
+]
+Fields: TypeAlias = Mapping[Part, str]
+Shape: TypeAlias = Literal[
+    "conversations", "prompt_completion", "instruction", "question_answer", "text", "tokens"
+]
+NamedPrompt: TypeAlias = Literal["alpaca", "chatml", "vicuna"]
+Prompt: TypeAlias = NamedPrompt | StrPath
 Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
 Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
@@ -45,7 +71,7 @@ JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | 
 Strategy: TypeAlias = Literal["best_fit", "heap", "sequential", "none"]
 StreamStrategy: TypeAlias = Literal["sequential", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "error"]
-TrainOn: TypeAlias = Literal["auto", "all", "assistant"]
+TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
 Eos: TypeAlias = Literal["auto"] | bool
 OnBadRecord: TypeAlias = Literal["error", "skip"]
 Column: TypeAlias = Literal["input_ids", "labels", "position_ids", "seq_lengths"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from fastpack import _fastpack
 from fastpack._progress import watcher, watching
 from fastpack._threads import available_threads
-from fastpack._tokenizer import choose_template, patterns
+from fastpack._tokenizer import choose_prompt, choose_template, patterns
 from fastpack._types import StreamStrategy
 from fastpack.errors import OptionError
 from fastpack.tokenizer import pretrained
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         OnBadRecord,
         Overlong,
         ProgressOption,
+        Prompt,
+        Shape,
         Strategy,
         StrPath,
         TrainOn,
@@ -69,7 +71,9 @@ def pack_files(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    shape: Shape | None = None,
     fields: Fields | None = None,
+    prompt: Prompt | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
@@ -79,10 +83,10 @@ def pack_files(
     revision: str | None = None,
     token: str | bool | None = None,
 ) -> pa.Table:
-    """Packs conversation and text files into one table.
+    """Packs files of conversations, requests or text into one table.
 
     Args:
-        files: JSONL files: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
+        files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
             these. A folder's files are read in the order of their paths.
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
@@ -91,15 +95,23 @@ def pack_files(
             open row; `none`: a row per document.
         overlong: What happens to a document longer than a row: `drop` and count it, `truncate` it and count
             what is cut off, or `error`.
-        train_on: Which tokens carry a label: `assistant` turns, `all`, or `auto`, which is the former
-            for conversations and the latter for text.
-        eos: Whether the end-of-text token is appended: `auto` does so for text and leaves conversations as
-            their template ends them; `True` and `False` hold for both.
+        train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion`
+            of a request, `all`; or `auto`, which is the first for conversations, the third for requests
+            with answers and `all` for text.
+        eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into
+            words by a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
         columns: The columns of the rows, in their order.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
             tokenizer's own if not given.
         chat_template_kwargs: Variables for the chat template; those of a record win over them.
-        fields: The names of the fields that hold `messages`, `text` or `tools`, where the usual ones do not.
+        shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
+            `text` or `tokens`; found for each file by its first records if not given.
+        fields: The fields that hold the parts of a record, where the usual ones do not, such as
+            `{"question": "query", "answer": "solution"}`.
+        prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, a text
+            with places such as `{instruction}`, or a file of one. If not given, instructions and questions
+            become a conversation for the chat template, or are put as `alpaca` has them where there is
+            none; a prompt and its completion are joined as they are.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         recursive: Whether the folders inside a folder are read too.
         now: What templates see as the time of day; the time of the call if not given.
@@ -143,7 +155,9 @@ def pack_files(
         train_on=train_on,
         eos=eos,
         columns=columns,
+        shape=shape,
         fields=fields,
+        prompt=prompt,
         on_bad_record=on_bad_record,
         now=now,
         verify=verify,
@@ -170,7 +184,9 @@ def pack_dir(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    shape: Shape | None = None,
     fields: Fields | None = None,
+    prompt: Prompt | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     shard_size: int | str = _SHARD_SIZE,
@@ -182,7 +198,7 @@ def pack_dir(
     revision: str | None = None,
     token: str | bool | None = None,
 ) -> Report:
-    """Packs conversation and text files into files in a folder.
+    """Packs files of conversations, requests or text into files in a folder.
 
     Files are written beside their place and renamed when all is well, so a folder never holds half a job.
     Running the same job again returns its report at once.
@@ -200,7 +216,9 @@ def pack_dir(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        shape: As in `pack_files`.
         fields: As in `pack_files`.
+        prompt: As in `pack_files`.
         on_bad_record: As in `pack_files`.
         recursive: As in `pack_files`.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number,
@@ -238,7 +256,9 @@ def pack_dir(
         train_on=train_on,
         eos=eos,
         columns=columns,
+        shape=shape,
         fields=fields,
+        prompt=prompt,
         on_bad_record=on_bad_record,
         now=now,
         verify=verify,
@@ -270,7 +290,9 @@ def stream(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    shape: Shape | None = None,
     fields: Fields | None = None,
+    prompt: Prompt | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
@@ -296,7 +318,9 @@ def stream(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        shape: As in `pack_files`.
         fields: As in `pack_files`.
+        prompt: As in `pack_files`.
         on_bad_record: As in `pack_files`.
         recursive: As in `pack_files`.
         now: As in `pack_files`.
@@ -335,7 +359,9 @@ def stream(
         train_on=train_on,
         eos=eos,
         columns=columns,
+        shape=shape,
         fields=fields,
+        prompt=prompt,
         on_bad_record=on_bad_record,
         now=now,
         verify=verify,
@@ -464,7 +490,9 @@ def pack_table(
         train_on=_TRAIN_ON,
         eos=_EOS,
         columns=columns,
+        shape=None,
         fields=None,
+        prompt=None,
         on_bad_record=_ON_BAD_RECORD,
         now=None,
         verify=_VERIFY,
@@ -482,7 +510,9 @@ def _options(
     train_on: TrainOn,
     eos: Eos,
     columns: Sequence[Column],
+    shape: Shape | None,
     fields: Fields | None,
+    prompt: Prompt | None,
     on_bad_record: OnBadRecord,
     now: datetime | None,
     verify: int,
@@ -496,7 +526,9 @@ def _options(
         eos=eos,
         on_bad_record=on_bad_record,
         columns=columns,
+        shape=shape,
         fields=fields,
+        prompt=choose_prompt(prompt),
         now=now and now.replace(tzinfo=None),
         verify=verify,
         threads=available_threads() if threads is None else threads,

@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser(
             "pack",
             help="pack files into a folder",
-            description="Packs JSONL files of conversations or text into files of packed rows.",
+            description="Packs files of conversations, requests or text into files of packed rows.",
             epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             argument_default=argparse.SUPPRESS,
@@ -160,11 +160,16 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         "--chat-template", metavar="TEMPLATE", help="a Jinja text, a file, or a name that the tokenizer knows"
     )
     flag("--chat-template-kwargs", type=_json, metavar="JSON", help="variables for the chat template")
+    flag("--shape", help=f"what the records are, if not to be found out: {_words(_types.Shape)}")
     flag(
         "--fields",
         type=_fields,
         metavar="PART=FIELD,...",
-        help="fields that hold messages, text or tools, such as messages=dialog",
+        help="fields that hold parts of a record, such as question=query,answer=solution",
+    )
+    flag(
+        "--prompt",
+        help=f"how requests become texts: {_words(_types.NamedPrompt)}, a text with {{instruction}}, a file",
     )
     flag("--on-bad-record", help=f"records that cannot be read: {_words(_types.OnBadRecord)}")
     flag("--recursive", action=argparse.BooleanOptionalAction, help="read folders inside folders too")

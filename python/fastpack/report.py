@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-__all__ = ["Balance", "Count", "Place", "Report"]
+__all__ = ["Balance", "Count", "Input", "Place", "Report"]
 
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed report shows, in this order."""
@@ -42,6 +42,29 @@ class Place(NamedTuple):
     line: int
     reason: str
     message: str
+
+
+class Input(NamedTuple):
+    """Files that were recognised as the same.
+
+    Attributes:
+        files: How many there are.
+        format: The container, and what is wrapped around it, such as `jsonl.gz`.
+        shape: What their records are.
+        fields: The fields that were read.
+        prompt: What makes text of the records; empty for those that are text, or ids.
+    """
+
+    files: int
+    format: str
+    shape: str
+    fields: tuple[str, ...]
+    prompt: str
+
+    def __str__(self) -> str:
+        """A line of the printed report."""
+        by = f", by {self.prompt}" if self.prompt else ""
+        return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}"
 
 
 class Report:
@@ -80,6 +103,14 @@ class Report:
     def to_dict(self) -> dict[str, JsonValue]:
         """All numbers, as `report.json` has them."""
         return dict(self._values)
+
+    @property
+    def inputs(self) -> list[Input]:
+        """What the files were recognised as."""
+        listed = self._values.get("inputs")
+        return [
+            _input(entry) for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)
+        ]
 
     @property
     def documents(self) -> Balance:
@@ -219,6 +250,7 @@ class Report:
         )
 
     def _lines(self) -> Iterator[tuple[str, str]]:
+        yield from _labelled("inputs", map(str, self.inputs))
         yield "documents", f"{self.documents.read:,} read, {self.documents.kept:,} kept"
         yield "tokens", f"{self.tokens.read:,} read, {self.tokens.kept:,} kept"
         for label, (reason, lost) in _labelled("dropped", self.dropped.items()):
@@ -264,6 +296,17 @@ def _balance(counts: Mapping[str, JsonValue]) -> Balance:
 
 def _count(counts: Mapping[str, JsonValue]) -> Count:
     return Count(*(_whole(counts.get(name)) for name in Count._fields))
+
+
+def _input(entry: Mapping[str, JsonValue]) -> Input:
+    fields = entry.get("fields")
+    return Input(
+        files=_whole(entry.get("files")),
+        format=str(entry.get("format", "")),
+        shape=str(entry.get("shape") or ""),
+        fields=tuple(map(str, fields)) if isinstance(fields, list) else (),
+        prompt=str(entry.get("prompt") or ""),
+    )
 
 
 def _whole(value: JsonValue) -> int:

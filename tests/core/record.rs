@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use fastpack_core::config::Fields;
+use fastpack_core::config::{Fields, Part};
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::value::Value;
-use fastpack_core::record::{Conversation, Fault, MAX_DEPTH, Record};
+use fastpack_core::record::{
+    self, Calls, Conversation, Expectation, Fault, MAX_DEPTH, Record, TokenColumns, find_shape,
+};
 use fastpack_core::source::Raw;
 
+/// Reads a line as the first of its file.
 fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
-    fastpack_core::record::read(Raw::Json(line), fields)
+    let columns = TokenColumns { input_ids: "input_ids", labels: "labels" };
+    let expected = Expectation { shape: None, fields, columns };
+    let found = find_shape([Raw::Json(line)], expected).map(|found| found.shape);
+    record::read(Raw::Json(line), found.as_ref(), expected, Calls::Structured)
 }
 
 fn conversation(line: &str) -> Conversation {
@@ -75,7 +81,7 @@ fn tools_are_a_list_or_json_text_of_one() {
 
 #[test]
 fn fields_are_read_under_the_names_given() {
-    let fields = Fields { text: Some("body".to_owned()), ..Fields::default() };
+    let fields = Fields([(Part::Text, "body".to_owned())].into());
     let record = read(br#"{"text": "no", "body": "yes"}"#, &fields).expect("a record");
     assert!(matches!(record, Record::Text(text) if text == "yes"));
 }

@@ -55,13 +55,22 @@ BAD = {
 }
 
 
+def beside(line):
+    """A good record of the shape that a bad one has."""
+    if isinstance(line, dict) and "text" in line:
+        return {"text": "the river"}
+    if isinstance(line, dict) and "conversations" in line:
+        return {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
+    return GOOD
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [BAD[name] for name in BAD if name != "nothing to learn"],
     ids=[name for name in BAD if name != "nothing to learn"],
 )
 def test_a_bad_record_is_named_by_file_line_and_reason(line, reason, write_jsonl, tokenizer_dir):
-    path = write_jsonl([GOOD, line])
+    path = write_jsonl([beside(line), line])
     with pytest.raises(fastpack.RecordError) as caught:
         fastpack.pack_files(path, tokenizer_dir, max_length=512)
     assert (caught.value.path, caught.value.line, caught.value.reason) == (str(path), 2, reason)
@@ -71,7 +80,7 @@ def test_a_bad_record_is_named_by_file_line_and_reason(line, reason, write_jsonl
 
 @pytest.mark.parametrize(("line", "reason"), BAD.values(), ids=BAD)
 def test_a_skipped_record_is_counted_by_reason(line, reason, write_jsonl, tokenizer_dir):
-    path = write_jsonl([GOOD, line, GOOD])
+    path = write_jsonl([beside(line), line, beside(line)])
     table = fastpack.pack_files(path, tokenizer_dir, max_length=512, on_bad_record="skip")
     report = fastpack.Report.of(table)
     assert {reason: count.documents for reason, count in report.dropped.items()} == {reason: 1}
@@ -232,7 +241,9 @@ def test_a_template_that_is_nowhere_is_refused(template, corpus, tokenizer_dir):
         ("columns", [], "at least one"),
         ("columns", ["labels", "labels"], "twice"),
         ("fields", {"chat": "x"}, "messages"),
-        ("fields", {"messages": "x", "text": "y"}, "not both"),
+        ("fields", {"messages": "x", "text": "y"}, "of `conversations` and of `text`"),
+        ("shape", "chat", '"conversations", "prompt_completion"'),
+        ("prompt", "llama", "must be one of"),
         ("threads", 0, "from 1 to"),
     ],
 )

@@ -81,3 +81,29 @@ def test_conversations_have_the_ids_of_transformers(
             continue
         kept.append(line)
     assert packed(write_jsonl(kept), folder) == expected
+
+
+SEEN = {
+    "alpaca.json": ("json", "instruction"),
+    "c4-demo.jsonl": ("jsonl", "text"),
+    "chat.jsonl": ("jsonl", "conversations"),
+    "gsm8k-train.jsonl": ("jsonl", "question_answer"),
+    "sharegpt-tools.jsonl": ("jsonl", "conversations"),
+    "text-en.jsonl": ("jsonl", "text"),
+    "text-multi.jsonl": ("jsonl", "text"),
+}
+
+
+@pytest.mark.parametrize("corpus", SEEN)
+@pytest.mark.parametrize("name", ["llama3", "qwen"])
+@pytest.mark.timeout(600)
+def test_every_corpus_packs_and_its_shape_is_named(corpus: str, name: str, tmp_path: Path) -> None:
+    path = DATA / "corpora" / corpus
+    if corpus.endswith(".jsonl"):
+        path = tmp_path / corpus
+        path.write_bytes(b"\n".join(lines(corpus)))
+    table = fastpack.pack_files(path, DATA / "tokenizers" / name, max_length=100_000)
+    report = fastpack.Report.of(table)
+    assert [(it.format, it.shape) for it in report.inputs] == [SEEN[corpus]]
+    assert report.documents.kept > 0
+    assert set(report.dropped) <= {"too_long", "no_trained_token"}

@@ -1,5 +1,6 @@
 //! The options of a run and the rules that they obey. Defaults stand in `api.py`, not here.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -53,12 +54,16 @@ pub enum Overlong {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainOn {
-    /// The assistant's turns of a conversation, all of a text.
+    /// The assistant's turns of a conversation, what answers a request, all of a text.
     Auto,
     /// All tokens.
     All,
-    /// The assistant's turns; a text is refused.
+    /// The assistant's turns, and what answers a request; a text is refused.
     Assistant,
+    /// The last turn of the assistant, and what answers a request; a text is refused.
+    LastAssistant,
+    /// What answers a request; conversations and texts are refused.
+    Completion,
 }
 
 /// Whether a document ends with the tokenizer's end-of-text token.
@@ -98,15 +103,123 @@ pub enum RowColumn {
     SeqLengths,
 }
 
+/// What the records of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ShapeName {
+    /// Lists of messages.
+    Conversations,
+    /// A prompt and its completion, as texts or as lists of messages.
+    PromptCompletion,
+    /// An instruction, what it is about, and the output.
+    Instruction,
+    /// A question and its answer.
+    QuestionAnswer,
+    /// Texts.
+    Text,
+    /// Ids.
+    Tokens,
+}
+
+impl ShapeName {
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Conversations => "conversations",
+            Self::PromptCompletion => "prompt_completion",
+            Self::Instruction => "instruction",
+            Self::QuestionAnswer => "question_answer",
+            Self::Text => "text",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// A part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Part {
+    /// The list of messages.
+    Messages,
+    /// The tools that a conversation may use.
+    Tools,
+    /// What is said before a conversation or a request.
+    System,
+    /// What is completed.
+    Prompt,
+    /// What completes it.
+    Completion,
+    /// What is to be done.
+    Instruction,
+    /// What it is to be done with.
+    Input,
+    /// What came of it.
+    Output,
+    /// What is asked.
+    Question,
+    /// What is answered.
+    Answer,
+    /// Plain text.
+    Text,
+    /// Ids.
+    InputIds,
+    /// Ids where trained, -100 elsewhere.
+    Labels,
+    /// Zeros where there is padding.
+    AttentionMask,
+    /// Ones where trained.
+    AssistantMasks,
+}
+
+impl Part {
+    /// The shape that has this part; nothing for a part that several have.
+    fn shape(self) -> Option<ShapeName> {
+        match self {
+            Self::Messages => Some(ShapeName::Conversations),
+            Self::Prompt | Self::Completion => Some(ShapeName::PromptCompletion),
+            Self::Instruction | Self::Input | Self::Output => Some(ShapeName::Instruction),
+            Self::Question | Self::Answer => Some(ShapeName::QuestionAnswer),
+            Self::Text => Some(ShapeName::Text),
+            Self::InputIds | Self::Labels | Self::AttentionMask | Self::AssistantMasks => {
+                Some(ShapeName::Tokens)
+            }
+            Self::Tools | Self::System => None,
+        }
+    }
+}
+
 /// Under which names a record holds its parts, where looking for the usual ones is not wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Fields {
-    /// The field that holds the list of messages.
-    pub messages: Option<String>,
-    /// The field that holds plain text.
-    pub text: Option<String>,
-    /// The field that holds the tools; `tools` if not given.
-    pub tools: Option<String>,
+#[serde(transparent)]
+pub struct Fields(pub BTreeMap<Part, String>);
+
+impl Fields {
+    /// The field of a part, if it is named.
+    pub fn get(&self, part: Part) -> Option<&str> {
+        self.0.get(&part).map(String::as_str)
+    }
+
+    /// The shape whose parts are named.
+    pub fn shape(&self) -> Option<ShapeName> {
+        self.0.keys().find_map(|part| part.shape())
+    }
+}
+
+/// How requests become texts, where that is not left to fastpack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Prompt {
+    /// The text that Stanford Alpaca was trained with.
+    Alpaca,
+    /// `ChatML`
+    Chatml,
+    /// The text that Vicuna was trained with.
+    Vicuna,
+    /// A text with the names of parts in braces.
+    Format(String),
 }
 
 /// The local time of day that templates see, without a zone.
@@ -156,8 +269,12 @@ pub struct Options {
     pub on_bad_record: OnBadRecord,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
+    /// What the records are, where they are not to be looked at.
+    pub shape: Option<ShapeName>,
     /// Where a record holds its parts.
     pub fields: Fields,
+    /// How requests become texts; by the chat template if there is one, else as Alpaca has it, if not given.
+    pub prompt: Option<Prompt>,
     /// What templates see as the time of day.
     pub now: Now,
     /// How many documents, evenly spread over the input, the reference engine encodes too. Never changes the output.
@@ -183,12 +300,15 @@ impl Options {
                 return Err(Error::option("columns", "names a column twice"));
             }
         }
-        let named = [&self.fields.messages, &self.fields.text, &self.fields.tools];
-        if named.into_iter().flatten().any(String::is_empty) {
+        if self.fields.0.values().any(String::is_empty) {
             return Err(Error::option("fields", "names a field without a name"));
         }
-        if self.fields.messages.is_some() && self.fields.text.is_some() {
-            return Err(Error::option("fields", "must name either `messages` or `text`, not both"));
+        let named = self.shape.or_else(|| self.fields.shape());
+        let other =
+            self.fields.0.keys().filter_map(|part| part.shape()).find(|it| Some(*it) != named);
+        if let (Some(named), Some(other)) = (named, other) {
+            let reason = format!("names parts of `{}` and of `{}`", named.name(), other.name());
+            return Err(Error::option("fields", reason));
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ pub enum Reason {
     NotAnObject,
     /// The record has no field that holds a conversation or a text.
     NoContent,
+    /// The record has another shape than those before it in its file.
+    OtherShape,
     /// A field has a type that it cannot have.
     WrongType,
     /// A turn is from somebody that fastpack cannot name in a template.
@@ -62,6 +64,7 @@ impl Reason {
             Self::Damaged => "damaged",
             Self::NotAnObject => "not_an_object",
             Self::NoContent => "no_content",
+            Self::OtherShape => "other_shape",
             Self::WrongType => "wrong_type",
             Self::UnknownRole => "unknown_role",
             Self::NotText => "not_text",

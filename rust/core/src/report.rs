@@ -29,6 +29,9 @@ pub struct Report {
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// What the files were recognised as.
+    #[serde(default)]
+    pub inputs: Vec<InputReport>,
     /// Documents read, kept and dropped.
     pub documents: Balance,
     /// Tokens read, kept and dropped.
@@ -65,6 +68,21 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// How long it took; nothing in the timeless part of a report.
     pub timing: Option<Timing>,
+}
+
+/// Files that were recognised as the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReport {
+    /// How many there are.
+    pub files: u64,
+    /// The container and what is wrapped around it, as a file's ending says it: `jsonl.gz`.
+    pub format: String,
+    /// The shape of the records; nothing where no record shows one.
+    pub shape: Option<String>,
+    /// The fields that were read.
+    pub fields: Vec<String>,
+    /// What makes text of the records; nothing for those that are text, or ids.
+    pub prompt: Option<String>,
 }
 
 /// What went in and what came out.
@@ -218,6 +236,7 @@ pub(crate) struct Tally {
     pub(crate) tokenizer: Option<String>,
     pub(crate) engine: String,
     pub(crate) engine_reason: Option<String>,
+    pub(crate) inputs: Vec<InputReport>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -234,6 +253,7 @@ impl Report {
             max_length: options.max_length.get(),
             files: tally.files,
             bytes: tally.bytes,
+            inputs: tally.inputs,
             documents: Balance {
                 read: ledger.read.documents,
                 kept: ledger.kept.documents,

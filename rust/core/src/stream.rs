@@ -51,9 +51,9 @@ pub fn stream(
     job.validate()?;
     let started = Instant::now();
     let found = discover(inputs)?;
-    let about = About::new(job, &found);
+    let mut about = About::new(job, &found);
     let mut rows = Rows::new(job, options, control, emit)?;
-    Intake::new(job, control).read(found.files, |outcome| rows.take(outcome))?;
+    about.inputs = Intake::new(job, control).read(found.files, |outcome| rows.take(outcome))?;
     rows.finish()?.report(about, started)
 }
 

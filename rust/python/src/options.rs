@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Overlong, RowColumn, Strategy,
-    TrainOn,
+    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Overlong, Part, Prompt,
+    RowColumn, ShapeName, Strategy, TrainOn,
 };
 use fastpack_core::record::value::{Map, Value};
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, fields, now, verify, threads))]
+    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, shape, fields, prompt, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         max_length: PyMaxLength,
@@ -32,7 +32,9 @@ impl PyOptions {
         eos: PyEos,
         on_bad_record: PyOnBadRecord,
         columns: PyColumns,
+        shape: Option<PyShape>,
         fields: PyFields,
+        prompt: Option<PyPrompt>,
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
@@ -45,7 +47,9 @@ impl PyOptions {
             eos: eos.0,
             on_bad_record: on_bad_record.0,
             columns: columns.0,
+            shape: shape.map(|shape| shape.0),
             fields: fields.0,
+            prompt: prompt.map(|prompt| prompt.0),
             now: now.map_or_else(|| Now::Start(Local::now().naive_local()), Now::Given),
             verify: verify.0,
             threads: threads.0,
@@ -122,6 +126,39 @@ words!(
         "auto" => TrainOn::Auto,
         "all" => TrainOn::All,
         "assistant" => TrainOn::Assistant,
+        "last_assistant" => TrainOn::LastAssistant,
+        "completion" => TrainOn::Completion,
+    }
+);
+words!(
+    /// What the records of a file are.
+    PyShape(ShapeName), "shape", {
+        "conversations" => ShapeName::Conversations,
+        "prompt_completion" => ShapeName::PromptCompletion,
+        "instruction" => ShapeName::Instruction,
+        "question_answer" => ShapeName::QuestionAnswer,
+        "text" => ShapeName::Text,
+        "tokens" => ShapeName::Tokens,
+    }
+);
+words!(
+    /// A part of a record.
+    PyPart(Part), "fields", {
+        "messages" => Part::Messages,
+        "tools" => Part::Tools,
+        "system" => Part::System,
+        "prompt" => Part::Prompt,
+        "completion" => Part::Completion,
+        "instruction" => Part::Instruction,
+        "input" => Part::Input,
+        "output" => Part::Output,
+        "question" => Part::Question,
+        "answer" => Part::Answer,
+        "text" => Part::Text,
+        "input_ids" => Part::InputIds,
+        "labels" => Part::Labels,
+        "attention_mask" => Part::AttentionMask,
+        "assistant_masks" => Part::AssistantMasks,
     }
 );
 words!(
@@ -223,27 +260,40 @@ impl<'py> FromPyObject<'_, 'py> for PyFields {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        const WANTED: &str = "a dict with any of \"messages\", \"text\" and \"tools\" as keys and field \
-                              names as values";
         let mut fields = Fields::default();
         if value.is_none() {
             return Ok(Self(fields));
         }
-        let refused = |_| refuse(value, "fields", WANTED);
-        let parts: Vec<(String, String)> = value
+        let refused = |_| refuse(value, "fields", "a dict of parts and the names of their fields");
+        let parts: Vec<(Bound<'py, PyAny>, String)> = value
             .cast::<PyDict>()
             .map_err(PyErr::from)
             .and_then(|dict| dict.items().extract())
             .map_err(refused)?;
         for (part, field) in parts {
-            match part.as_str() {
-                "messages" => fields.messages = Some(field),
-                "text" => fields.text = Some(field),
-                "tools" => fields.tools = Some(field),
-                _ => return Err(refuse(value, "fields", WANTED)),
-            }
+            let PyPart(part) = part.extract()?;
+            fields.0.insert(part, field);
         }
         Ok(Self(fields))
+    }
+}
+
+/// How requests become texts: the name of a text, or a text with places in braces.
+pub(crate) struct PyPrompt(Prompt);
+
+impl<'py> FromPyObject<'_, 'py> for PyPrompt {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text: String = value
+            .extract()
+            .map_err(|_| refuse(value, "prompt", "the name of a prompt, a text or a path"))?;
+        Ok(Self(match text.as_str() {
+            "alpaca" => Prompt::Alpaca,
+            "chatml" => Prompt::Chatml,
+            "vicuna" => Prompt::Vicuna,
+            _ => Prompt::Format(text),
+        }))
     }
 }
 

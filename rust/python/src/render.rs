@@ -1,9 +1,7 @@
 //! `render_template`: one record through a chat template, for tests and for looking at what a template does.
 
-use fastpack_core::config::Fields;
+use fastpack_core::record::parse_conversation;
 use fastpack_core::record::value::Map;
-use fastpack_core::record::{Record, read};
-use fastpack_core::source::Raw;
 use fastpack_core::template::{ChatTemplate, TemplateContext};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,11 +21,8 @@ pub(crate) fn render_template(
 ) -> PyResult<Rendering> {
     let invalid = |message: String| PyValueError::new_err(message);
     let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
-    let record = read(Raw::Json(record_json.as_bytes()), &Fields::default())
-        .map_err(|fault| invalid(fault.message))?;
-    let Record::Conversation(conversation) = record else {
-        return Err(invalid("`record_json` is no conversation".to_owned()));
-    };
+    let conversation =
+        parse_conversation(record_json.as_bytes()).map_err(|fault| invalid(fault.message))?;
     let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::new() };
     let template = ChatTemplate::new("template", source, context)
         .map_err(|error| invalid(error.to_string()))?;

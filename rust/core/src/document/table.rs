@@ -46,7 +46,7 @@ pub fn read(
         .ok_or_else(|| Error::option("table", format!("must have a column `{name}`")))?;
     let marks = match train_on {
         TrainOn::All => Marks::None,
-        TrainOn::Auto | TrainOn::Assistant => Marks::of(batch, columns.labels)?,
+        _ => Marks::of(batch, columns.labels)?,
     };
     if train_on == TrainOn::Assistant && matches!(marks, Marks::None) {
         let reason = format!(

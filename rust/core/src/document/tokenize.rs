@@ -7,7 +7,7 @@ use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 use super::{Documents, Run};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
-use crate::record::Fault;
+use crate::record::{Fault, Tokens};
 use crate::template::{Rendered, Trained};
 
 /// What kind of text a document is made of: it decides which tokens stand around it.
@@ -88,6 +88,42 @@ impl DocumentMaker {
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
         } else {
             documents.push(&[&self.encoding.ids], self.runs.drain(..), line);
+        }
+        Ok(())
+    }
+
+    /// Appends ids that a record brought to `documents`, all of them trained where `all` says so.
+    pub fn take(
+        &mut self,
+        tokens: Tokens,
+        all: bool,
+        line: u64,
+        documents: &mut Documents,
+        ledger: &mut Ledger,
+    ) -> Result<(), Fault> {
+        let Tokens { mut ids, trained } = tokens;
+        let mut trained = trained.filter(|_| !all).unwrap_or_else(|| vec![true; ids.len()]);
+        let due = match self.ending.eos {
+            Eos::Always => self.ending.eos_id.filter(|id| ids.last() != Some(id)),
+            Eos::Auto | Eos::Never => None,
+        };
+        ids.extend(due);
+        trained.resize(ids.len(), trained.last().copied().unwrap_or(false));
+        let too_many = |_| {
+            let message =
+                format!("the document has {} tokens, more than a row can hold", ids.len());
+            Fault::new(Reason::Tokenizer, message)
+        };
+        let length = u32::try_from(ids.len()).map_err(too_many)?;
+        ledger.read.add(u64::from(length));
+        self.runs.clear();
+        for (at, _) in (0..length).zip(&trained).filter(|(_, trained)| **trained) {
+            push_run(&mut self.runs, at, at + 1, 1.0);
+        }
+        if self.runs.last().is_none_or(|run| run.end <= 1) {
+            ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+        } else {
+            documents.push(&[&ids], self.runs.drain(..), line);
         }
         Ok(())
     }

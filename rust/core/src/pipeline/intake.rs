@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use super::{Job, JobTemplate};
-use crate::config::{OnBadRecord, TrainOn};
+use super::Job;
+use super::recognise::{Recogniser, expectation};
+use super::render::{Failure, Made, Renderer};
+use crate::config::OnBadRecord;
 use crate::control::{Control, Phase};
-use crate::document::tokenize::{DocumentMaker, Ending, Kind};
+use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{Documents, INPUTS};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Ledger, Reason};
+use crate::ledger::Ledger;
 use crate::ordered::ordered;
-use crate::record::{Fault, Record, read};
-use crate::report::Stages;
+use crate::record::{Shape, read};
+use crate::report::{InputReport, Stages};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord, SourceFile};
-use crate::template::{Rendered, Span, Trained};
 
 /// From files to documents.
 pub(crate) struct Intake<'a> {
@@ -39,11 +40,13 @@ impl<'a> Intake<'a> {
     }
 
     /// Reads `files` on all threads and hands over what each block came to, in input order.
+    ///
+    /// Returns what the files were recognised as.
     pub(crate) fn read(
         &self,
         files: Vec<SourceFile>,
         consume: impl FnMut(Outcome) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Vec<InputReport>> {
         self.control.enter(Phase::Tokenize);
         let all = files.iter().map(|file| file.size).sum();
         self.control.expect_bytes(all);
@@ -56,6 +59,8 @@ impl<'a> Intake<'a> {
         };
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
         let mut seen = 0;
+        let words = Renderer::new(self.job)?;
+        let mut recogniser = Recogniser::new(self.job, &files);
         let mut blocks = Blocks::new(files);
         let next = || {
             self.control.tick()?;
@@ -65,18 +70,25 @@ impl<'a> Intake<'a> {
                 let before = places_before(seen, all, verified);
                 seen += block.size;
                 let verify = places_before(seen, all, verified) - before;
-                Share { block, read: started.elapsed(), verify }
+                let shape = recogniser.shape(&block);
+                Share { block, shape, read: started.elapsed(), verify }
             }))
         };
-        ordered(self.job.options.threads, next, || self.worker(reference.as_ref()), consume)
+        let worker = || self.worker(&words, reference.as_ref());
+        ordered(self.job.options.threads, next, worker, consume)?;
+        Ok(recogniser.into_report())
     }
 
     /// One thread's way from blocks to documents.
-    fn worker(&self, reference: Option<&Tokenizer>) -> impl FnMut(Share) -> Result<Outcome> {
+    fn worker(
+        &self,
+        words: &Renderer<'a>,
+        reference: Option<&Tokenizer>,
+    ) -> impl FnMut(Share) -> Result<Outcome> {
         let ending = Ending { eos: self.job.options.eos, eos_id: self.job.eos_id };
         let mut maker = DocumentMaker::new(&self.job.tokenizer, ending);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
-        move |Share { block, read, mut verify }| {
+        move |Share { block, shape, read, mut verify }| {
             let mut outcome = Outcome {
                 documents: Documents::new(Arc::clone(&block.path), &[INPUTS]),
                 ledger: Ledger::default(),
@@ -86,7 +98,8 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let number = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                match self.record(record, &mut maker, oracle, &mut outcome) {
+                let shape = shape.as_deref();
+                match self.record(record, shape, words, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -107,6 +120,8 @@ impl<'a> Intake<'a> {
     fn record(
         &self,
         raw: RawRecord<'_>,
+        shape: Option<&Shape>,
+        words: &Renderer<'a>,
         maker: &mut DocumentMaker,
         reference: Option<&mut DocumentMaker>,
         outcome: &mut Outcome,
@@ -117,13 +132,20 @@ impl<'a> Intake<'a> {
             *stage += now - clock;
             clock = now;
         };
-        let record = read(raw.raw, &self.job.options.fields);
+        let expected = expectation(&self.job.options);
+        let record = read(raw.raw, shape, expected, words.calls());
         lap(&mut outcome.stages.parse);
-        let rendered = self.render(record?);
+        let made = words.render(record?);
         lap(&mut outcome.stages.render);
-        let (rendered, kind) = rendered?;
-        let made =
-            maker.make(&rendered, kind, raw.line, &mut outcome.documents, &mut outcome.ledger);
+        let Outcome { documents, ledger, .. } = outcome;
+        let (rendered, kind) = match made? {
+            Made::Text(rendered, kind) => (rendered, kind),
+            Made::Tokens(tokens, all) => {
+                maker.take(tokens, all, raw.line, documents, ledger)?;
+                return Ok(Checked::No);
+            }
+        };
+        let made = maker.make(&rendered, kind, raw.line, documents, ledger);
         lap(&mut outcome.stages.encode);
         made?;
         Ok(match reference {
@@ -136,33 +158,6 @@ impl<'a> Intake<'a> {
                 }
             }
         })
-    }
-
-    fn render(&self, record: Record) -> std::result::Result<(Rendered, Kind), Failure<'a>> {
-        let train_on = self.job.options.train_on;
-        match record {
-            Record::Text(_) if train_on == TrainOn::Assistant => {
-                let message =
-                    "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`";
-                Err(Fault::new(Reason::Unmaskable, message).into())
-            }
-            Record::Text(text) => Ok((Rendered { text, trained: Trained::All }, Kind::Text)),
-            Record::Conversation(conversation) => {
-                let template = match &self.job.template {
-                    JobTemplate::Ready(template) => template,
-                    JobTemplate::Refused(error) => return Err(Failure::NoTemplate(error)),
-                };
-                let rendered = if train_on == TrainOn::All {
-                    Rendered { text: template.render(&conversation)?, trained: Trained::All }
-                } else {
-                    let (text, ranges) = template.render_with_spans(&conversation)?;
-                    let spans =
-                        ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect();
-                    Rendered { text, trained: Trained::Spans(spans) }
-                };
-                Ok((rendered, Kind::Conversation))
-            }
-        }
     }
 
     /// Ends the run, or counts the record among those left out.
@@ -188,6 +183,8 @@ impl<'a> Intake<'a> {
 /// A block on its way to a thread.
 struct Share {
     block: Block,
+    /// The shape of its file, if that is known.
+    shape: Option<Arc<Shape>>,
     /// How long reading it took.
     read: Duration,
     /// How many of its documents are encoded by the reference engine too.
@@ -199,18 +196,4 @@ enum Checked {
     No,
     Agrees,
     Differs,
-}
-
-/// Why a line became no document.
-enum Failure<'a> {
-    /// The record is at fault.
-    Record(Fault),
-    /// The job is: it has no template for conversations.
-    NoTemplate(&'a Error),
-}
-
-impl From<Fault> for Failure<'_> {
-    fn from(fault: Fault) -> Self {
-        Self::Record(fault)
-    }
 }

@@ -7,6 +7,8 @@
 mod chat;
 mod intake;
 mod packing;
+mod recognise;
+mod render;
 
 use std::time::Instant;
 
@@ -20,10 +22,10 @@ use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::report::{Report, Stages};
+use crate::report::{InputReport, Report, Stages};
 use crate::sink::{Opened, open};
 use crate::source::{Found, SourceFile, discover};
-use crate::template::ChatTemplate;
+use crate::template::{ChatTemplate, Prompts};
 
 pub use chat::{Chat, chat, render};
 pub(crate) use intake::{Intake, Outcome};
@@ -56,6 +58,7 @@ pub enum JobTemplate {
 impl Job {
     pub(crate) fn validate(&self) -> Result<()> {
         self.options.validate()?;
+        self.options.prompt.as_ref().map(Prompts::new).transpose()?;
         if self.options.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
         }
@@ -128,6 +131,7 @@ pub fn pack_table(
         tokenizer: None,
         engine: "none".to_owned(),
         engine_reason: None,
+        inputs: Vec::new(),
         warnings: Vec::new(),
     };
     packing.report(about, started)
@@ -172,9 +176,9 @@ fn pack_found(
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let about = About::new(job, &found);
+    let mut about = About::new(job, &found);
     let mut packing = Packing::new(&job.options);
-    Intake::new(job, control).read(found.files, |outcome| {
+    about.inputs = Intake::new(job, control).read(found.files, |outcome| {
         packing.take(outcome);
         Ok(())
     })?;
@@ -189,6 +193,7 @@ pub(crate) struct About {
     tokenizer: Option<String>,
     engine: String,
     engine_reason: Option<String>,
+    pub(crate) inputs: Vec<InputReport>,
     warnings: Vec<String>,
 }
 
@@ -212,6 +217,7 @@ impl About {
             tokenizer: job.tokenizer_name.clone(),
             engine,
             engine_reason,
+            inputs: Vec::new(),
             warnings,
         }
     }

@@ -136,6 +136,7 @@ impl<'a> Packing<'a> {
             tokenizer: about.tokenizer,
             engine: about.engine,
             engine_reason: about.engine_reason,
+            inputs: about.inputs,
             warnings,
         };
         let seconds = started.elapsed().as_secs_f64();

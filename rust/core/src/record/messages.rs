@@ -2,25 +2,69 @@
 
 use std::sync::Arc;
 
+use super::pair::optional;
+use super::shape::Shape;
 use super::value::{Map, Value};
 use super::{Conversation, Fault, json, wrong_type};
-use crate::config::Fields;
+use crate::config::Part;
 use crate::ledger::Reason;
 
 /// Where a conversation stands, if nothing else is said: the first of these that a record has.
 pub(super) const FIELDS: [&str; 3] = ["messages", "conversation", "conversations"];
 
 /// Where the tools stand, if nothing else is said.
-const TOOLS: &str = "tools";
+pub(super) const TOOLS: &str = "tools";
+
+/// Where a text before the conversation stands, if nothing else is said.
+pub(super) const SYSTEM: &str = "system";
 
 /// Where a record's own arguments to the template stand; the name is TRL's.
-const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
+pub(super) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 
 /// What `ShareGPT` calls the sides of a conversation, and what templates call them.
-const ROLES: [(&str, &str); 4] =
-    [("human", "user"), ("gpt", "assistant"), ("system", "system"), ("tool", "tool")];
+const ROLES: [(&str, &str); 8] = [
+    ("human", "user"),
+    ("user", "user"),
+    ("gpt", "assistant"),
+    ("assistant", "assistant"),
+    ("system", "system"),
+    ("tool", "tool"),
+    ("observation", "tool"),
+    (FUNCTION_CALL, "assistant"),
+];
 
-pub(super) fn read(record: &Map, field: &str, fields: &Fields) -> Result<Conversation, Fault> {
+/// What `ShareGPT` calls a turn of the assistant that is the JSON text of a call.
+const FUNCTION_CALL: &str = "function_call";
+
+/// What becomes of calls that are written as JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// They become `tool_calls`, which the template knows.
+    Structured,
+    /// They stay text, for templates that would leave `tool_calls` out.
+    Text,
+}
+
+/// The conversation that stands in `field`.
+pub(super) fn read(
+    record: &Map,
+    field: &str,
+    shape: &Shape,
+    calls: Calls,
+) -> Result<Conversation, Fault> {
+    let mut messages = read_list(record, field, calls)?;
+    if let Some(system) = read_system(record, shape)? {
+        lead_with(&mut messages, system, shape.field(Part::System))?;
+    }
+    Ok(Conversation {
+        messages,
+        tools: read_tools(record, shape.field(Part::Tools))?,
+        template_kwargs: read_template_kwargs(record)?,
+    })
+}
+
+/// The messages that stand in `field`.
+pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<Map>, Fault> {
     let list = match json::unfold(record, field)? {
         Some(Value::List(list)) => list,
         other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
@@ -28,22 +72,48 @@ pub(super) fn read(record: &Map, field: &str, fields: &Fields) -> Result<Convers
     if list.is_empty() {
         return Err(Fault::new(Reason::Empty, format!("`{field}` holds no message")));
     }
-    let messages = list.iter().enumerate().map(|(at, message)| read_message(message, field, at));
-    Ok(Conversation {
-        messages: messages.collect::<Result<_, _>>()?,
-        tools: read_tools(record, fields.tools.as_deref().unwrap_or(TOOLS))?,
-        template_kwargs: read_template_kwargs(record)?,
-    })
+    let messages =
+        list.iter().enumerate().map(|(at, message)| read_message(message, field, at, calls));
+    messages.collect()
+}
+
+/// The text that stands before a conversation or a request.
+pub(super) fn read_system(record: &Map, shape: &Shape) -> Result<Option<String>, Fault> {
+    optional(record, shape.field(Part::System))
+}
+
+/// Puts a system message before the others, unless it stands there already.
+fn lead_with(messages: &mut Vec<Map>, system: String, field: &str) -> Result<(), Fault> {
+    let text = Value::String(Arc::from(system));
+    let role = |message: &Map| message.get("role").cloned();
+    let first =
+        messages.first().filter(|first| role(first) == Some(Value::String("system".into())));
+    match first.map(|first| first.get("content") == Some(&text)) {
+        Some(true) => {}
+        Some(false) => {
+            let message = format!("`{field}` differs from the system message of the conversation");
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+        None => messages.insert(0, message("system", text)),
+    }
+    Ok(())
+}
+
+/// A message of this role and content.
+pub(super) fn message(role: &str, content: Value) -> Map {
+    [(Arc::from("role"), Value::String(Arc::from(role))), (Arc::from("content"), content)]
+        .into_iter()
+        .collect()
 }
 
 /// A message as templates want it; one with `from` and `value` is renamed, its other keys stay.
-fn read_message(message: &Value, field: &str, at: usize) -> Result<Map, Fault> {
+fn read_message(message: &Value, field: &str, at: usize, calls: Calls) -> Result<Map, Fault> {
     let place = || format!("{field}[{at}]");
     let Value::Map(message) = message else {
         return Err(wrong_type(&place(), "an object with `role` and `content`", Some(message)));
     };
     let message = match message.get("from") {
-        Some(from) if !message.contains_key("role") => rename(message, from, &place())?,
+        Some(from) if !message.contains_key("role") => rename(message, from, &place(), calls)?,
         _ => message.as_ref().clone(),
     };
     match message.get("role") {
@@ -57,7 +127,7 @@ fn read_message(message: &Value, field: &str, at: usize) -> Result<Map, Fault> {
 }
 
 /// `{from, value}` to `{role, content}`, the keys in the order in which they stood.
-fn rename(message: &Map, from: &Value, place: &str) -> Result<Map, Fault> {
+fn rename(message: &Map, from: &Value, place: &str, calls: Calls) -> Result<Map, Fault> {
     let Value::String(from) = from else {
         return Err(wrong_type(&format!("{place}.from"), "a string", Some(from)));
     };
@@ -71,12 +141,38 @@ fn rename(message: &Map, from: &Value, place: &str) -> Result<Map, Fault> {
     if !message.contains_key("value") {
         return Err(wrong_type(&format!("{place}.value"), "a string", None));
     }
+    if **from == *FUNCTION_CALL
+        && calls == Calls::Structured
+        && let Some(list) = tool_calls(&message["value"])
+    {
+        let mut renamed = self::message("assistant", Value::String("".into()));
+        renamed.insert("tool_calls".into(), list);
+        return Ok(renamed);
+    }
     let renamed = message.iter().map(|(key, value)| match key.as_ref() {
         "from" => (Arc::from("role"), Value::String(Arc::from(*role))),
         "value" => (Arc::from("content"), value.clone()),
         _ => (Arc::clone(key), value.clone()),
     });
     Ok(renamed.collect())
+}
+
+/// The calls that a text of JSON holds, one or a list; nothing where it holds something else.
+fn tool_calls(text: &Value) -> Option<Value> {
+    let Value::String(text) = text else { return None };
+    let calls = match json::parse(text.as_bytes()).ok()? {
+        Value::List(calls) => calls,
+        call => Arc::new(vec![call]),
+    };
+    let structured = calls.iter().map(|call| match call {
+        Value::Map(function) if function.contains_key("name") => {
+            let kind = (Arc::from("type"), Value::String("function".into()));
+            let entries = [kind, (Arc::from("function"), call.clone())];
+            Some(Value::Map(Arc::new(entries.into_iter().collect())))
+        }
+        _ => None,
+    });
+    Some(Value::List(Arc::new(structured.collect::<Option<_>>()?)))
 }
 
 /// Content is text, a list of parts, an object or null; whether a template takes it is the template's word.

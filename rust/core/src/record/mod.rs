@@ -1,31 +1,49 @@
 //! Raw bytes to a [`Record`]: what a line of data means, whatever its shape.
 //!
-//! Each shape has a file of its own: [`messages`] for conversations, [`text`] for plain text. A shape is found
-//! by looking for its field, in the order of [`Shape::find`], or named by [`Fields`].
+//! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers, [`text`]
+//! for plain text, [`tokens`] for ids. [`Shape`] is found once a file, in the order of `Shape::find`, or named.
 
 mod json;
 mod messages;
+mod pair;
 mod row;
+mod shape;
 mod text;
+mod tokens;
 pub mod value;
 
 use std::sync::Arc;
 
-use crate::config::Fields;
+use crate::config::{Fields, Part, ShapeName};
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
 use crate::source::Raw;
 use value::{Map, Value};
 
 pub use json::MAX_DEPTH;
+pub use messages::Calls;
+pub use pair::Pair;
+pub use shape::{Expectation, Shape, TokenColumns};
+pub use tokens::Tokens;
 
 /// What one line of data means.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// Messages for a chat template.
     Conversation(Conversation),
+    /// Messages of which the first are a prompt, and the others complete it.
+    Completed {
+        /// All messages.
+        all: Conversation,
+        /// How many of them are the prompt.
+        prompt: usize,
+    },
+    /// A request and its answer, to be put into words.
+    Pair(Pair),
     /// Text as it stands.
     Text(String),
+    /// Ids.
+    Tokens(Tokens),
 }
 
 /// Messages and what goes with them, as a chat template sees them.
@@ -65,30 +83,36 @@ impl Fault {
     }
 }
 
-/// Where in a record its content stands.
-enum Shape<'a> {
-    Messages(&'a str),
-    Text(&'a str),
-}
-
-impl<'a> Shape<'a> {
-    /// The shape that `fields` names, else the first whose field the record has and that is not null.
-    fn find(record: &Map, fields: &'a Fields) -> Option<Self> {
-        if let Some(name) = &fields.messages {
-            return Some(Self::Messages(name));
-        }
-        if let Some(name) = &fields.text {
-            return Some(Self::Text(name));
-        }
-        let has = |name: &&str| record.get(*name).is_some_and(|value| *value != Value::Null);
-        let conversation = messages::FIELDS.into_iter().find(has).map(Shape::Messages);
-        conversation.or_else(|| [text::FIELD].into_iter().find(has).map(Shape::Text))
-    }
-}
-
 /// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
 pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
-    messages::read(record, messages::FIELDS[0], &Fields::default())
+    let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
+    let parts = [
+        (Part::Messages, messages::FIELDS[0]),
+        (Part::Tools, messages::TOOLS),
+        (Part::System, messages::SYSTEM),
+    ];
+    let shape = Shape { name: ShapeName::Conversations, parts: parts.map(usual).into() };
+    messages::read(record, messages::FIELDS[0], &shape, Calls::Structured)
+}
+
+/// Reads a conversation from JSON: an object as [`conversation`] takes it.
+pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
+    conversation(&*object(Raw::Json(json), |_| true)?)
+}
+
+/// The messages that a pair stands for, and how many of them ask.
+pub fn as_messages(pair: &Pair) -> (Conversation, usize) {
+    let text = |text: &str| Value::String(Arc::from(text));
+    let request = match &pair.input {
+        Some(input) => format!("{}\n{input}", pair.request),
+        None => pair.request.clone(),
+    };
+    let system = pair.system.as_ref().map(|system| messages::message("system", text(system)));
+    let mut list: Vec<Map> = system.into_iter().collect();
+    list.push(messages::message("user", text(&request)));
+    let asking = list.len();
+    list.push(messages::message("assistant", text(&pair.answer)));
+    (Conversation { messages: list, tools: None, template_kwargs: Map::new() }, asking)
 }
 
 /// What stands in a file as an object, the columns of a table only as far as they are `wanted`.
@@ -115,24 +139,64 @@ fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault
     }
 }
 
-/// Reads one record.
-pub fn read(raw: Raw<'_>, fields: &Fields) -> Result<Record, Fault> {
-    let record = &*object(raw, |_| true)?;
-    match Shape::find(record, fields) {
-        Some(Shape::Messages(name)) => {
-            messages::read(record, name, fields).map(Record::Conversation)
+/// The shape of a file, and what its first record shows besides.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The shape.
+    pub shape: Shape,
+    /// The fields of the shape that the record has.
+    pub fields: Vec<String>,
+    /// Whether its prompt is a list of messages.
+    pub messages: bool,
+}
+
+/// The shape of the first of `records` that has one.
+pub fn find_shape<'a>(
+    records: impl IntoIterator<Item = Raw<'a>>,
+    expected: Expectation<'_>,
+) -> Option<Found> {
+    records.into_iter().find_map(|raw| {
+        let expected = match raw {
+            Raw::Text(_) => Expectation { shape: None, fields: &Fields::default(), ..expected },
+            _ => expected,
+        };
+        let record = match raw {
+            // A column that no shape reads may hold anything.
+            Raw::Row { batch, row } => row::readable(batch, row),
+            raw => (*object(raw, |_| true).ok()?).clone(),
+        };
+        let shape = Shape::find(&record, expected)?;
+        let prompt = record.get(shape.field(Part::Prompt));
+        Some(Found {
+            fields: shape.fields_of(&record),
+            messages: prompt.is_some_and(|prompt| !matches!(prompt, Value::String(_))),
+            shape,
+        })
+    })
+}
+
+/// Reads one record of a file of this shape; `expected` is what the shape was found by.
+pub fn read(
+    raw: Raw<'_>,
+    shape: Option<&Shape>,
+    expected: Expectation<'_>,
+    calls: Calls,
+) -> Result<Record, Fault> {
+    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
+    let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
+    if let Some(fault) = shape.missing(record, expected) {
+        return Err(fault);
+    }
+    match shape.name {
+        ShapeName::Conversations => {
+            let field = shape.field(Part::Messages);
+            messages::read(record, field, shape, calls).map(Record::Conversation)
         }
-        Some(Shape::Text(name)) => text::read(record, name).map(Record::Text),
-        None => {
-            let found: Vec<String> = record.keys().map(|key| format!("`{key}`")).collect();
-            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-            let message = format!(
-                "expected one of the fields `{}` or `{}`, found {found}; name another with `fields`",
-                messages::FIELDS.join("`, `"),
-                text::FIELD,
-            );
-            Err(Fault::new(Reason::NoContent, message))
+        ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => {
+            pair::read(record, shape, calls)
         }
+        ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
+        ShapeName::Tokens => tokens::read(record, shape).map(Record::Tokens),
     }
 }
 

@@ -33,6 +33,15 @@ pub(super) fn row(
     Ok(record)
 }
 
+/// The columns of a row that JSON can hold.
+pub(super) fn readable(batch: &RecordBatch, row: usize) -> Map {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    let values = columns.filter_map(|(field, column)| {
+        Some((Arc::from(field.name().as_str()), value(column, row).ok()?))
+    });
+    values.collect()
+}
+
 /// The cells that are `wanted`.
 pub(super) fn cells(
     names: &[Arc<str>],

@@ -28,29 +28,33 @@ pub enum Compression {
     Xz,
 }
 
-/// Each compression, the ending of its files, and the bytes that they begin with.
-const KNOWN: [(Compression, &str, &[u8]); 4] = [
-    (Compression::Gzip, "gz", b"\x1f\x8b"),
-    (Compression::Zstd, "zst", b"\x28\xb5\x2f\xfd"),
-    (Compression::Bzip2, "bz2", b"BZh"),
-    (Compression::Xz, "xz", b"\xfd7zXZ\x00"),
+/// Each compression, and the bytes that its files begin with.
+const KNOWN: [(Compression, &[u8]); 4] = [
+    (Compression::Gzip, b"\x1f\x8b"),
+    (Compression::Zstd, b"\x28\xb5\x2f\xfd"),
+    (Compression::Bzip2, b"BZh"),
+    (Compression::Xz, b"\xfd7zXZ\x00"),
 ];
 
 impl Compression {
     /// The one whose files end in `.ending`.
     pub(super) fn by_ending(ending: &str) -> Option<Self> {
-        KNOWN.iter().find(|known| known.1 == ending).map(|known| known.0)
+        KNOWN.iter().find(|known| known.0.ending() == ending).map(|known| known.0)
     }
 
     /// The one whose files begin with `bytes`.
     pub(super) fn by_content(bytes: &[u8]) -> Option<Self> {
-        KNOWN.iter().find(|known| bytes.starts_with(known.2)).map(|known| known.0)
+        KNOWN.iter().find(|known| bytes.starts_with(known.1)).map(|known| known.0)
     }
 
     /// The ending of its files.
     pub fn ending(self) -> &'static str {
-        let found = KNOWN.iter().find(|known| known.0 == self);
-        found.expect("all compressions are listed").1
+        match self {
+            Self::Gzip => "gz",
+            Self::Zstd => "zst",
+            Self::Bzip2 => "bz2",
+            Self::Xz => "xz",
+        }
     }
 
     /// What a file holds, decompressed; `offset` follows how much of the file that took.

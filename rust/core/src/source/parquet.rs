@@ -3,6 +3,7 @@
 use std::fs::File;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::SourceFile;
 use super::block::Reader;
@@ -17,7 +18,7 @@ pub(super) fn open(source: &SourceFile) -> Result<Box<dyn Reader>> {
     let mut all = 1;
     let mut opened = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| {
         let metadata = builder.metadata();
-        let bytes: i64 = metadata.row_groups().iter().map(|group| group.total_byte_size()).sum();
+        let bytes: i64 = metadata.row_groups().iter().map(RowGroupMetaData::total_byte_size).sum();
         all = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0).max(1);
         let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let batch = block_rows(whole(all), whole(u64::try_from(bytes).unwrap_or(0)));

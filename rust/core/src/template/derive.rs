@@ -48,7 +48,7 @@ pub(super) fn spans(
         })
 }
 
-fn is_assistant(message: &Map) -> bool {
+pub(super) fn is_assistant(message: &Map) -> bool {
     matches!(message.get("role"), Some(Json::String(role)) if **role == *"assistant" || **role == *"model")
 }
 

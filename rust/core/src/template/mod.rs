@@ -8,6 +8,7 @@
 mod ast;
 mod attributes;
 mod calls;
+mod completion;
 mod conversation;
 mod derive;
 mod expression;
@@ -24,6 +25,7 @@ mod operators;
 mod parser;
 mod predicates;
 mod print;
+mod prompts;
 mod render;
 mod scope;
 mod select;
@@ -45,6 +47,7 @@ use crate::record::value::{Map, Value as Json};
 use crate::record::{Conversation, Fault};
 
 use ast::Program;
+pub use prompts::{Prompts, join};
 pub use select::select_template;
 use value::Value;
 
@@ -83,6 +86,8 @@ pub struct ChatTemplate {
     program: Program,
     context: TemplateContext,
     tool_use: Option<Box<ChatTemplate>>,
+    /// Whether it looks at the calls of messages.
+    knows_calls: bool,
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
     turn: OnceLock<Option<header::Turn>>,
 }
@@ -154,6 +159,7 @@ impl ChatTemplate {
             program,
             context,
             tool_use: None,
+            knows_calls: source.contains("tool_calls"),
             turn: OnceLock::new(),
         })
     }

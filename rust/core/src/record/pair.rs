@@ -1,0 +1,86 @@
+//! Pairs of a request and what answers it: instructions, questions, prompts and completions.
+
+use super::messages::{self, Calls};
+use super::shape::Shape;
+use super::value::{Map, Value};
+use super::{Conversation, Fault, Record, wrong_type};
+use crate::config::{Part, ShapeName};
+use crate::ledger::Reason;
+
+/// Where the parts of a pair stand, if nothing else is said: the first of these that a record has.
+pub(super) const PROMPT: &str = "prompt";
+pub(super) const COMPLETION: &str = "completion";
+pub(super) const INSTRUCTION: &str = "instruction";
+pub(super) const INPUTS: [&str; 2] = ["input", "context"];
+pub(super) const OUTPUTS: [&str; 2] = ["output", "response"];
+pub(super) const QUESTIONS: [&str; 4] = ["question", "query", "problem", "prompt"];
+pub(super) const ANSWERS: [&str; 4] = ["answer", "response", "solution", "output"];
+
+/// A request, and the text that answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Whether the two are joined as they are: a prompt and its completion.
+    pub plain: bool,
+    /// What is said before the request, if anything.
+    pub system: Option<String>,
+    /// The instruction, question or prompt.
+    pub request: String,
+    /// What the instruction is about, if anything.
+    pub input: Option<String>,
+    /// The output, answer or completion.
+    pub answer: String,
+}
+
+pub(super) fn read(record: &Map, shape: &Shape, calls: Calls) -> Result<Record, Fault> {
+    let (request, answer) = match shape.name {
+        ShapeName::PromptCompletion => (Part::Prompt, Part::Completion),
+        ShapeName::Instruction => (Part::Instruction, Part::Output),
+        _ => (Part::Question, Part::Answer),
+    };
+    let (request, answer) = (shape.field(request), shape.field(answer));
+    if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Value::String(_)) {
+        return read_messages(record, shape, calls)
+            .map(|(all, prompt)| Record::Completed { all, prompt });
+    }
+    let text = |field: &str| match record.get(field) {
+        Some(Value::String(text)) => Ok(text.to_string()),
+        other => Err(wrong_type(field, "a string", other)),
+    };
+    let pair = Pair {
+        plain: shape.name == ShapeName::PromptCompletion,
+        system: messages::read_system(record, shape)?,
+        request: text(request)?,
+        input: match shape.field(Part::Input) {
+            "" => None,
+            field => optional(record, field)?,
+        },
+        answer: text(answer)?,
+    };
+    if pair.answer.is_empty() {
+        return Err(Fault::new(Reason::Empty, format!("`{answer}` is empty")));
+    }
+    Ok(Record::Pair(pair))
+}
+
+/// A text that may be absent, null or empty, which all mean that there is none.
+pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Fault> {
+    match record.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.to_string())),
+        other => Err(wrong_type(field, "a string", other)),
+    }
+}
+
+/// A prompt and a completion that are lists of messages: one conversation, and how many messages prompt it.
+fn read_messages(
+    record: &Map,
+    shape: &Shape,
+    calls: Calls,
+) -> Result<(Conversation, usize), Fault> {
+    let mut all = messages::read(record, shape.field(Part::Prompt), shape, calls)?;
+    let completion = messages::read_list(record, shape.field(Part::Completion), calls)?;
+    let prompt = all.messages.len();
+    all.messages.extend(completion);
+    Ok((all, prompt))
+}

@@ -1,0 +1,184 @@
+//! [`Shape`]: where in the records of a file their content stands. It is found once a file, by its first records.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::value::{Map, Value};
+use super::{Fault, messages, pair, text, tokens};
+use crate::config::{Fields, Part, ShapeName};
+use crate::ledger::Reason;
+
+/// The names of columns of ids, which records and tables share.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenColumns {
+    /// The ids.
+    pub input_ids: &'static str,
+    /// The ids where trained, -100 elsewhere.
+    pub labels: &'static str,
+}
+
+/// What decides how the records of a file are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Expectation<'a> {
+    /// The shape that was named.
+    pub shape: Option<ShapeName>,
+    /// The fields that were named.
+    pub fields: &'a Fields,
+    /// What columns of ids are called.
+    pub columns: TokenColumns,
+}
+
+/// Where in the records of a file their content stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub(super) name: ShapeName,
+    /// Each part and its field; the first of them is in every record.
+    pub(super) parts: Vec<(Part, Arc<str>)>,
+}
+
+impl Shape {
+    /// The shape that is expected, or else the first that `record` has.
+    pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
+        let all = [
+            ShapeName::Tokens,
+            ShapeName::Conversations,
+            ShapeName::PromptCompletion,
+            ShapeName::Instruction,
+            ShapeName::QuestionAnswer,
+            ShapeName::Text,
+        ];
+        match expected.shape.or_else(|| expected.fields.shape()) {
+            Some(name) => Self::of(name, record, expected),
+            None => all.into_iter().find_map(|name| Self::of(name, record, expected)),
+        }
+    }
+
+    /// This shape, if the record has the fields that it cannot do without.
+    fn of(name: ShapeName, record: &Map, expected: Expectation<'_>) -> Option<Self> {
+        let has = |field: &str| record.get(field).is_some_and(|value| *value != Value::Null);
+        let named = |part: Part| expected.fields.get(part).map(Arc::from);
+        // What was named is taken at its word; what was not has to be there.
+        let field = |part: Part, usual: &[&str]| {
+            let found = || usual.iter().copied().find(|field| has(field)).map(Arc::from);
+            named(part).or_else(found).map(|field: Arc<str>| (part, field))
+        };
+        let or = |part: Part, usual: &str| (part, named(part).unwrap_or_else(|| Arc::from(usual)));
+        let mut parts = match name {
+            ShapeName::Tokens => vec![
+                field(Part::InputIds, &[expected.columns.input_ids])?,
+                or(Part::Labels, expected.columns.labels),
+                or(Part::AttentionMask, tokens::ATTENTION_MASK),
+                field(Part::AssistantMasks, &tokens::MASKS)
+                    .unwrap_or((Part::AssistantMasks, Arc::from(tokens::MASKS[0]))),
+            ],
+            ShapeName::Conversations => {
+                vec![field(Part::Messages, &messages::FIELDS)?, or(Part::Tools, messages::TOOLS)]
+            }
+            ShapeName::PromptCompletion => vec![
+                field(Part::Prompt, &[pair::PROMPT])?,
+                field(Part::Completion, &[pair::COMPLETION])?,
+                or(Part::Tools, messages::TOOLS),
+            ],
+            ShapeName::Instruction => vec![
+                field(Part::Instruction, &[pair::INSTRUCTION])?,
+                field(Part::Output, &pair::OUTPUTS)?,
+                field(Part::Input, &pair::INPUTS)
+                    .unwrap_or((Part::Input, Arc::from(pair::INPUTS[0]))),
+            ],
+            ShapeName::QuestionAnswer => {
+                vec![field(Part::Question, &pair::QUESTIONS)?, field(Part::Answer, &pair::ANSWERS)?]
+            }
+            ShapeName::Text => vec![field(Part::Text, &[text::FIELD])?],
+        };
+        if !matches!(name, ShapeName::Tokens | ShapeName::Text) {
+            parts.push(or(Part::System, messages::SYSTEM));
+        }
+        Some(Self { name, parts })
+    }
+
+    /// The field of a part.
+    pub(super) fn field(&self, part: Part) -> &str {
+        let found = self.parts.iter().find(|(known, _)| *known == part);
+        found.map_or("", |(_, field)| field)
+    }
+
+    /// Whether records are read from this field.
+    pub(super) fn reads(&self, field: &str) -> bool {
+        self.parts.iter().any(|(_, known)| **known == *field) || field == messages::TEMPLATE_KWARGS
+    }
+
+    /// Which shape it is.
+    pub fn name(&self) -> ShapeName {
+        self.name
+    }
+
+    /// The fields that every record has, and those of the others that `record` has: what a report names.
+    pub(super) fn fields_of(&self, record: &Map) -> Vec<String> {
+        let held = self.parts.iter().filter(|(_, field)| record.contains_key(field));
+        held.map(|(_, field)| field.to_string()).collect()
+    }
+
+    /// The fault of a record that has not got a field of this shape.
+    pub(super) fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
+        let needed = match self.name {
+            ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => 2,
+            ShapeName::Tokens | ShapeName::Conversations | ShapeName::Text => 1,
+        };
+        let absent = |field: &str| matches!(record.get(field), None | Some(Value::Null));
+        let (_, field) = self.parts[..needed].iter().find(|(_, field)| absent(field))?;
+        let named = expected.shape.is_some() || expected.fields.shape().is_some();
+        let other = Self::find(record, expected).filter(|_| !named);
+        Some(match other {
+            Some(other) => Fault::new(
+                Reason::OtherShape,
+                format!(
+                    "the records of a file must have one shape; this one is {other}, those before it {self}"
+                ),
+            ),
+            None if record.contains_key(&**field) => {
+                Fault::new(Reason::WrongType, format!("`{field}` is null"))
+            }
+            None => Fault::new(
+                Reason::NoContent,
+                format!("expected the field `{field}`, found {}", found(record)),
+            ),
+        })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let needed = self.parts.len().min(match self.name {
+            ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => 2,
+            ShapeName::Tokens | ShapeName::Conversations | ShapeName::Text => 1,
+        });
+        let fields: Vec<String> =
+            self.parts[..needed].iter().map(|(_, field)| format!("`{field}`")).collect();
+        write!(f, "`{}` ({})", self.name.name(), fields.join(", "))
+    }
+}
+
+/// The fields of a record, as a message names them.
+pub(super) fn found(record: &Map) -> String {
+    let found: Vec<String> = record.keys().map(|key| format!("`{key}`")).collect();
+    if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+}
+
+/// The fault of a record that has no shape.
+pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
+    let wanted = match expected.shape.or_else(|| expected.fields.shape()) {
+        Some(name) => format!("the fields of the shape `{}`", name.name()),
+        None => format!(
+            "a conversation (`{}`), `{}` and `{}`, `{}` and `{}`, a question and an answer, `{}` or `{}`",
+            messages::FIELDS.join("`, `"),
+            pair::PROMPT,
+            pair::COMPLETION,
+            pair::INSTRUCTION,
+            pair::OUTPUTS[0],
+            text::FIELD,
+            expected.columns.input_ids,
+        ),
+    };
+    let message = format!("expected {wanted}, found {}; name others with `fields`", found(record));
+    Fault::new(Reason::NoContent, message)
+}

@@ -1,0 +1,99 @@
+//! Records that are tokenized already: ids, and what tells which of them are trained.
+
+use super::shape::Shape;
+use super::value::{Map, Value};
+use super::{Fault, json, wrong_type};
+use crate::config::Part;
+use crate::ledger::Reason;
+
+/// Where the padding is marked with zeros, if nothing else is said.
+pub(super) const ATTENTION_MASK: &str = "attention_mask";
+
+/// Where trained tokens are marked with ones, if nothing else is said.
+pub(super) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
+
+/// The label of a token that is not trained.
+const IGNORED: i64 = -100;
+
+/// The ids of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tokens {
+    /// The ids, without padding.
+    pub ids: Vec<u32>,
+    /// For each id whether it is trained, where the record says so.
+    pub trained: Option<Vec<bool>>,
+}
+
+pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
+    let field = shape.field(Part::InputIds);
+    let ids = numbers(record, field)?.ok_or_else(|| wrong_type(field, "a list of ids", None))?;
+    let marks = |part: Part| {
+        let name = shape.field(part);
+        let marks = numbers(record, name)?.map(|marks| (name, marks));
+        match &marks {
+            Some((name, marks)) if marks.len() != ids.len() => Err(Fault::new(
+                Reason::WrongType,
+                format!("`{name}` has {} entries for {} tokens", marks.len(), ids.len()),
+            )),
+            _ => Ok(marks),
+        }
+    };
+    let trained = match (marks(Part::Labels)?, marks(Part::AssistantMasks)?) {
+        (Some((name, labels)), _) => {
+            let differs = |(label, id): (&i64, &i64)| *label != IGNORED && label != id;
+            if let Some(at) = labels.iter().zip(&ids).position(differs) {
+                let message = format!(
+                    "`{name}` has {} at position {at} where the token is {}; it must be the token or {IGNORED}, not shifted",
+                    labels[at], ids[at],
+                );
+                return Err(Fault::new(Reason::WrongType, message));
+            }
+            Some(labels.iter().map(|label| *label != IGNORED).collect::<Vec<_>>())
+        }
+        (None, Some((_, mask))) => Some(mask.iter().map(|mark| *mark != 0).collect()),
+        (None, None) => None,
+    };
+    let real = match marks(Part::AttentionMask)? {
+        Some((name, mask)) => {
+            let start = mask.iter().position(|mark| *mark != 0).unwrap_or(mask.len());
+            let end = mask.iter().rposition(|mark| *mark != 0).map_or(start, |last| last + 1);
+            if mask[start..end].contains(&0) {
+                let message = format!(
+                    "`{name}` leaves out tokens between others; only padding at the ends can be left out"
+                );
+                return Err(Fault::new(Reason::WrongType, message));
+            }
+            start..end
+        }
+        None => 0..ids.len(),
+    };
+    let id = |id: &i64| {
+        u32::try_from(*id).ok().filter(|id| i32::try_from(*id).is_ok()).ok_or_else(|| {
+            Fault::new(Reason::WrongType, format!("`{field}` holds {id}, which is no token id"))
+        })
+    };
+    if real.is_empty() {
+        return Err(Fault::new(Reason::Empty, format!("`{field}` holds no token")));
+    }
+    Ok(Tokens {
+        ids: ids[real.clone()].iter().map(id).collect::<Result<_, _>>()?,
+        trained: trained.map(|trained| trained[real].to_vec()),
+    })
+}
+
+/// A list of whole numbers, or JSON text of one; none where null or absent.
+fn numbers(record: &Map, field: &str) -> Result<Option<Vec<i64>>, Fault> {
+    const WANTED: &str = "a list of whole numbers";
+    let value = json::unfold(record, field)?;
+    let list = match &value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::List(list)) => list,
+        other => return Err(wrong_type(field, WANTED, other.as_ref())),
+    };
+    let numbers = list.iter().map(|item| match item {
+        Value::Int(number) => Ok(*number),
+        Value::Bool(mark) => Ok(i64::from(*mark)),
+        other => Err(wrong_type(field, WANTED, Some(other))),
+    });
+    numbers.collect::<Result<_, _>>().map(Some)
+}
