@@ -20,6 +20,7 @@ __all__ = [
     "Inputs",
     "Options",
     "Output",
+    "PackOptions",
     "PackStream",
     "Plan",
     "Pretrained",
@@ -69,9 +70,9 @@ class Options:
     def __new__(
         cls,
         *,
-        max_length: int,
-        strategy: str,
-        overlong: str,
+        packing: PackOptions,
+        pad_to: str | int | None,
+        pad_token_id: int | None,
         train_on: str,
         eos: str | bool,
         on_bad_record: str,
@@ -110,6 +111,21 @@ def pack_files(
 def pack_table(rows: pa.Table, options: Options, progress: NativeProgress | None) -> pa.Table: ...
 
 @final
+class PackOptions:
+    def __new__(
+        cls,
+        *,
+        max_length: int,
+        strategy: str,
+        overlong: str | None,
+        keep: str,
+        tail: str,
+        max_documents_per_pack: int | None,
+        order: str | None,
+        seed: int,
+    ) -> PackOptions: ...
+
+@final
 class Plan:
     def __len__(self) -> int: ...
     @property
@@ -131,7 +147,7 @@ class Plan:
     @property
     def max_length(self) -> int: ...
 
-def plan(lengths: npt.NDArray[np.int64], max_length: int, strategy: str, overlong: str) -> Plan: ...
+def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
 
 @final
 class Pretrained:

@@ -22,10 +22,13 @@ __all__ = [
     "Files",
     "Format",
     "JsonValue",
+    "Keep",
     "Lengths",
     "NamedPrompt",
     "OnBadRecord",
+    "Order",
     "Overlong",
+    "PadTo",
     "Part",
     "Progress",
     "ProgressOption",
@@ -34,6 +37,7 @@ __all__ = [
     "StrPath",
     "Strategy",
     "StreamStrategy",
+    "Tail",
     "Texts",
     "TrainOn",
     "TransformersTokenizer",
@@ -68,9 +72,13 @@ Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uin
 Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
-Strategy: TypeAlias = Literal["best_fit", "heap", "sequential", "none"]
+Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
 StreamStrategy: TypeAlias = Literal["sequential", "best_fit"]
-Overlong: TypeAlias = Literal["drop", "truncate", "error"]
+Overlong: TypeAlias = Literal["drop", "truncate", "split", "error"]
+Keep: TypeAlias = Literal["start", "end"]
+Tail: TypeAlias = Literal["keep", "drop"]
+Order: TypeAlias = Literal["shuffle", "input"]
+PadTo: TypeAlias = Literal["max_length"] | int
 TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
 Eos: TypeAlias = Literal["auto"] | bool
 OnBadRecord: TypeAlias = Literal["error", "skip"]

@@ -29,14 +29,18 @@ if TYPE_CHECKING:
         Files,
         Format,
         JsonValue,
+        Keep,
         Lengths,
         OnBadRecord,
+        Order,
         Overlong,
+        PadTo,
         ProgressOption,
         Prompt,
         Shape,
         Strategy,
         StrPath,
+        Tail,
         TrainOn,
     )
     from fastpack.report import Report
@@ -45,9 +49,11 @@ if TYPE_CHECKING:
 __all__ = ["pack_dir", "pack_files", "pack_table", "plan", "stream"]
 
 # The defaults: each written once, here.
-_STRATEGY: Final = "best_fit"
+_STRATEGY: Final = "mix"
 _STREAM_STRATEGY: Final = "sequential"
-_OVERLONG: Final = "drop"
+_KEEP: Final = "start"
+_TAIL: Final = "keep"
+_SEED: Final = 0
 _TRAIN_ON: Final = "auto"
 _EOS: Final = "auto"
 _ON_BAD_RECORD: Final = "error"
@@ -65,7 +71,14 @@ def pack_files(
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
-    overlong: Overlong = _OVERLONG,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    order: Order | None = None,
+    seed: int = _SEED,
+    pad_to: PadTo | None = None,
+    pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     eos: Eos = _EOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -90,11 +103,22 @@ def pack_files(
             these. A folder's files are read in the order of their paths.
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
-        strategy: How documents are put together. `best_fit`: longest first, each into the row that it fills
-            best; `heap`: longest first, into the one open row; `sequential`: in input order, into the one
-            open row; `none`: a row per document.
+        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills
+            the row to the last token; `best_fit`: longest first, each into the row that it fills best;
+            `heap`: longest first, into the one open row; `sequential`: in input order, into the one open
+            row; `concat`: end to end in input order, cut where a row ends; `none`: a row per document.
         overlong: What happens to a document longer than a row: `drop` and count it, `truncate` it and count
-            what is cut off, or `error`.
+            what is cut off, `split` it into pieces that are documents of their own from then on, or
+            `error`. If not given, text is split and conversations are dropped.
+        keep: Which end of a truncated document is kept: `start` or `end`.
+        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
+        order: The order of the rows: `shuffle`, or `input`, by the first document in each. If not given, rows
+            of `mix`, `best_fit` and `heap` are shuffled.
+        seed: What decides all that is left to chance: the same seed, the same rows.
+        pad_to: What a row is filled up to on its right side: `max_length`, or a multiple that divides it.
+            Padding has no labels, positions of its own from 0, and one last entry in `seq_lengths`.
+        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion`
             of a request, `all`; or `auto`, which is the first for conversations, the third for requests
             with answers and `all` for text.
@@ -149,9 +173,18 @@ def pack_files(
         -100
     """
     options = _options(
-        max_length=max_length,
-        strategy=strategy,
-        overlong=overlong,
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=tail,
+            max_documents_per_pack=max_documents_per_pack,
+            order=order,
+            seed=seed,
+        ),
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
         train_on=train_on,
         eos=eos,
         columns=columns,
@@ -178,7 +211,14 @@ def pack_dir(
     max_length: int,
     format: Format = _FORMAT,
     strategy: Strategy = _STRATEGY,
-    overlong: Overlong = _OVERLONG,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    order: Order | None = None,
+    seed: int = _SEED,
+    pad_to: PadTo | None = None,
+    pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     eos: Eos = _EOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -211,6 +251,13 @@ def pack_dir(
         format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads, or `jsonl`.
         strategy: As in `pack_files`.
         overlong: As in `pack_files`.
+        keep: As in `pack_files`.
+        tail: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        order: As in `pack_files`.
+        seed: As in `pack_files`.
+        pad_to: As in `pack_files`.
+        pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
         eos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -250,9 +297,18 @@ def pack_dir(
         True
     """
     options = _options(
-        max_length=max_length,
-        strategy=strategy,
-        overlong=overlong,
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=tail,
+            max_documents_per_pack=max_documents_per_pack,
+            order=order,
+            seed=seed,
+        ),
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
         train_on=train_on,
         eos=eos,
         columns=columns,
@@ -284,7 +340,11 @@ def stream(
     batch_size: int = _BATCH_SIZE,
     strategy: StreamStrategy = _STREAM_STRATEGY,
     open_packs: int = _OPEN_PACKS,
-    overlong: Overlong = _OVERLONG,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    max_documents_per_pack: int | None = None,
+    pad_to: PadTo | None = None,
+    pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     eos: Eos = _EOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -313,6 +373,10 @@ def stream(
             over `open_packs` rows.
         open_packs: Rows that `best_fit` keeps open; more of them fill better and come later.
         overlong: As in `pack_files`.
+        keep: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        pad_to: As in `pack_files`.
+        pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
         eos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -353,9 +417,18 @@ def stream(
         message = f"invalid option `strategy`: must be one of {choices} in a stream, not `{strategy!r}`"
         raise OptionError(message, "strategy")
     options = _options(
-        max_length=max_length,
-        strategy=strategy,
-        overlong=overlong,
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=_TAIL,
+            max_documents_per_pack=max_documents_per_pack,
+            order=None,
+            seed=_SEED,
+        ),
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
         train_on=train_on,
         eos=eos,
         columns=columns,
@@ -387,7 +460,12 @@ def plan(
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
-    overlong: Overlong = _OVERLONG,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    order: Order | None = None,
+    seed: int = _SEED,
 ) -> _fastpack.Plan:
     """Packs lengths alone: which documents share a row, and in which order.
 
@@ -395,23 +473,40 @@ def plan(
         lengths: The length of each document, in tokens.
         max_length: Tokens that a row holds at most.
         strategy: As in `pack_files`.
-        overlong: As in `pack_files`.
+        overlong: As in `pack_files`, where a length of unknown kind counts as a conversation.
+        keep: As in `pack_files`.
+        tail: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        order: As in `pack_files`.
+        seed: As in `pack_files`.
 
     Returns:
         The plan, as numpy arrays: row `r` holds the pieces `offsets[r]` to `offsets[r + 1]`, and piece
-        `p` is `lengths[p]` tokens of document `members[p]`, from its token `starts[p]` on; with `fill`, from
-        0 to 1, and `lower_bound`, the rows that no packing can do without.
+        `p` is `lengths[p]` tokens of document `members[p]`, from its token `starts[p]` on. `dropped` names the
+        documents that are in no row; `fill` is from 0 to 1, and `lower_bound` counts the rows that no packing
+        of these pieces can do without.
 
     Raises:
-        OptionError: An option has a value that it cannot have, or a length is below 1.
+        OptionError: An option has a value that it cannot have, or a length is below 1 or above what can be
+            cut (2**31 - 1).
 
     Examples:
         >>> import fastpack
-        >>> found = fastpack.plan([5, 3, 7, 2], max_length=8)
+        >>> found = fastpack.plan([5, 3, 7, 2], max_length=8, order="input")
         >>> found.offsets.tolist(), found.members.tolist()
-        ([0, 1, 3, 4], [2, 0, 1, 3])
+        ([0, 2, 3, 4], [0, 1, 2, 3])
     """
-    return _fastpack.plan(_whole_numbers(lengths), max_length, strategy, overlong)
+    options = _fastpack.PackOptions(
+        max_length=max_length,
+        strategy=strategy,
+        overlong=overlong,
+        keep=keep,
+        tail=tail,
+        max_documents_per_pack=max_documents_per_pack,
+        order=order,
+        seed=seed,
+    )
+    return _fastpack.plan(_whole_numbers(lengths), options)
 
 
 def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
@@ -453,7 +548,14 @@ def pack_table(
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
-    overlong: Overlong = _OVERLONG,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    order: Order | None = None,
+    seed: int = _SEED,
+    pad_to: PadTo | None = None,
+    pad_token_id: int | None = None,
     columns: Sequence[Column] = _COLUMNS,
     threads: int | None = None,
     progress: ProgressOption = None,
@@ -464,7 +566,14 @@ def pack_table(
         table: A row per document: `input_ids`, and `labels` if not all of them are trained.
         max_length: As in `pack_files`.
         strategy: As in `pack_files`.
-        overlong: As in `pack_files`.
+        overlong: As in `pack_files`, where a row counts as a conversation.
+        keep: As in `pack_files`.
+        tail: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        order: As in `pack_files`.
+        seed: As in `pack_files`.
+        pad_to: As in `pack_files`.
+        pad_token_id: As in `pack_files`, but must be given with `pad_to`: a table has no tokenizer.
         columns: As in `pack_files`.
         threads: As in `pack_files`.
         progress: As in `pack_files`.
@@ -484,9 +593,18 @@ def pack_table(
         [[1, 2, 3, 4, 5]]
     """
     options = _options(
-        max_length=max_length,
-        strategy=strategy,
-        overlong=overlong,
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=tail,
+            max_documents_per_pack=max_documents_per_pack,
+            order=order,
+            seed=seed,
+        ),
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
         train_on=_TRAIN_ON,
         eos=_EOS,
         columns=columns,
@@ -504,9 +622,9 @@ def pack_table(
 
 def _options(
     *,
-    max_length: int,
-    strategy: Strategy,
-    overlong: Overlong,
+    packing: _fastpack.PackOptions,
+    pad_to: PadTo | None,
+    pad_token_id: int | None,
     train_on: TrainOn,
     eos: Eos,
     columns: Sequence[Column],
@@ -519,9 +637,9 @@ def _options(
     threads: int | None,
 ) -> _fastpack.Options:
     return _fastpack.Options(
-        max_length=max_length,
-        strategy=strategy,
-        overlong=overlong,
+        packing=packing,
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
         train_on=train_on,
         eos=eos,
         on_bad_record=on_bad_record,

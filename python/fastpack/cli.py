@@ -153,6 +153,18 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag("-f", "--format", help=f"file format: {_words(_types.Format)}")
     flag("-s", "--strategy", help=f"how documents are put together: {_words(_types.Strategy)}")
     flag("--overlong", help=f"documents longer than a row: {_words(_types.Overlong)}")
+    flag("--keep", help=f"end of a truncated document that is kept: {_words(_types.Keep)}")
+    flag("--tail", help=f"last row of concat if it is not full: {_words(_types.Tail)}")
+    flag("--max-documents-per-pack", type=int, metavar="N", help="documents that a row holds at most")
+    flag("--order", help=f"order of the rows, if not the strategy's own: {_words(_types.Order)}")
+    flag("--seed", type=int, metavar="N", help="decides what is left to chance")
+    flag(
+        "--pad-to",
+        type=_pad_to,
+        metavar="LENGTH",
+        help="what rows are filled up to: max_length, or a multiple that divides it",
+    )
+    flag("--pad-token-id", type=int, metavar="ID", help="id to fill up with, if not the tokenizer's own")
     flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
     flag("--eos", type=_eos, help="whether documents end with the end-of-text token: auto, yes, no")
     flag("--columns", type=_list, metavar="NAMES", help="columns of the rows, separated by commas")
@@ -283,6 +295,10 @@ def _list(text: str) -> tuple[str, ...]:
 
 def _eos(text: str) -> str | bool:
     return {"yes": True, "no": False}.get(text, text)
+
+
+def _pad_to(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
 
 
 def _fields(text: str) -> dict[str, str]:

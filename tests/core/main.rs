@@ -2,6 +2,9 @@
 
 mod assemble_rows;
 mod pack_laws;
+mod pack_lengths;
+mod pack_open;
+mod packing;
 mod record;
 mod sink_folder;
 mod source;

@@ -1,60 +1,100 @@
 //! Laws that every plan keeps, and plans that a slower and plainer algorithm makes the same.
 
-use std::collections::BTreeMap;
-use std::collections::BinaryHeap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::num::NonZeroU32;
 
-use fastpack_core::config::{Overlong, Strategy};
-use fastpack_core::pack::{Cut, OpenPacks, Piece, Plan, cut, lower_bound, plan, plan_lengths};
+use fastpack_core::config::{Order, PackOptions, Strategy, Tail};
+use fastpack_core::pack::{Piece, Plan, lower_bound, plan};
 use fastpack_core::{Control, Error};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
 
-const STRATEGIES: [Strategy; 4] =
-    [Strategy::BestFit, Strategy::Heap, Strategy::Sequential, Strategy::None];
+use crate::packing::{STRATEGIES, lengths, max, options, pieces, plan_of, planned, rows};
 
 /// The bound of documents of these lengths.
-fn bound_of(lengths: &[u32], max_length: NonZeroU32) -> u64 {
+fn bound_of(lengths: &[u32], max_length: u32) -> u64 {
     let mut histogram = BTreeMap::<u32, u64>::new();
     for &length in lengths {
         *histogram.entry(length).or_default() += 1;
     }
-    lower_bound(&histogram.into_iter().collect::<Vec<_>>(), max_length)
+    let histogram: Vec<_> = histogram.into_iter().collect();
+    lower_bound(&histogram, &options(max_length, Strategy::None))
 }
 
-fn max(length: u32) -> NonZeroU32 {
-    NonZeroU32::new(length).expect("a test's max_length is not 0")
+/// Rows by the first document in each.
+fn in_input_order(mut rows: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    rows.sort_by_key(|row| row.iter().min().copied());
+    rows
 }
 
-fn pieces(lengths: &[u32]) -> Vec<Piece> {
-    (0..).zip(lengths).map(|(document, &length)| Piece { document, start: 0, length }).collect()
+/// First-fit decreasing as the textbook has it: how many rows it makes.
+fn first_fit_rows(lengths: &[u32], max_length: u32, most: u32) -> usize {
+    let mut rows: Vec<(u32, u32)> = Vec::new();
+    for document in longest_first(lengths) {
+        let length = lengths[document as usize];
+        match rows.iter_mut().find(|(space, left)| *space >= length && *left > 0) {
+            Some((space, left)) => {
+                *space -= length;
+                *left -= 1;
+            }
+            None => rows.push((max_length - length, most - 1)),
+        }
+    }
+    rows.len()
 }
 
-fn planned(lengths: &[u32], max_length: u32, strategy: Strategy) -> Plan {
-    plan(&pieces(lengths), max(max_length), strategy, &Control::default()).expect("nobody cancels")
+/// Documents laid end to end token by token: the (document, first token, tokens) of each row.
+fn concat_oracle(lengths: &[u32], max_length: u32, most: u32) -> Vec<Vec<Piece>> {
+    let mut rows: Vec<Vec<Piece>> = vec![Vec::new()];
+    let mut tokens = 0;
+    for (document, &length) in (0..).zip(lengths) {
+        for start in 0..length {
+            let row = rows.last_mut().expect("there is always a row");
+            let goes_on = start > 0 && !row.is_empty();
+            if tokens == max_length || (!goes_on && row.len() == most as usize) {
+                rows.push(Vec::new());
+                tokens = 0;
+            }
+            let row = rows.last_mut().expect("there is always a row");
+            tokens += 1;
+            match row.last_mut().filter(|piece| start > 0 && piece.document == document) {
+                Some(piece) => piece.length += 1,
+                None => row.push(Piece { document, start, length: 1 }),
+            }
+        }
+    }
+    rows.retain(|row| !row.is_empty());
+    rows
 }
 
-fn rows(plan: &Plan) -> Vec<Vec<u32>> {
-    (0..plan.rows()).map(|row| plan.row(row).map(|piece| piece.document).collect()).collect()
-}
-
-/// A `max_length`, and lengths that fit it: many short ones, many close to it, few kinds.
-fn lengths() -> impl proptest::strategy::Strategy<Value = (u32, Vec<u32>)> {
-    let max_length = prop_oneof![1..=20_u32, 60..=70_u32, 1..=5000_u32, 2_000_000..=3_000_000_u32];
-    max_length.prop_flat_map(|max| {
-        let length = prop_oneof![1..=max, 1..=max.min(9), max / 2 + 1..=max, Just(max)];
-        (Just(max), prop::collection::vec(length, 0..200))
-    })
+/// Any strategy with any constraint, on lengths that are longer than a row if it can take them.
+fn packable() -> impl proptest::strategy::Strategy<Value = (PackOptions, Vec<u32>)> {
+    let most = prop_oneof![Just(None), (1..6_u32).prop_map(NonZeroU32::new)];
+    let order = prop_oneof![Just(None), Just(Some(Order::Input)), Just(Some(Order::Shuffle))];
+    (lengths(), prop::sample::select(&STRATEGIES[..]), most, order, any::<u64>()).prop_map(
+        |((max_length, lengths), strategy, max_documents_per_pack, order, seed)| {
+            let options = PackOptions {
+                max_documents_per_pack,
+                order,
+                seed,
+                ..options(max_length, strategy)
+            };
+            let longer = |(at, length): (usize, &u32)| {
+                if strategy == Strategy::Concat && at % 5 == 0 { length * 3 } else { *length }
+            };
+            (options, lengths.iter().enumerate().map(longer).collect())
+        },
+    )
 }
 
 /// Best-fit decreasing as the textbook has it: every row is looked at for every piece.
 ///
 /// Of equally good rows, the one that has had its room for longest, as TRL's queues have it.
-fn best_fit_oracle(lengths: &[u32], max_length: u32) -> Vec<Vec<u32>> {
+fn best_fit_oracle(lengths: &[u32], max_length: u32, most: usize) -> Vec<Vec<u32>> {
     let mut rows: Vec<(u32, usize, Vec<u32>)> = Vec::new();
     for (now, document) in longest_first(lengths).into_iter().enumerate() {
         let length = lengths[document as usize];
-        let open = rows.iter_mut().filter(|(space, ..)| *space >= length && *space < max_length);
+        let open = rows.iter_mut().filter(|(space, _, row)| *space >= length && row.len() < most);
         match open.min_by_key(|(space, since, _)| (*space, *since)) {
             Some((space, since, row)) => {
                 *space -= length;
@@ -115,37 +155,129 @@ fn lower_bound_oracle(lengths: &[u32], max_length: u32) -> u64 {
 
 proptest! {
     #[test]
-    fn every_piece_is_in_exactly_one_row((max_length, lengths) in lengths()) {
-        for strategy in STRATEGIES {
-            let plan = planned(&lengths, max_length, strategy);
-            let mut packed: Vec<Piece> = plan.pieces(0..plan.rows()).collect();
-            packed.sort_unstable_by_key(|piece| piece.document);
-            prop_assert_eq!(packed, pieces(&lengths));
-            prop_assert_eq!(plan.tokens(), lengths.iter().copied().map(u64::from).sum::<u64>());
+    fn every_token_is_in_exactly_one_row_and_in_order((options, lengths) in packable()) {
+        let plan = plan_of(&lengths, &options);
+        let mut packed: Vec<Piece> = plan.pieces(0..plan.rows()).collect();
+        packed.sort_unstable_by_key(|piece| (piece.document, piece.start));
+        let mut next = vec![0; lengths.len()];
+        for piece in packed {
+            prop_assert_eq!(piece.start, next[piece.document as usize]);
+            next[piece.document as usize] += piece.length;
+        }
+        prop_assert_eq!(&next, &lengths);
+        prop_assert_eq!(plan.tokens(), lengths.iter().copied().map(u64::from).sum::<u64>());
+    }
+
+    #[test]
+    fn only_concat_cuts((options, lengths) in packable()) {
+        prop_assume!(options.strategy != Strategy::Concat);
+        let plan = plan_of(&lengths, &options);
+        let mut packed: Vec<Piece> = plan.pieces(0..plan.rows()).collect();
+        packed.sort_unstable_by_key(|piece| piece.document);
+        prop_assert_eq!(packed, pieces(&lengths));
+    }
+
+    #[test]
+    fn no_row_is_empty_or_holds_more_than_it_may((options, lengths) in packable()) {
+        let plan = plan_of(&lengths, &options);
+        for row in 0..plan.rows() {
+            let tokens: u64 = plan.row(row).map(|piece| u64::from(piece.length)).sum();
+            prop_assert!((1..=u64::from(options.max_length.get())).contains(&tokens));
+            let most = options.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get);
+            prop_assert!(plan.row(row).len() <= most as usize);
         }
     }
 
     #[test]
-    fn no_row_is_empty_or_longer_than_max_length((max_length, lengths) in lengths()) {
-        for strategy in STRATEGIES {
-            let plan = planned(&lengths, max_length, strategy);
-            for row in 0..plan.rows() {
-                let tokens: u64 = plan.row(row).map(|piece| u64::from(piece.length)).sum();
-                prop_assert!((1..=u64::from(max_length)).contains(&tokens));
-            }
-        }
+    fn the_order_of_the_rows_changes_nothing_else((options, lengths) in packable()) {
+        let sorted = |order| {
+            let plan = plan_of(&lengths, &PackOptions { order: Some(order), ..options.clone() });
+            let mut rows: Vec<Vec<Piece>> =
+                (0..plan.rows()).map(|row| plan.row(row).collect()).collect();
+            let key = |row: &Vec<Piece>| row.iter().map(|piece| (piece.document, piece.start)).min();
+            let ordered = rows.is_sorted_by_key(key);
+            rows.sort_by_key(key);
+            (rows, ordered)
+        };
+        let (shuffled, _) = sorted(Order::Shuffle);
+        let (input, ordered) = sorted(Order::Input);
+        prop_assert!(ordered);
+        prop_assert_eq!(shuffled, input);
     }
 
     #[test]
-    fn best_fit_makes_the_rows_of_the_textbook((max_length, lengths) in lengths()) {
-        let plan = planned(&lengths, max_length, Strategy::BestFit);
-        prop_assert_eq!(rows(&plan), best_fit_oracle(&lengths, max_length));
+    fn a_seed_gives_the_same_plan_again((options, lengths) in packable()) {
+        prop_assert_eq!(plan_of(&lengths, &options), plan_of(&lengths, &options));
+    }
+
+    #[test]
+    fn mix_makes_no_more_rows_than_first_fit_decreasing((options, lengths) in packable()) {
+        let most = options.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get);
+        let lengths: Vec<u32> =
+            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+        let mixed = plan_of(&lengths, &PackOptions { strategy: Strategy::Mix, ..options.clone() });
+        prop_assert!(mixed.rows() <= first_fit_rows(&lengths, options.max_length.get(), most));
+    }
+
+    #[test]
+    fn best_fit_makes_the_rows_of_the_textbook((options, lengths) in packable()) {
+        prop_assume!(options.strategy == Strategy::BestFit);
+        let options = PackOptions { order: Some(Order::Input), ..options };
+        let most = options.max_documents_per_pack.map_or(usize::MAX, |most| most.get() as usize);
+        let oracle = best_fit_oracle(&lengths, options.max_length.get(), most);
+        prop_assert_eq!(rows(&plan_of(&lengths, &options)), in_input_order(oracle));
     }
 
     #[test]
     fn heap_makes_the_rows_of_a_heap((max_length, lengths) in lengths()) {
         let plan = planned(&lengths, max_length, Strategy::Heap);
-        prop_assert_eq!(rows(&plan), next_fit_oracle(&lengths, max_length, &longest_first(&lengths)));
+        let oracle = next_fit_oracle(&lengths, max_length, &longest_first(&lengths));
+        prop_assert_eq!(rows(&plan), in_input_order(oracle));
+    }
+
+    #[test]
+    fn concat_cuts_where_a_row_ends(
+        max_length in 1..40_u32, lengths in prop::collection::vec(1..90_u32, 0..30), most in 1..8_u32,
+    ) {
+        let expected = concat_oracle(&lengths, max_length, most);
+        let options = PackOptions {
+            max_documents_per_pack: Some(max(most)),
+            ..options(max_length, Strategy::Concat)
+        };
+        let plan = plan_of(&lengths, &options);
+        let made: Vec<Vec<Piece>> = (0..plan.rows()).map(|row| plan.row(row).collect()).collect();
+        prop_assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn concat_drops_no_more_than_its_last_row(
+        max_length in 1..40_u32, lengths in prop::collection::vec(1..90_u32, 0..30),
+    ) {
+        let mut expected = concat_oracle(&lengths, max_length, u32::MAX);
+        let full = |row: &Vec<Piece>| {
+            row.iter().map(|piece| piece.length).sum::<u32>() == max_length
+        };
+        let tail = expected.pop_if(|row| !full(row)).unwrap_or_default();
+        let options = PackOptions { tail: Tail::Drop, ..options(max_length, Strategy::Concat) };
+        let made = plan(pieces(&lengths), &options, &Control::default()).expect("nobody cancels");
+        prop_assert_eq!(made.tail, tail);
+        let rows: Vec<Vec<Piece>> =
+            (0..made.plan.rows()).map(|row| made.plan.row(row).collect()).collect();
+        prop_assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_lower_bound_counts_documents_too((options, lengths) in packable()) {
+        prop_assume!(options.strategy == Strategy::Mix);
+        let mut histogram = BTreeMap::<u32, u64>::new();
+        for &length in &lengths {
+            *histogram.entry(length).or_default() += 1;
+        }
+        let histogram: Vec<_> = histogram.into_iter().collect();
+        let bound = lower_bound(&histogram, &options);
+        let most = options.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get);
+        prop_assert!(bound >= (lengths.len() as u64).div_ceil(u64::from(most)));
+        prop_assert!(bound <= plan_of(&lengths, &options).rows() as u64);
     }
 
     #[test]
@@ -165,7 +297,7 @@ proptest! {
 
     #[test]
     fn the_lower_bound_is_between_the_tokens_and_any_plan((max_length, lengths) in lengths()) {
-        let bound = bound_of(&lengths, max(max_length));
+        let bound = bound_of(&lengths, max_length);
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
         prop_assert!(bound >= tokens.div_ceil(u64::from(max_length)));
         for strategy in STRATEGIES {
@@ -179,61 +311,9 @@ proptest! {
             (Just(max), prop::collection::vec(1..=max, 0..60))
         })
     ) {
-        prop_assert_eq!(bound_of(&lengths, max(max_length)), lower_bound_oracle(&lengths, max_length));
+        prop_assert_eq!(bound_of(&lengths, max_length), lower_bound_oracle(&lengths, max_length));
     }
 
-    #[test]
-    fn one_open_pack_makes_the_rows_of_the_sequential_strategy((max_length, lengths) in lengths()) {
-        let mut open = OpenPacks::sequential(max(max_length));
-        let mut done = Plan::new(max(max_length));
-        for piece in pieces(&lengths) {
-            open.push(piece, &mut done);
-        }
-        open.flush(&mut done);
-        prop_assert_eq!(done, planned(&lengths, max_length, Strategy::Sequential));
-    }
-
-    #[test]
-    fn open_packs_hand_out_every_piece_once((max_length, lengths) in lengths(), most in 1..9_usize) {
-        let most = NonZeroUsize::new(most).expect("at least 1");
-        let mut open = OpenPacks::best_fit(max(max_length), most);
-        let mut done = Plan::new(max(max_length));
-        for (pushed, piece) in pieces(&lengths).into_iter().enumerate() {
-            open.push(piece, &mut done);
-            prop_assert!(open.len() <= most.get());
-            let tokens: u64 = lengths[..=pushed].iter().copied().map(u64::from).sum();
-            prop_assert_eq!(open.tokens() + done.tokens(), tokens);
-            if pushed % 50 == 49 {
-                open.close_oldest(&mut done);
-            }
-        }
-        open.flush(&mut done);
-        prop_assert!(open.is_empty());
-        let mut packed: Vec<Piece> = done.pieces(0..done.rows()).collect();
-        packed.sort_unstable_by_key(|piece| piece.document);
-        prop_assert_eq!(packed, pieces(&lengths));
-    }
-
-    #[test]
-    fn bare_lengths_are_dropped_or_cut_as_told((max_length, lengths) in lengths()) {
-        let shorter = max(max_length.div_ceil(2));
-        let bare: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
-        let planned = |overlong| {
-            plan_lengths(&bare, shorter, Strategy::BestFit, overlong, &Control::default())
-                .expect("the lengths are sound")
-        };
-        let dropping = planned(Overlong::Drop);
-        let long = |length: u32| length > shorter.get();
-        let expected: Vec<u32> =
-            (0..).zip(&lengths).filter(|(_, length)| long(**length)).map(|(document, _)| document).collect();
-        prop_assert_eq!(&dropping.dropped, &expected);
-        prop_assert_eq!(dropping.plan.members().len() + dropping.dropped.len(), lengths.len());
-
-        let cutting = planned(Overlong::Truncate);
-        prop_assert!(cutting.dropped.is_empty());
-        let kept: u64 = lengths.iter().map(|&length| u64::from(length.min(shorter.get()))).sum();
-        prop_assert_eq!(cutting.plan.tokens(), kept);
-    }
 }
 
 #[test]
@@ -242,7 +322,7 @@ fn nothing_to_pack_is_no_row() {
         let plan = planned(&[], 8, strategy);
         assert_eq!((plan.rows(), plan.offsets(), plan.fill()), (0, &[0][..], 0.0));
     }
-    assert_eq!(lower_bound(&[], max(8)), 0);
+    assert_eq!(bound_of(&[], 8), 0);
 }
 
 #[test]
@@ -261,21 +341,21 @@ fn tokens_are_counted_beyond_the_reach_of_32_bits() {
         assert_eq!((plan.rows(), plan.tokens()), (9, 9 * u64::from(longest)));
         assert!((plan.fill() - 1.0).abs() < 1e-12);
     }
-    assert_eq!(bound_of(&lengths, max(longest)), 9);
+    assert_eq!(bound_of(&lengths, longest), 9);
 }
 
 #[test]
 fn the_lower_bound_sees_pieces_that_cannot_share() {
     // 30 tokens would fill 3 rows of 10, but no two pieces of 6 share one.
-    assert_eq!(bound_of(&[6, 6, 6, 6, 6], max(10)), 5);
+    assert_eq!(bound_of(&[6, 6, 6, 6, 6], 10), 5);
 }
 
 #[test]
 fn starts_and_documents_go_through_untouched() {
     let pieces =
         [Piece { document: 7, start: 3, length: 4 }, Piece { document: 7, start: 0, length: 3 }];
-    let plan =
-        plan(&pieces, max(7), Strategy::Sequential, &Control::default()).expect("nobody cancels");
+    let options = options(7, Strategy::Sequential);
+    let plan = plan(pieces.to_vec(), &options, &Control::default()).expect("nobody cancels").plan;
     assert_eq!(plan.row(0).collect::<Vec<_>>(), pieces);
     assert_eq!(
         (plan.members(), plan.starts(), plan.lengths()),
@@ -288,7 +368,7 @@ fn a_cancelled_plan_ends() {
     let control = Control::default();
     control.cancel();
     for strategy in STRATEGIES {
-        let result = plan(&pieces(&[1, 2, 3]), max(8), strategy, &control);
+        let result = plan(pieces(&[1, 2, 3]), &options(8, strategy), &control);
         assert!(matches!(result, Err(Error::Cancelled)), "{strategy:?}");
     }
 }
@@ -300,68 +380,37 @@ fn a_piece_longer_than_a_row_is_a_fault_of_the_caller() {
 }
 
 #[test]
-fn what_is_too_long_is_cut_as_told() {
-    assert_eq!(cut(8, max(8), Overlong::Error), Cut::Whole);
-    assert_eq!(cut(9, max(8), Overlong::Error), Cut::Refuse);
-    assert_eq!(cut(9, max(8), Overlong::Drop), Cut::Drop);
-    assert_eq!(cut(u64::MAX, max(8), Overlong::Truncate), Cut::Start);
-}
-
-#[test]
-fn bare_lengths_that_are_no_lengths_are_refused_by_index() {
-    let refusal = |lengths: &[i64]| {
-        plan_lengths(lengths, max(8), Strategy::BestFit, Overlong::Error, &Control::default())
-            .expect_err("one of the lengths is wrong")
-            .to_string()
-    };
-    assert_eq!(
-        refusal(&[3, 0]),
-        "invalid option `lengths`: holds `0` at index 1; a length must be at least 1"
-    );
-    assert_eq!(
-        refusal(&[-3]),
-        "invalid option `lengths`: holds `-3` at index 0; a length must be at least 1"
-    );
-    assert_eq!(
-        refusal(&[8, 9]),
-        "invalid option `lengths`: holds `9` at index 1; more than max_length=8; \
-         pass overlong=\"drop\" or overlong=\"truncate\""
-    );
-}
-
-#[test]
-fn the_fullest_open_pack_makes_way() {
-    let mut open = OpenPacks::best_fit(max(10), NonZeroUsize::new(2).expect("not 0"));
-    let mut done = Plan::new(max(10));
-    for piece in pieces(&[6, 7, 5]) {
-        open.push(piece, &mut done);
+fn a_shuffle_and_a_mix_heed_the_seed_megatron_bridge_4891() {
+    let lengths: Vec<u32> = (1..=400).map(|at| 1 + at * 37 % 90).collect();
+    for strategy in [Strategy::Mix, Strategy::BestFit, Strategy::Heap] {
+        let with = |seed| {
+            rows(&plan_of(&lengths, &PackOptions { seed, order: None, ..options(100, strategy) }))
+        };
+        assert_ne!(with(0), with(1), "{strategy:?}");
+        assert_ne!(in_input_order(with(0)), with(0), "{strategy:?}");
     }
-    assert_eq!(rows(&done), [[1]]);
-    open.flush(&mut done);
-    assert_eq!(rows(&done), [[1], [0], [2]]);
 }
 
 #[test]
-fn a_pack_that_is_full_is_handed_out_at_once() {
-    let mut open = OpenPacks::best_fit(max(10), NonZeroUsize::new(2).expect("not 0"));
-    let mut done = Plan::new(max(10));
-    for piece in pieces(&[6, 7, 10, 4]) {
-        open.push(piece, &mut done);
+fn seeded_plans_are_the_same_on_every_machine_and_in_every_version() {
+    let lengths = [5, 3, 7, 2, 6, 4, 1, 8];
+    let options = PackOptions { seed: 1, order: None, ..options(9, Strategy::Sequential) };
+    let shuffled = PackOptions { order: Some(Order::Shuffle), ..options };
+    // SplitMix64 of seed 1, worked out with its published reference code.
+    assert_eq!(
+        rows(&plan_of(&lengths, &shuffled)),
+        [vec![0, 1], vec![2, 3], vec![7], vec![5, 6], vec![4]]
+    );
+}
+
+#[test]
+fn a_row_length_of_a_power_of_two_and_one_packs_trl_3887() {
+    for max_length in [1023, 1024, 1025, 1500] {
+        let lengths: Vec<u32> = (0..1000).map(|at| 300 + at * 61 % 400).collect();
+        let bound = bound_of(&lengths, max_length);
+        for strategy in [Strategy::Mix, Strategy::BestFit] {
+            let rows = planned(&lengths, max_length, strategy).rows();
+            assert!(rows < 600 && rows as u64 <= bound + bound / 20, "{strategy:?} {max_length}");
+        }
     }
-    assert_eq!(rows(&done), [vec![2], vec![0, 3]]);
-    assert_eq!(open.oldest(), Some(1));
-}
-
-#[test]
-fn open_packs_can_count_documents_from_a_later_one() {
-    let mut open = OpenPacks::best_fit(max(10), NonZeroUsize::new(4).expect("not 0"));
-    let mut done = Plan::starting_at(max(10), 5_000_000_000);
-    open.push(Piece { document: 40, start: 0, length: 6 }, &mut done);
-    open.push(Piece { document: 42, start: 0, length: 7 }, &mut done);
-    open.rebase(40);
-    assert_eq!(open.oldest(), Some(0));
-    open.close_oldest(&mut done);
-    open.flush(&mut done);
-    assert_eq!(rows(&done), [[0], [2]]);
-    assert_eq!(done.first_document(), 5_000_000_000);
 }

@@ -50,6 +50,42 @@ def none(lengths: Sequence[int], max_length: int) -> list[Row]:
     return [[document] for document in range(len(lengths))]
 
 
+def first_fit(lengths: Sequence[int], max_length: int, most: int | None = None) -> list[Row]:
+    """Longest first, each into the first row with room: what no plan of `mix` may exceed."""
+    rows: list[Row] = []
+    space: list[int] = []
+    for document in _longest_first(lengths):
+        length = lengths[document]
+        first = next(
+            (
+                row
+                for row in range(len(rows))
+                if space[row] >= length and (most is None or len(rows[row]) < most)
+            ),
+            len(rows),
+        )
+        if first == len(rows):
+            rows.append([])
+            space.append(max_length)
+        rows[first].append(document)
+        space[first] -= length
+    return rows
+
+
+def stretches(
+    lengths: Sequence[int], max_length: int, strategy: object, overlong: object, keep: object
+) -> list[tuple[int, int, int]]:
+    """What of each document is packed: its number, the first token and the token after the last."""
+    kept = []
+    for document, length in enumerate(lengths):
+        if length <= max_length or strategy == "concat" or overlong == "split":
+            kept.append((document, 0, length))
+        elif overlong == "truncate":
+            start = length - max_length if keep == "end" else 0
+            kept.append((document, start, start + max_length))
+    return kept
+
+
 def _longest_first(lengths: Sequence[int]) -> list[int]:
     return sorted(range(len(lengths)), key=lambda document: -lengths[document])
 

@@ -78,7 +78,7 @@ def test_sequential_rows_keep_the_input_order(corpus, tokenizer_dir):
     assert documents_of(packed) == documents_of(alone)
 
 
-@pytest.mark.parametrize("strategy", ["best_fit", "heap", "sequential", "none"])
+@pytest.mark.parametrize("strategy", ["mix", "best_fit", "heap", "sequential", "concat", "none"])
 def test_threads_do_not_change_the_output(strategy, corpus, tokenizer_dir):
     tables = [
         fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy=strategy, threads=threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastpack
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+
+from lengths import RECIPES, Recipe  # noqa: E402  the recipes have one home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +39,13 @@ def packable(draw: st.DrawFn) -> tuple[int, list[int]]:
     return max_length, draw(st.lists(length, max_size=120))
 
 
-def plan(lengths: Sequence[int], max_length: int, **options: str) -> fastpack.Plan:
+def plan(lengths: Sequence[int], max_length: int, **options: str | int | None) -> fastpack.Plan:
     return fastpack.plan(np.array(lengths, dtype=np.int64), max_length=max_length, **options)
+
+
+def in_input_order(rows: list[list[int]]) -> list[list[int]]:
+    """Rows by the first document in each."""
+    return sorted(rows, key=min)
 
 
 def rows(made: fastpack.Plan) -> list[list[int]]:
@@ -46,8 +56,8 @@ def rows(made: fastpack.Plan) -> list[list[int]]:
 @given(packable())
 def test_rows_are_those_of_the_oracle(strategy: str, case: tuple[int, list[int]]) -> None:
     max_length, lengths = case
-    made = plan(lengths, max_length, strategy=strategy)
-    assert rows(made) == reference.STRATEGIES[strategy](lengths, max_length)
+    made = plan(lengths, max_length, strategy=strategy, order="input")
+    assert rows(made) == in_input_order(reference.STRATEGIES[strategy](lengths, max_length))
     assert made.lengths.tolist() == [lengths[document] for document in made.members]
     assert not made.starts.any()
     assert not len(made.dropped)
@@ -77,10 +87,89 @@ def test_what_is_too_long_is_dropped(case: tuple[int, list[int]]) -> None:
 def test_what_is_too_long_is_truncated(case: tuple[int, list[int]]) -> None:
     max_length, lengths = case
     shorter = -(-max_length // 2)
-    made = plan(lengths, shorter, overlong="truncate")
+    made = plan(lengths, shorter, overlong="truncate", strategy="best_fit", order="input")
     cut = [min(length, shorter) for length in lengths]
-    assert rows(made) == reference.best_fit(cut, shorter)
+    assert rows(made) == in_input_order(reference.best_fit(cut, shorter))
     assert made.lengths.tolist() == [cut[document] for document in made.members]
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> dict[str, str | int | None]:
+    """A strategy with any constraint that it takes."""
+    strategy = draw(st.sampled_from(["mix", "best_fit", "heap", "sequential", "concat", "none"]))
+    overlong = None if strategy == "concat" else draw(st.sampled_from([None, "drop", "truncate", "split"]))
+    return {
+        "strategy": strategy,
+        "overlong": overlong,
+        "keep": draw(st.sampled_from(["start", "end"])) if overlong == "truncate" else "start",
+        "tail": draw(st.sampled_from(["keep", "drop"])) if strategy == "concat" else "keep",
+        "max_documents_per_pack": draw(st.none() | st.integers(1, 6)),
+        "order": draw(st.sampled_from([None, "input", "shuffle"])),
+        "seed": draw(st.integers(0, 2**64 - 1)),
+    }
+
+
+@given(packable(), wishes())
+def test_every_kept_token_is_in_one_row_and_in_order(
+    case: tuple[int, list[int]], wish: dict[str, str | int | None]
+) -> None:
+    max_length, lengths = case
+    shorter = -(-max_length // 3)
+    made = plan(lengths, shorter, **wish)
+    stretches = reference.stretches(lengths, shorter, wish["strategy"], wish["overlong"], wish["keep"])
+    kept = [(document, token) for document, start, end in stretches for token in range(start, end)]
+    pieces = zip(made.members.tolist(), made.starts.tolist(), made.lengths.tolist(), strict=True)
+    packed = sorted((document, token) for document, start, n in pieces for token in range(start, start + n))
+    tail = len(kept) - len(packed)
+    assert packed == kept[: len(packed)]
+    assert 0 <= tail < shorter if wish["tail"] == "drop" else tail == 0
+    assert made.dropped.tolist() == sorted(set(range(len(lengths))) - set(made.members.tolist()))
+    assert made.tokens == len(packed)
+
+
+@given(packable(), wishes())
+def test_no_row_holds_more_than_it_may(
+    case: tuple[int, list[int]], wish: dict[str, str | int | None]
+) -> None:
+    max_length, lengths = case
+    shorter = -(-max_length // 3)
+    made = plan(lengths, shorter, **wish)
+    most = wish["max_documents_per_pack"] or len(made.members)
+    for row in np.split(made.lengths, made.offsets[1:-1]) if len(made) else []:
+        assert 1 <= row.sum() <= shorter
+        assert 1 <= len(row) <= most
+
+
+@given(packable(), st.none() | st.integers(1, 6))
+def test_mix_never_makes_more_rows_than_first_fit_decreasing(
+    case: tuple[int, list[int]], most: int | None
+) -> None:
+    max_length, lengths = case
+    made = plan(lengths, max_length, max_documents_per_pack=most)
+    assert made.lower_bound <= len(made) <= len(reference.first_fit(lengths, max_length, most))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_mix_nearly_reaches_the_lower_bound_and_mixes_lengths(recipe: Recipe) -> None:
+    made = fastpack.plan(recipe.lengths(200_000), max_length=recipe.max_length)
+    assert len(made) <= made.lower_bound * 1.0003 + 1
+    shortest = np.minimum.reduceat(made.lengths, made.offsets[:-1])
+    longest = np.maximum.reduceat(made.lengths, made.offsets[:-1])
+    alike = (np.diff(made.offsets) > 1) & (longest - shortest <= 0.05 * longest)
+    if recipe.name != "half-full":  # where two pieces fill a row, both are half a row long
+        assert alike.mean() < 0.02
+
+
+def test_strategies_that_see_all_lengths_shuffle_rows_unless_told() -> None:
+    lengths = [5] * 40
+    numbers = list(range(40))
+    for strategy in ("mix", "best_fit", "heap"):
+        made = plan(lengths, 5, strategy=strategy).members.tolist()
+        assert sorted(made) == numbers != made
+        assert plan(lengths, 5, strategy=strategy, seed=1).members.tolist() != made
+    for strategy in ("sequential", "concat", "none"):
+        assert plan(lengths, 5, strategy=strategy).members.tolist() == numbers
+        assert plan(lengths, 5, strategy=strategy, order="shuffle").members.tolist() != numbers
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +209,15 @@ def trl_rows(module: ModuleType, lengths: Sequence[int], max_length: int, before
 def test_best_fit_makes_the_rows_of_trl(trl_data_utils: ModuleType, case: tuple[int, list[int]]) -> None:
     max_length, lengths = case
     if lengths:
-        assert rows(plan(lengths, max_length)) == trl_rows(trl_data_utils, lengths, max_length)
+        made = plan(lengths, max_length, strategy="best_fit")
+        assert in_input_order(rows(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
 
 
 @pytest.mark.parametrize("max_length", [2**10 - 1, 2**10, 2**10 + 1, 1500])
 def test_best_fit_packs_whatever_max_length_is_trl_3887(trl_data_utils: ModuleType, max_length: int) -> None:
     lengths = np.random.default_rng(0).normal(500, 60, 1000).clip(1, max_length).astype(int).tolist()
-    made = plan(lengths, max_length)
-    assert rows(made) == trl_rows(trl_data_utils, lengths, max_length)
+    made = plan(lengths, max_length, strategy="best_fit")
+    assert in_input_order(rows(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
     assert made.fill > 0.6
     assert len(made) < 0.6 * len(lengths)
 
@@ -135,14 +225,16 @@ def test_best_fit_packs_whatever_max_length_is_trl_3887(trl_data_utils: ModuleTy
 def test_a_part_of_the_lengths_is_packed_alone_trl_6669(trl_data_utils: ModuleType) -> None:
     lengths = np.random.default_rng(1).integers(1, 90, 300)
     part = lengths[100:200]
-    made = fastpack.plan(part, max_length=90)
-    assert rows(made) == trl_rows(trl_data_utils, part.tolist(), 90, before=100)
+    made = fastpack.plan(part, max_length=90, strategy="best_fit")
+    expected = trl_rows(trl_data_utils, part.tolist(), 90, before=100)
+    assert in_input_order(rows(made)) == in_input_order(expected)
     assert sorted(made.members) == list(range(100))
 
 
 def test_lengths_need_not_lie_side_by_side() -> None:
     lengths = np.arange(1, 21, dtype=np.int64)
-    assert rows(fastpack.plan(lengths[::-2], max_length=40)) == reference.best_fit(lengths[::-2].tolist(), 40)
+    made = fastpack.plan(lengths[::-2], max_length=40, strategy="heap", order="input")
+    assert rows(made) == in_input_order(reference.heap(lengths[::-2].tolist(), 40))
 
 
 def test_nothing_makes_no_rows() -> None:
@@ -199,7 +291,7 @@ def test_max_length_has_bounds(max_length: int) -> None:
         plan([1], max_length)
 
 
-@pytest.mark.parametrize("option", ["strategy", "overlong"])
+@pytest.mark.parametrize("option", ["strategy", "overlong", "keep", "tail", "order"])
 def test_unknown_names_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match="sideways"):
         plan([1], 8, **{option: "sideways"})

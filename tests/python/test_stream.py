@@ -71,7 +71,7 @@ def test_errors_are_raised_from_the_loop_with_their_type(write_jsonl, tokenizer_
         next(stream)
 
 
-@pytest.mark.parametrize("strategy", ["heap", "none", "mix"])
+@pytest.mark.parametrize("strategy", ["heap", "none", "mix", "concat"])
 def test_strategies_that_need_all_lengths_are_refused_at_once(strategy):
     with pytest.raises(fastpack.OptionError, match="sequential") as caught:
         fastpack.stream("x", "x/y/z", max_length=8, strategy=strategy)

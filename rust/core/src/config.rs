@@ -1,7 +1,9 @@
 //! The options of a run and the rules that they obey. Defaults stand in `api.py`, not here.
 
+mod packing;
+
 use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use chrono::NaiveDateTime;
@@ -9,45 +11,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// How documents are put together into rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Strategy {
-    /// Longest first, each into the row that it fills best; TRL's very groups.
-    BestFit,
-    /// Longest first from a max-heap, into the one open row.
-    Heap,
-    /// In input order, into the one open row.
-    Sequential,
-    /// A row per document, in input order.
-    None,
-}
-
-impl Strategy {
-    /// The name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BestFit => "best_fit",
-            Self::Heap => "heap",
-            Self::Sequential => "sequential",
-            Self::None => "none",
-        }
-    }
-}
-
-/// What happens to a document longer than a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Overlong {
-    /// It is dropped, and counted.
-    Drop,
-    /// Its first `max_length` tokens are kept, the others counted.
-    Truncate,
-    /// The run fails, naming it.
-    Error,
-}
+pub use packing::{Keep, Order, Overlong, PackOptions, PadTo, Strategy, Tail};
 
 /// Which tokens carry a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -255,12 +219,13 @@ pub struct Inputs {
 /// What decides the content of the output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Options {
-    /// Tokens a row holds at most.
-    pub max_length: NonZeroU32,
-    /// How documents are put together.
-    pub strategy: Strategy,
-    /// What happens to documents longer than a row.
-    pub overlong: Overlong,
+    /// How documents become rows.
+    #[serde(flatten)]
+    pub packing: PackOptions,
+    /// What a row is filled up to.
+    pub pad_to: PadTo,
+    /// The id that fills it up, where the tokenizer's own is not wanted.
+    pub pad_token_id: Option<u32>,
     /// Which tokens carry a label.
     pub train_on: TrainOn,
     /// Whether an end-of-text token is added.
@@ -288,7 +253,11 @@ pub struct Options {
 impl Options {
     /// Checks the rules that one option alone cannot break.
     pub fn validate(&self) -> Result<()> {
-        check_max_length(self.max_length)?;
+        self.packing.validate()?;
+        self.pad_to.validate(self.packing.max_length)?;
+        if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
+            return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
+        }
         if self.threads.get() > MOST_THREADS {
             return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
         }
@@ -316,14 +285,6 @@ impl Options {
 
 /// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
 const MOST_THREADS: usize = 1024;
-
-/// Refuses rows that an Arrow list could not hold.
-pub(crate) fn check_max_length(max_length: NonZeroU32) -> Result<()> {
-    if i32::try_from(max_length.get()).is_ok() {
-        return Ok(());
-    }
-    Err(Error::option("max_length", "must be below 2147483648, the reach of an Arrow list"))
-}
 
 /// The file format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -50,6 +50,8 @@ pub enum Reason {
     NoTrainedToken,
     /// The document is longer than a row.
     TooLong,
+    /// The tokens are in the last row of `concat`, which was not full.
+    Tail,
 }
 
 impl Reason {
@@ -74,6 +76,7 @@ impl Reason {
             Self::Tokenizer => "tokenizer",
             Self::NoTrainedToken => "no_trained_token",
             Self::TooLong => "too_long",
+            Self::Tail => "tail",
         }
     }
 }
@@ -139,6 +142,11 @@ impl Ledger {
     /// Counts a document that was read, and that no row will hold.
     pub fn drop_document(&mut self, reason: Reason, tokens: u64) {
         self.dropped.entry(reason).or_default().add(tokens);
+    }
+
+    /// Counts a part of a document that no row will hold; the document is counted for itself.
+    pub fn drop_part(&mut self, reason: Reason, tokens: u64) {
+        self.dropped.entry(reason).or_default().tokens += tokens;
     }
 
     /// Adds what a later part of the input came to.

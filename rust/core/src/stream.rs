@@ -75,10 +75,10 @@ impl<'a> Rows<'a> {
         control: &'a Control,
         emit: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Self> {
-        let max_length = job.options.max_length;
-        let open = match job.options.strategy {
-            Strategy::Sequential => OpenPacks::sequential(max_length),
-            Strategy::BestFit => OpenPacks::best_fit(max_length, options.open_packs),
+        let packs = &job.options.packing;
+        let open = match packs.strategy {
+            Strategy::Sequential => OpenPacks::sequential(packs),
+            Strategy::BestFit => OpenPacks::best_fit(packs, options.open_packs),
             other => {
                 let reason = format!(
                     "is `{}`, but a stream packs by `sequential` or `best_fit`",
@@ -87,8 +87,8 @@ impl<'a> Rows<'a> {
                 return Err(Error::option("strategy", reason));
             }
         };
-        let packing = Packing::new(&job.options);
-        Ok(Self { packing, open, closed: Plan::new(max_length), options, control, emit })
+        let packing = Packing::new(&job.options, job.padding()?);
+        Ok(Self { packing, open, closed: Plan::new(packs.max_length), options, control, emit })
     }
 
     /// Packs the documents of a block and hands over the batches that this fills.
@@ -97,7 +97,7 @@ impl<'a> Rows<'a> {
         for number in self.packing.take(outcome) {
             let name =
                 u32::try_from(number - first).expect("far fewer documents wait for their rows");
-            if let Some(piece) = self.packing.piece(number, name)? {
+            for piece in self.packing.pieces(number, name)? {
                 self.open.push(piece, &mut self.closed);
             }
         }

@@ -51,12 +51,14 @@ impl Parts {
     pub(crate) fn job(self) -> Result<Job> {
         let pretrained = &self.renderer.pretrained;
         let tokenizer = pretrained.tokenizer.clone();
-        let eos_id = pretrained.eos_token().and_then(|token| tokenizer.token_to_id(token));
+        let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
+        let (eos_id, pad_id) = (id(pretrained.eos_token()), id(pretrained.pad_token()));
         let template = self.renderer.template(self.options.now.time())?;
         Ok(Job {
             options: self.options,
             tokenizer,
             eos_id,
+            pad_id,
             template,
             tokenizer_name: self.tokenizer_name,
         })

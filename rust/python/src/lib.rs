@@ -3,11 +3,13 @@
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 mod arrow;
+mod convert;
 mod encoders;
 mod error;
 mod job;
 mod options;
 mod pack;
+mod pack_options;
 mod plan;
 mod pretrained;
 mod render;
@@ -28,6 +30,8 @@ mod _fastpack {
     use crate::options::{PyInputs, PyOptions, PyOutput};
     #[pymodule_export]
     use crate::pack::{pack_dir, pack_files, pack_table};
+    #[pymodule_export]
+    use crate::pack_options::PyPackOptions;
     #[pymodule_export]
     use crate::plan::{PyPlan, plan};
     #[pymodule_export]

@@ -1,18 +1,20 @@
 //! Python arguments to the options of the core. No default stands here.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Overlong, Part, Prompt,
-    RowColumn, ShapeName, Strategy, TrainOn,
+    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Part, Prompt, RowColumn,
+    ShapeName, TrainOn,
 };
 use fastpack_core::record::value::{Map, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
+use crate::convert::{counts, refuse, word, words};
 use crate::error;
+use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId};
 
 /// What decides the content of the output.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -22,12 +24,12 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, train_on, eos, on_bad_record, columns, shape, fields, prompt, now, verify, threads))]
+    #[pyo3(signature = (*, packing, pad_to, pad_token_id, train_on, eos, on_bad_record, columns, shape, fields, prompt, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
-        max_length: PyMaxLength,
-        strategy: PyStrategy,
-        overlong: PyOverlong,
+        packing: &PyPackOptions,
+        pad_to: PyPadTo,
+        pad_token_id: Option<PyPadTokenId>,
         train_on: PyTrainOn,
         eos: PyEos,
         on_bad_record: PyOnBadRecord,
@@ -40,9 +42,9 @@ impl PyOptions {
         threads: PyThreads,
     ) -> PyResult<Self> {
         let options = Options {
-            max_length: max_length.0,
-            strategy: strategy.0,
-            overlong: overlong.0,
+            packing: packing.0.clone(),
+            pad_to: pad_to.0,
+            pad_token_id: pad_token_id.map(|id| id.0),
             train_on: train_on.0,
             eos: eos.0,
             on_bad_record: on_bad_record.0,
@@ -87,39 +89,6 @@ impl PyOutput {
     }
 }
 
-/// Makes a newtype of an option that is one of a few words, written once, here.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, { $($word:literal => $value:expr),+ $(,)? }) => {
-        $(#[$doc])*
-        pub(crate) struct $name(pub(crate) $kind);
-
-        impl<'py> FromPyObject<'_, 'py> for $name {
-            type Error = PyErr;
-
-            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-                word(value, $option, &[$(($word, $value)),+]).map(Self)
-            }
-        }
-    };
-}
-
-words!(
-    /// How documents are put together.
-    PyStrategy(Strategy), "strategy", {
-        "best_fit" => Strategy::BestFit,
-        "heap" => Strategy::Heap,
-        "sequential" => Strategy::Sequential,
-        "none" => Strategy::None,
-    }
-);
-words!(
-    /// What happens to a document longer than a row.
-    PyOverlong(Overlong), "overlong", {
-        "drop" => Overlong::Drop,
-        "truncate" => Overlong::Truncate,
-        "error" => Overlong::Error,
-    }
-);
 words!(
     /// Which tokens carry a label.
     PyTrainOn(TrainOn), "train_on", {
@@ -185,30 +154,6 @@ words!(
     }
 );
 
-/// Makes a newtype of an option that is a whole number above 0.
-macro_rules! counts {
-    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:literal) => {
-        $(#[$doc])*
-        pub(crate) struct $name(pub(crate) $kind);
-
-        impl<'py> FromPyObject<'_, 'py> for $name {
-            type Error = PyErr;
-
-            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-                let refused = || refuse(value, $option, concat!("a whole number from 1 to ", $most));
-                if value.is_instance_of::<PyBool>() {
-                    return Err(refused());
-                }
-                value.extract::<$kind>().map(Self).map_err(|_| refused())
-            }
-        }
-    };
-}
-
-counts!(
-    /// Tokens that a row holds at most.
-    PyMaxLength(NonZeroU32), "max_length", "2147483647"
-);
 counts!(
     /// Worker threads.
     PyThreads(NonZeroUsize), "threads", "1024"
@@ -442,23 +387,4 @@ fn template_value(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Value> {
     } else {
         Err(refuse(value.as_borrowed(), option, "what JSON can hold"))
     }
-}
-
-fn word<T: Copy>(
-    value: Borrowed<'_, '_, PyAny>,
-    option: &'static str,
-    words: &[(&str, T)],
-) -> PyResult<T> {
-    let text: Option<&str> = value.extract().ok();
-    let found = words.iter().find(|(word, _)| text == Some(*word));
-    found.map(|&(_, meaning)| meaning).ok_or_else(|| {
-        let quoted: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        refuse(value, option, &format!("one of {}", quoted.join(", ")))
-    })
-}
-
-/// Names the value that an option has, and what it may be.
-fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str) -> PyErr {
-    let shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
-    error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
 }

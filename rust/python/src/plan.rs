@@ -4,7 +4,7 @@ use fastpack_core::pack::{PlannedLengths, plan_lengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::options::{PyMaxLength, PyOverlong, PyStrategy};
+use crate::pack_options::PyPackOptions;
 use crate::supervise;
 
 /// Which documents share a row: what `fastpack.plan` returns.
@@ -78,18 +78,16 @@ fn fixed<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
     array.unbind()
 }
 
-/// Packs documents of these lengths into rows of at most `max_length` tokens.
+/// Packs documents of these lengths.
 #[pyfunction]
 pub(crate) fn plan(
     py: Python<'_>,
     lengths: PyReadonlyArray1<'_, i64>,
-    max_length: PyMaxLength,
-    strategy: PyStrategy,
-    overlong: PyOverlong,
+    options: &PyPackOptions,
 ) -> PyResult<PyPlan> {
     let lengths = lengths.as_array().to_vec();
-    let planned = supervise::run(py, None, move |control| {
-        plan_lengths(&lengths, max_length.0, strategy.0, overlong.0, control)
-    })?;
+    let options = options.0.clone();
+    let planned =
+        supervise::run(py, None, move |control| plan_lengths(&lengths, &options, control))?;
     Ok(PyPlan::new(py, &planned))
 }

@@ -1,5 +1,6 @@
 //! A [`Plan`] and the [`Store`] to record batches.
 
+mod padding;
 mod ranges;
 pub mod schema;
 
@@ -16,6 +17,7 @@ use crate::error::Result;
 use crate::pack::{Piece, Plan};
 use crate::store::Store;
 
+pub use padding::Padding;
 pub use ranges::batch_ranges;
 
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
@@ -24,7 +26,8 @@ const UNTRAINED: i32 = -100;
 /// Builds the rows `rows` of `plan`.
 ///
 /// `labels` are not shifted: they are the ids where trained, -100 elsewhere and on the first token of every
-/// piece, which nothing before it may predict. `position_ids` restart at 0 in every piece.
+/// piece, which nothing before it may predict. `position_ids` restart at 0 in every piece. What fills a row up
+/// stands at its end like one more piece without labels.
 ///
 /// # Panics
 ///
@@ -34,41 +37,73 @@ pub fn rows(
     store: &Store,
     plan: &Plan,
     rows: Range<usize>,
+    padding: Padding,
     columns: &[RowColumn],
 ) -> Result<RecordBatch> {
+    let room: Vec<u32> = rows.clone().map(|row| padding.room(plan.tokens_of(row))).collect();
+    let cells = Cells { plan, rows, room: &room };
     let arrays = columns.iter().map(|&column| match column {
-        RowColumn::InputIds => per_token(plan, rows.clone(), |piece, values| {
-            values.extend(ids(source(store, plan, piece), piece).iter().map(|id| id.cast_signed()));
-        }),
-        RowColumn::Labels => per_token(plan, rows.clone(), |piece, values| {
-            labels(source(store, plan, piece), piece, values);
-        }),
-        RowColumn::PositionIds => per_token(plan, rows.clone(), |piece, values| {
-            values.extend(0..piece.length.cast_signed());
-        }),
-        RowColumn::SeqLengths => per_piece(plan, rows.clone()),
+        RowColumn::InputIds => cells.per_token(
+            |piece, values| {
+                let ids = ids(source(store, plan, piece), piece).iter();
+                values.extend(ids.map(|id| id.cast_signed()));
+            },
+            |room, values| values.extend((0..room).map(|_| padding.id())),
+        ),
+        RowColumn::Labels => cells.per_token(
+            |piece, values| labels(source(store, plan, piece), piece, values),
+            |room, values| values.extend((0..room).map(|_| UNTRAINED)),
+        ),
+        RowColumn::PositionIds => cells.per_token(
+            |piece, values| values.extend(0..piece.length.cast_signed()),
+            |room, values| values.extend(0..room.cast_signed()),
+        ),
+        RowColumn::SeqLengths => cells.per_piece(),
     });
     let arrays: Vec<ArrayRef> = arrays.collect();
     Ok(RecordBatch::try_new(schema::schema(columns), arrays)?)
 }
 
-/// A column with a value for each token; `append` adds those of a piece.
-fn per_token(plan: &Plan, rows: Range<usize>, append: impl Fn(Piece, &mut Vec<i32>)) -> ArrayRef {
-    let tokens: usize = plan.lengths_of(rows.clone()).iter().map(|&length| length as usize).sum();
-    let mut values = Vec::with_capacity(tokens);
-    for piece in plan.pieces(rows.clone()) {
-        append(piece, &mut values);
-    }
-    let lengths = rows.map(|row| {
-        let lengths = plan.lengths_of(row..row + 1);
-        lengths.iter().map(|&length| length as usize).sum()
-    });
-    list(values, lengths)
+/// The rows that columns are made of.
+struct Cells<'a> {
+    plan: &'a Plan,
+    rows: Range<usize>,
+    /// What each row is filled up with, in tokens.
+    room: &'a [u32],
 }
 
-fn per_piece(plan: &Plan, rows: Range<usize>) -> ArrayRef {
-    let values = plan.lengths_of(rows.clone()).iter().map(|length| length.cast_signed()).collect();
-    list(values, rows.map(|row| plan.lengths_of(row..row + 1).len()))
+impl Cells<'_> {
+    /// A column with a value for each token; `append` adds those of a piece, `fill` those behind the last.
+    fn per_token(
+        &self,
+        append: impl Fn(Piece, &mut Vec<i32>),
+        fill: impl Fn(u32, &mut Vec<i32>),
+    ) -> ArrayRef {
+        let lengths = self.rows.clone().zip(self.room);
+        let lengths = lengths.map(|(row, room)| self.plan.tokens_of(row) + *room as usize);
+        let mut values = Vec::with_capacity(lengths.clone().sum());
+        for (row, &room) in self.rows.clone().zip(self.room) {
+            for piece in self.plan.row(row) {
+                append(piece, &mut values);
+            }
+            fill(room, &mut values);
+        }
+        list(values, lengths)
+    }
+
+    fn per_piece(&self) -> ArrayRef {
+        let mut values = Vec::new();
+        let mut lengths = Vec::with_capacity(self.room.len());
+        for (row, room) in self.rows.clone().zip(self.room) {
+            let before = values.len();
+            values.extend(
+                self.plan.lengths_of(row..row + 1).iter().map(|length| length.cast_signed()),
+            );
+            values.extend(Some(room.cast_signed()).filter(|room| *room > 0));
+            lengths.push(values.len() - before);
+        }
+        list(values, lengths)
+    }
 }
 
 /// Copies nothing: the list takes the values over.

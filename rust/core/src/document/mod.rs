@@ -88,10 +88,18 @@ impl<'a> Document<'a> {
             [self.documents.run_offsets[self.index]..self.documents.run_offsets[self.index + 1]]
     }
 
-    /// The number of labels among the first `length` tokens: position 0 never has one, nothing predicts it.
-    pub fn labels(&self, length: u32) -> u64 {
-        let inside = self.trained().iter().take_while(|run| run.start < length);
-        inside.map(|run| u64::from(run.end.min(length).saturating_sub(run.start.max(1)))).sum()
+    /// The number of labels in a piece of `length` tokens: its first never has one, nothing predicts it.
+    pub fn labels(&self, start: u32, length: u32) -> u64 {
+        let (first, end) = (start + 1, start + length);
+        let runs = self.trained();
+        let inside = runs[runs.partition_point(|run| run.end <= first)..].iter();
+        let inside = inside.take_while(|run| run.start < end);
+        inside.map(|run| u64::from(run.end.min(end) - run.start.max(first))).sum()
+    }
+
+    /// Whether it was made of plain text, which has no turns to break.
+    pub fn is_text(&self) -> bool {
+        self.documents.texts[self.index]
     }
 
     /// Where its record was read.
@@ -108,13 +116,21 @@ pub struct Documents {
     runs: Vec<Run>,
     run_offsets: Vec<usize>,
     lines: Vec<u64>,
+    texts: Vec<bool>,
 }
 
 impl Documents {
     /// No documents yet, of the file `path`, with these columns.
     pub fn new(path: Arc<Path>, columns: &[ColumnName]) -> Self {
         let columns = columns.iter().map(|&name| (name, Ragged::default())).collect();
-        Self { path, columns, runs: Vec::new(), run_offsets: vec![0], lines: Vec::new() }
+        Self {
+            path,
+            columns,
+            runs: Vec::new(),
+            run_offsets: vec![0],
+            lines: Vec::new(),
+            texts: Vec::new(),
+        }
     }
 
     /// Appends a document: the ids of each column in the columns' order, its trained runs and its line.
@@ -130,6 +146,14 @@ impl Documents {
         self.runs.extend(trained.into_iter().filter(|run| run.start < run.end));
         self.run_offsets.push(self.runs.len());
         self.lines.push(line);
+        self.texts.push(false);
+    }
+
+    /// Remembers that the document pushed last was made of plain text.
+    pub fn mark_text(&mut self) {
+        if let Some(last) = self.texts.last_mut() {
+            *last = true;
+        }
     }
 
     /// Those at `indices` alone, in that order.
@@ -141,6 +165,9 @@ impl Documents {
             let ids: Vec<&[u32]> =
                 self.columns.iter().map(|(_, column)| column.document(index)).collect();
             selected.push(&ids, self.document(index).trained().iter().copied(), self.lines[index]);
+            if self.texts[index] {
+                selected.mark_text();
+            }
         }
         selected
     }

@@ -88,6 +88,9 @@ impl DocumentMaker {
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
         } else {
             documents.push(&[&self.encoding.ids], self.runs.drain(..), line);
+            if kind == Kind::Text {
+                documents.mark_text();
+            }
         }
         Ok(())
     }

@@ -1,57 +1,76 @@
 //! Best-fit decreasing: longest first, each piece into the row that it fills best.
 //!
-//! Rows, their members and both orders are those of TRL's `bfd`: equal lengths in input order, of equally
-//! good rows the one that has had that room for longest, rows in the order in which they were opened.
-
-use std::num::NonZeroU32;
+//! Rows and their members are those of TRL's `bfd`: equal lengths in input order, and of equally good rows
+//! the one that has had that room for longest.
 
 use super::order::{histogram, longest_first, table_pays};
-use super::spaces::{Spaces, Table, Tree};
-use super::{Piece, Plan, TICK};
+use super::rows::Rows;
+use super::spaces::{Alike, Spaces, Table, Tree};
+use super::{Piece, TICK};
+use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], max_length: NonZeroU32, control: &Control) -> Result<Plan> {
+pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
     let order = longest_first(pieces, control)?;
-    let max = max_length.get();
+    let max = options.max_length.get();
     let (row_of, rows) = if table_pays(max, pieces.len()) {
-        assign(pieces, max, Table::new(max), control)?
+        assign(pieces, options, Table::new(max), control)?
     } else {
-        assign(pieces, max, Tree::default(), control)?
+        assign(pieces, options, Tree::default(), control)?
     };
-    Ok(Plan::grouped(max_length, pieces, &order, &row_of, rows as usize))
+    Ok(Rows::grouped(&order, &row_of, rows))
 }
 
 /// The row of each piece from the longest to the shortest, and the number of rows.
 ///
 /// Pieces of one length are dealt with together. A row that was the best for the first of them is the best
 /// for the next as long as it has room, since no row with less room had enough. So it takes as many as it
-/// holds, and one search serves all rows with the same room.
+/// holds, one search serves all rows with the same room, and rows that fared alike are moved together.
 fn assign(
     pieces: &[Piece],
-    max_length: u32,
+    options: &PackOptions,
     mut spaces: impl Spaces,
     control: &Control,
 ) -> Result<(Vec<u32>, u32)> {
+    let (max, most) = (options.max_length.get(), options.most_documents());
     let mut row_of = Vec::with_capacity(pieces.len());
-    let mut rows = 0;
+    let mut opened = 0;
     let mut next_look = 0;
-    for (length, mut count) in histogram(pieces.iter().map(|piece| piece.length)).into_iter().rev()
-    {
+    for (length, count) in histogram(pieces.iter().map(|piece| piece.length)).into_iter().rev() {
+        let mut count = u32::try_from(count).expect("pieces are counted by a u32");
         while count > 0 {
             let space = spaces.least(length).unwrap_or_else(|| {
-                spaces.push(max_length, rows);
-                rows += 1;
-                max_length
+                let rows = count.div_ceil((max / length).min(most));
+                spaces.push(max, Alike { first: opened, rows, documents: 0 });
+                opened += rows;
+                max
             });
             while count > 0
-                && let Some(row) = spaces.pop(space)
+                && let Some(alike) = spaces.pop(space)
             {
-                let taken = u32::try_from(count).unwrap_or(u32::MAX).min(space / length);
-                count -= u64::from(taken);
-                row_of.extend((0..taken).map(|_| row));
-                if space > taken * length {
-                    spaces.push(space - taken * length, row);
+                let each = (space / length).min(most - alike.documents);
+                let rows = alike.rows.min(count / each);
+                let mut deal = |first: u32, rows: u32, taken: u32| {
+                    row_of
+                        .extend((first..first + rows).flat_map(|row| (0..taken).map(move |_| row)));
+                    let documents = alike.documents + taken;
+                    if space > taken * length && documents < most && rows > 0 {
+                        spaces.push(space - taken * length, Alike { first, rows, documents });
+                    }
+                };
+                deal(alike.first, rows, each);
+                count -= rows * each;
+                if rows < alike.rows {
+                    // Fewer are left than one more row would take.
+                    let partial = u32::from(count > 0);
+                    deal(alike.first + rows, partial, count);
+                    count = 0;
+                    if rows + partial < alike.rows {
+                        let first = alike.first + rows + partial;
+                        let rows = alike.rows - rows - partial;
+                        spaces.put_back(space, Alike { first, rows, ..alike });
+                    }
                 }
             }
             if row_of.len() >= next_look {
@@ -60,5 +79,5 @@ fn assign(
             }
         }
     }
-    Ok((row_of, rows))
+    Ok((row_of, opened))
 }

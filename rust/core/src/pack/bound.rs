@@ -1,18 +1,18 @@
 //! How few rows any packing needs: the lower bound that a plan is measured by.
 
-use std::num::NonZeroU32;
+use crate::config::PackOptions;
 
-/// The number of rows below which no packing of `lengths` into rows of `max_length` tokens can go.
+/// The number of rows below which no packing of pieces of these lengths can go.
 ///
-/// This is L2 of Martello and Toth (*Knapsack Problems*, 1990, §8.3): never less than the tokens divided by
+/// Where a row may hold so many documents only, that bounds it too. Else this is L2 of Martello and Toth (*Knapsack Problems*, 1990, §8.3): never less than the tokens divided by
 /// `max_length`, and more where many pieces are longer than half a row. From the histogram it takes one
 /// pass over the lengths that occur.
 ///
 /// # Panics
 ///
 /// If a length is more than `max_length`.
-pub fn lower_bound(histogram: &[(u32, u64)], max_length: NonZeroU32) -> u64 {
-    let capacity = max_length.get();
+pub fn lower_bound(histogram: &[(u32, u64)], options: &PackOptions) -> u64 {
+    let capacity = options.max_length.get();
     assert!(
         histogram.last().is_none_or(|&(length, _)| length <= capacity),
         "no length exceeds a row"
@@ -28,7 +28,9 @@ pub fn lower_bound(histogram: &[(u32, u64)], max_length: NonZeroU32) -> u64 {
     let mut longest_first = large.iter().rev().peekable();
 
     let rest = |tokens: u64, room: u64| tokens.saturating_sub(room).div_ceil(u64::from(capacity));
-    let mut bound = sharing + rest(small_tokens, room);
+    let pieces: u64 = histogram.iter().map(|&(_, count)| count).sum();
+    let counted = pieces.div_ceil(u64::from(options.most_documents()));
+    let mut bound = counted.max(sharing + rest(small_tokens, room));
     for &(least, count) in small {
         while let Some(&&(length, n)) = longest_first.peek().filter(|(l, _)| *l > capacity - least)
         {

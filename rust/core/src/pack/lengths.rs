@@ -1,10 +1,9 @@
 //! Packing alone: bare lengths from a caller who keeps the tokens, to a [`Plan`].
 
-use std::num::NonZeroU32;
-
+use super::concat::too_many;
 use super::order::histogram;
-use super::{Cut, Piece, Plan, TICK, cut, lower_bound, plan};
-use crate::config::{Overlong, Strategy, check_max_length};
+use super::{Cut, Piece, Plan, Planned, TICK, cut, lower_bound, plan};
+use crate::config::{Keep, Overlong, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -13,24 +12,22 @@ use crate::error::{Error, Result};
 pub struct PlannedLengths {
     /// The rows; a document's number is the index of its length.
     pub plan: Plan,
-    /// The documents that are in no row, ascending.
+    /// The documents of which no row holds a token, ascending.
     pub dropped: Vec<u32>,
     /// The number of rows below which no packing of the others can go.
     pub lower_bound: u64,
 }
 
-/// Packs documents of these lengths.
+/// Packs documents of these lengths; where `overlong` is not given, those longer than a row are dropped.
 ///
-/// Fails with [`Error::Option`] about `lengths` if one is below 1, and with [`Overlong::Error`] if one is
-/// more than `max_length`.
+/// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
+/// begin, and with [`Overlong::Error`] if one is more than `max_length`.
 pub fn plan_lengths(
     lengths: &[i64],
-    max_length: NonZeroU32,
-    strategy: Strategy,
-    overlong: Overlong,
+    options: &PackOptions,
     control: &Control,
 ) -> Result<PlannedLengths> {
-    check_max_length(max_length)?;
+    options.validate()?;
     let refuse = |index: usize, length: i64, rule: &str| {
         Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
     };
@@ -46,25 +43,40 @@ pub fn plan_lengths(
         if index % TICK == 0 {
             control.tick()?;
         }
-        let tokens = match u64::try_from(length) {
-            Ok(0) | Err(_) => return refuse(index, length, "a length must be at least 1"),
-            Ok(tokens) => tokens,
-        };
-        match cut(tokens, max_length, overlong) {
-            Cut::Whole | Cut::Start => {
-                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-                pieces.push(Piece { document, start: 0, length: tokens.min(max_length.get()) });
+        if length < 1 {
+            return refuse(index, length, "a length must be at least 1");
+        }
+        if begins_late(options) && i32::try_from(length).is_err() {
+            let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
+            return refuse(index, length, rule);
+        }
+        let tokens = u32::try_from(length).unwrap_or(u32::MAX);
+        match cut(tokens, options, Overlong::Drop) {
+            Cut::Into(stretches) => {
+                pieces.extend(stretches.map(|(start, length)| Piece { document, start, length }));
+                if u32::try_from(pieces.len()).is_err() {
+                    return Err(too_many());
+                }
             }
             Cut::Drop => dropped.push(document),
             Cut::Refuse => {
                 let rule = format!(
-                    "more than max_length={max_length}; pass overlong=\"drop\" or overlong=\"truncate\""
+                    "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
+                    options.max_length
                 );
                 return refuse(index, length, &rule);
             }
         }
     }
-    let plan = plan(&pieces, max_length, strategy, control)?;
-    let lower_bound = lower_bound(&histogram(plan.lengths().iter().copied()), max_length);
+    let Planned { plan, tail } = plan(pieces, options, control)?;
+    dropped.extend(tail.iter().filter(|piece| piece.start == 0).map(|piece| piece.document));
+    let lower_bound = lower_bound(&histogram(plan.lengths().iter().copied()), options);
     Ok(PlannedLengths { plan, dropped, lower_bound })
+}
+
+/// Whether a piece can begin anywhere in its document.
+fn begins_late(options: &PackOptions) -> bool {
+    options.strategy == Strategy::Concat
+        || options.overlong == Some(Overlong::Split)
+        || options.keep == Keep::End
 }

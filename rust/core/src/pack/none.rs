@@ -1,18 +1,18 @@
 //! A row per piece, in input order.
 
-use std::num::NonZeroU32;
-
-use super::{Piece, Plan, TICK};
+use super::rows::Rows;
+use super::{Piece, TICK};
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], max_length: NonZeroU32, control: &Control) -> Result<Plan> {
-    let mut plan = Plan::with_capacity(max_length, pieces.len());
-    for rows in pieces.chunks(TICK) {
-        control.tick()?;
-        for piece in rows {
-            plan.push(std::slice::from_ref(piece));
+pub(super) fn pack(pieces: &[Piece], control: &Control) -> Result<Rows> {
+    let mut rows = Rows::with_capacity(pieces.len());
+    for (index, _) in (0_u32..).zip(pieces) {
+        if index as usize % TICK == 0 {
+            control.tick()?;
         }
+        rows.extend(index);
+        rows.close();
     }
-    Ok(plan)
+    Ok(rows)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::{Piece, Plan};
+use crate::config::PackOptions;
 
 /// Rows that are still being filled.
 ///
@@ -13,6 +14,7 @@ use super::{Piece, Plan};
 pub struct OpenPacks {
     max_length: NonZeroU32,
     most: NonZeroUsize,
+    most_documents: u32,
     /// By the room left, then by since when: the first that suffices is the best, ties first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
@@ -26,16 +28,17 @@ struct Pack {
 
 impl OpenPacks {
     /// One open row, in input order: the very rows of the sequential strategy.
-    pub fn sequential(max_length: NonZeroU32) -> Self {
-        Self::best_fit(max_length, NonZeroUsize::MIN)
+    pub fn sequential(options: &PackOptions) -> Self {
+        Self::best_fit(options, NonZeroUsize::MIN)
     }
 
     /// At most `most` open rows; a piece goes into the one that it fills best.
     ///
     /// When it fits into none and `most` are open, the fullest is closed. With one open row, this is
     /// [`OpenPacks::sequential`].
-    pub fn best_fit(max_length: NonZeroU32, most: NonZeroUsize) -> Self {
-        Self { max_length, most, packs: BTreeMap::new(), clock: 0 }
+    pub fn best_fit(options: &PackOptions, most: NonZeroUsize) -> Self {
+        let (max_length, most_documents) = (options.max_length, options.most_documents());
+        Self { max_length, most, most_documents, packs: BTreeMap::new(), clock: 0 }
     }
 
     /// Adds a piece, and moves to `done` what this closes: the row made way, then the row made full.
@@ -53,7 +56,8 @@ impl OpenPacks {
             (key.0, self.packs.remove(&key).expect("the key that was just found"))
         } else {
             // A full row needs no place among many; the only one it would overtake.
-            let needs_place = piece.length < max || self.most == NonZeroUsize::MIN;
+            let full = piece.length == max || self.most_documents == 1;
+            let needs_place = !full || self.most == NonZeroUsize::MIN;
             if needs_place && self.packs.len() == self.most.get() {
                 let (_, fullest) = self.packs.pop_first().expect("at least one row is open");
                 done.push(&fullest.pieces);
@@ -61,7 +65,7 @@ impl OpenPacks {
             (max, Pack { opened: self.clock, pieces: Vec::new() })
         };
         pack.pieces.push(piece);
-        if space == piece.length {
+        if space == piece.length || pack.pieces.len() >= self.most_documents as usize {
             done.push(&pack.pieces);
         } else {
             self.packs.insert((space - piece.length, self.clock), pack);

@@ -1,30 +1,63 @@
 //! What becomes of a document, given its length.
 
-use std::num::NonZeroU32;
-
-use crate::config::Overlong;
+use crate::config::{Keep, Overlong, PackOptions, Strategy};
 
 /// What becomes of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All of it is packed.
-    Whole,
-    /// Its first `max_length` tokens are packed; the others are lost and counted.
-    Start,
+    /// These stretches of it are packed; what lies outside them is lost and counted.
+    Into(Stretches),
     /// It is left out and counted.
     Drop,
     /// The run fails, naming it.
     Refuse,
 }
 
-/// What becomes of a document of `length` tokens.
-pub fn cut(length: u64, max_length: NonZeroU32, overlong: Overlong) -> Cut {
-    if length <= u64::from(max_length.get()) {
-        return Cut::Whole;
+/// Stretches of a document in their order, as (first token, tokens), none longer than a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretches {
+    next: u32,
+    end: u32,
+    most: u32,
+}
+
+impl Stretches {
+    /// The tokens in all that are left.
+    pub fn tokens(&self) -> u32 {
+        self.end - self.next
     }
-    match overlong {
-        Overlong::Drop => Cut::Drop,
-        Overlong::Truncate => Cut::Start,
-        Overlong::Error => Cut::Refuse,
+}
+
+impl Iterator for Stretches {
+    type Item = (u32, u32);
+
+    fn next(&mut self) -> Option<(u32, u32)> {
+        let length = self.tokens().min(self.most);
+        let start = self.next;
+        self.next += length;
+        (length > 0).then_some((start, length))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let stretches = self.tokens().div_ceil(self.most) as usize;
+        (stretches, Some(stretches))
+    }
+}
+
+impl ExactSizeIterator for Stretches {}
+
+/// What becomes of a document of `length` tokens; `unsaid` is what `overlong` means where it is not given.
+pub fn cut(length: u32, options: &PackOptions, unsaid: Overlong) -> Cut {
+    let whole = Stretches { next: 0, end: length, most: length.max(1) };
+    let max = options.max_length.get();
+    if length <= max || options.strategy == Strategy::Concat {
+        return Cut::Into(whole);
+    }
+    match (options.overlong.unwrap_or(unsaid), options.keep) {
+        (Overlong::Drop, _) => Cut::Drop,
+        (Overlong::Truncate, Keep::Start) => Cut::Into(Stretches { end: max, ..whole }),
+        (Overlong::Truncate, Keep::End) => Cut::Into(Stretches { next: length - max, ..whole }),
+        (Overlong::Split, _) => Cut::Into(Stretches { most: max, ..whole }),
+        (Overlong::Error, _) => Cut::Refuse,
     }
 }

@@ -3,6 +3,9 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+/// Pieces that are gathered at once: 48 KiB, what a core has closest at hand.
+const NEAR: usize = 4096;
+
 /// A stretch of a document: all of it, or the part that a row has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -47,40 +50,30 @@ impl Plan {
         }
     }
 
-    pub(super) fn with_capacity(max_length: NonZeroU32, pieces: usize) -> Self {
-        let mut plan = Self::new(max_length);
-        plan.members.reserve_exact(pieces);
-        plan.starts.reserve_exact(pieces);
-        plan.lengths.reserve_exact(pieces);
-        plan
-    }
-
-    /// The plan in which the piece `order[i]` is in row `row_of[i]`, and rows keep that order.
-    pub(super) fn grouped(
+    /// The plan whose rows hold the pieces at `indices`, and end at `offsets`.
+    pub(super) fn gathered(
         max_length: NonZeroU32,
         pieces: &[Piece],
-        order: &[u32],
-        row_of: &[u32],
-        rows: usize,
+        indices: &[u32],
+        offsets: Vec<u64>,
     ) -> Self {
-        let mut ends = vec![0_u32; rows + 1];
-        for &row in row_of {
-            ends[row as usize + 1] += 1;
+        let mut plan = Self {
+            members: Vec::with_capacity(indices.len()),
+            starts: Vec::with_capacity(indices.len()),
+            lengths: Vec::with_capacity(indices.len()),
+            ..Self::new(max_length)
+        };
+        // Pieces lie far apart: they are read once for all columns, many at a time.
+        let mut near = Vec::with_capacity(NEAR);
+        for indices in indices.chunks(NEAR) {
+            near.clear();
+            near.extend(indices.iter().map(|&index| pieces[index as usize]));
+            plan.members.extend(near.iter().map(|piece| piece.document));
+            plan.starts.extend(near.iter().map(|piece| piece.start));
+            plan.lengths.extend(near.iter().map(|piece| piece.length));
         }
-        for row in 0..rows {
-            ends[row + 1] += ends[row];
-        }
-        let offsets = ends.iter().copied().map(u64::from).collect();
-        // Only indices are scattered; the columns are then written in order.
-        let mut sorted = vec![0; order.len()];
-        for (&index, &row) in order.iter().zip(row_of) {
-            let at = &mut ends[row as usize];
-            sorted[*at as usize] = index;
-            *at += 1;
-        }
-        let mut plan = Self::with_capacity(max_length, pieces.len());
-        for index in sorted {
-            plan.extend(pieces[index as usize]);
+        for row in offsets.windows(2) {
+            plan.tokens += plan.checked(position(row[0])..position(row[1]));
         }
         plan.offsets = offsets;
         plan
@@ -92,29 +85,24 @@ impl Plan {
     ///
     /// If it is empty, or holds more than `max_length` tokens.
     pub fn push(&mut self, row: &[Piece]) {
-        for &piece in row {
-            self.extend(piece);
+        for piece in row {
+            self.members.push(piece.document);
+            self.starts.push(piece.start);
+            self.lengths.push(piece.length);
         }
-        self.close();
+        self.tokens += self.checked(position(self.offsets[self.rows()])..self.lengths.len());
+        self.offsets.push(self.lengths.len() as u64);
     }
 
-    /// Appends a piece to the row that the next [`Plan::close`] ends.
-    pub(super) fn extend(&mut self, piece: Piece) {
-        self.members.push(piece.document);
-        self.starts.push(piece.start);
-        self.lengths.push(piece.length);
-        self.tokens += u64::from(piece.length);
-    }
-
-    pub(super) fn close(&mut self) {
-        let row = position(self.offsets[self.rows()])..self.lengths.len();
+    /// The tokens of a row that is as it must be.
+    fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let tokens: u64 = self.lengths[row].iter().copied().map(u64::from).sum();
         assert!(
             tokens <= u64::from(self.max_length.get()),
             "a row holds at most `max_length` tokens"
         );
-        self.offsets.push(self.lengths.len() as u64);
+        tokens
     }
 
     /// The number of rows.
@@ -144,6 +132,11 @@ impl Plan {
     /// The lengths of the pieces of neighbouring rows, in their order.
     pub fn lengths_of(&self, rows: Range<usize>) -> &[u32] {
         &self.lengths[self.span(rows)]
+    }
+
+    /// The number of tokens in one row.
+    pub fn tokens_of(&self, row: usize) -> usize {
+        self.lengths_of(row..row + 1).iter().map(|&length| length as usize).sum()
     }
 
     fn span(&self, rows: Range<usize>) -> Range<usize> {

@@ -1,36 +1,38 @@
 //! In input order, into the one open row; a piece that does not fit closes it.
 
-use std::num::NonZeroU32;
-
-use super::{Piece, Plan, TICK};
+use super::rows::Rows;
+use super::{Piece, TICK};
+use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], max_length: NonZeroU32, control: &Control) -> Result<Plan> {
-    next_fit(pieces.iter().copied(), max_length, control)
+pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
+    next_fit(pieces, (0..).zip(pieces).map(|(index, _)| index), options, control)
 }
 
-/// Fills one row after the other, and never looks back.
+/// Fills one row after the other with the pieces in `order`, and never looks back.
 pub(super) fn next_fit(
-    pieces: impl ExactSizeIterator<Item = Piece>,
-    max_length: NonZeroU32,
+    pieces: &[Piece],
+    order: impl Iterator<Item = u32>,
+    options: &PackOptions,
     control: &Control,
-) -> Result<Plan> {
-    let mut plan = Plan::with_capacity(max_length, pieces.len());
-    let mut space = max_length.get();
-    for (index, piece) in pieces.enumerate() {
-        if index % TICK == 0 {
+) -> Result<Rows> {
+    let (max, most) = (options.max_length.get(), options.most_documents());
+    let mut rows = Rows::with_capacity(pieces.len());
+    let (mut space, mut documents) = (max, 0);
+    for (dealt, index) in order.enumerate() {
+        if dealt % TICK == 0 {
             control.tick()?;
         }
-        if piece.length > space {
-            plan.close();
-            space = max_length.get();
+        let length = pieces[index as usize].length;
+        if length > space || documents == most {
+            rows.close();
+            (space, documents) = (max, 0);
         }
-        plan.extend(piece);
-        space -= piece.length;
+        rows.extend(index);
+        space -= length;
+        documents += 1;
     }
-    if !plan.lengths().is_empty() {
-        plan.close();
-    }
-    Ok(plan)
+    rows.close();
+    Ok(rows)
 }

@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use fastpack_tokenize::{Engine, Tokenizer};
 use serde_json::json;
 
-use crate::assemble::schema;
+use crate::assemble::{Padding, schema};
 use crate::config::{Eos, Inputs, Options, Output, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
@@ -40,6 +40,8 @@ pub struct Job {
     pub tokenizer: Tokenizer,
     /// The id that ends a text, if the tokenizer names one.
     pub eos_id: Option<u32>,
+    /// The id that fills rows up, if the tokenizer names one.
+    pub pad_id: Option<u32>,
     /// What renders conversations.
     pub template: JobTemplate,
     /// What the user called the tokenizer, for the report.
@@ -56,6 +58,11 @@ pub enum JobTemplate {
 }
 
 impl Job {
+    /// What rows are filled up with.
+    pub(crate) fn padding(&self) -> Result<Padding> {
+        Padding::new(&self.options, self.pad_id.or(self.eos_id))
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         self.options.validate()?;
         self.options.prompt.as_ref().map(Prompts::new).transpose()?;
@@ -109,7 +116,7 @@ pub fn pack_table(
 ) -> Result<Report> {
     options.validate()?;
     let started = Instant::now();
-    let mut packing = Packing::new(options);
+    let mut packing = Packing::new(options, Padding::new(options, None)?);
     let columns = table::Columns {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
@@ -162,6 +169,7 @@ fn identity(job: &Job, files: &[SourceFile], output: &Output) -> serde_json::Val
         "output": output,
         "tokenizer": job.tokenizer.fingerprint(),
         "eos_id": job.eos_id,
+        "pad_id": job.pad_id,
         "template": match &job.template {
             JobTemplate::Ready(template) => Some(template.fingerprint()),
             JobTemplate::Refused(_) => None,
@@ -177,7 +185,7 @@ fn pack_found(
 ) -> Result<Report> {
     let started = Instant::now();
     let mut about = About::new(job, &found);
-    let mut packing = Packing::new(&job.options);
+    let mut packing = Packing::new(&job.options, job.padding()?);
     about.inputs = Intake::new(job, control).read(found.files, |outcome| {
         packing.take(outcome);
         Ok(())

@@ -7,14 +7,14 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use super::{About, Outcome};
-use crate::assemble::{batch_ranges, rows};
-use crate::config::Options;
+use crate::assemble::{Padding, batch_ranges, rows};
+use crate::config::{Options, Overlong};
 use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
-use crate::pack::{Cut, Piece, Plan, cut, lower_bound, plan};
+use crate::pack::{Cut, Piece, Plan, Planned, cut, lower_bound, plan};
 use crate::report::{Histogram, Report, Stages, Tally};
 use crate::store::Store;
 
@@ -28,6 +28,7 @@ const BATCH_TOKENS: u64 = 1 << 20;
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
     options: &'a Options,
+    padding: Padding,
     pub(crate) store: Store,
     pub(crate) books: Books,
 }
@@ -46,8 +47,8 @@ pub(crate) struct Books {
 }
 
 impl<'a> Packing<'a> {
-    pub(crate) fn new(options: &'a Options) -> Self {
-        Self { options, store: Store::default(), books: Books::default() }
+    pub(crate) fn new(options: &'a Options, padding: Padding) -> Self {
+        Self { options, padding, store: Store::default(), books: Books::default() }
     }
 
     /// Keeps what a block came to; returns the numbers of its documents.
@@ -57,9 +58,11 @@ impl<'a> Packing<'a> {
         self.store.push(outcome.documents)
     }
 
-    /// The piece of a document that is packed, which the piece calls `name`; nothing where it is dropped.
-    pub(crate) fn piece(&mut self, number: u64, name: u32) -> Result<Option<Piece>> {
-        self.books.piece(self.store.document(number), name, self.options)
+    /// The pieces of a document that are packed, which call it `name`; none where it is dropped.
+    pub(crate) fn pieces(&mut self, number: u64, name: u32) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        self.books.pieces(self.store.document(number), name, self.options, &mut pieces)?;
+        Ok(pieces)
     }
 
     /// Packs all documents and hands over the rows.
@@ -76,15 +79,18 @@ impl<'a> Packing<'a> {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
             })?;
-            pieces.extend(self.books.piece(document, name, self.options)?);
+            self.books.pieces(document, name, self.options, &mut pieces)?;
         }
-        let plan = plan(&pieces, self.options.max_length, self.options.strategy, control)?;
-        drop(pieces);
+        let Planned { plan, tail } = plan(pieces, &self.options.packing, control)?;
+        for piece in tail {
+            self.books.drop_tail(piece);
+        }
         self.books.stages.plan += started.elapsed();
 
         control.enter(Phase::Write);
-        let Self { options, store, books } = self;
-        let mut ranges = batch_ranges(&plan, BATCH_ROWS, BATCH_TOKENS);
+        let Self { options, padding, store, books } = self;
+        let padding = *padding;
+        let mut ranges = batch_ranges(&plan, padding, BATCH_ROWS, BATCH_TOKENS);
         let next = || {
             control.tick()?;
             Ok(ranges.next())
@@ -93,13 +99,13 @@ impl<'a> Packing<'a> {
         let worker = || {
             |range: Range<usize>| {
                 let started = Instant::now();
-                let batch = rows(store, &plan, range.clone(), &options.columns)?;
+                let batch = rows(store, &plan, range.clone(), padding, &options.columns)?;
                 Ok((range, batch, started.elapsed()))
             }
         };
         ordered(options.threads, next, worker, |(range, batch, assembling)| {
             books.stages.assemble += assembling;
-            books.hand_over(&plan, range, batch, control, emit)
+            books.hand_over(store, &plan, range, batch, control, emit)
         })
     }
 
@@ -112,9 +118,9 @@ impl<'a> Packing<'a> {
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let started = Instant::now();
-        let batch = rows(&self.store, plan, range.clone(), &self.options.columns)?;
+        let batch = rows(&self.store, plan, range.clone(), self.padding, &self.options.columns)?;
         self.books.stages.assemble += started.elapsed();
-        self.books.hand_over(plan, range, batch, control, emit)
+        self.books.hand_over(&self.store, plan, range, batch, control, emit)
     }
 
     /// Closes the books.
@@ -131,7 +137,7 @@ impl<'a> Packing<'a> {
             ledger,
             lengths,
             rows,
-            lower_bound: lower_bound(&packed.pairs(), self.options.max_length),
+            lower_bound: lower_bound(&packed.pairs(), &self.options.packing),
             trained_tokens,
             tokenizer: about.tokenizer,
             engine: about.engine,
@@ -149,26 +155,28 @@ impl<'a> Packing<'a> {
 }
 
 impl Books {
-    fn piece(
+    /// Appends the pieces of a document that are packed, and counts what is not.
+    fn pieces(
         &mut self,
         document: Document<'_>,
         name: u32,
         options: &Options,
-    ) -> Result<Option<Piece>> {
-        let max = options.max_length;
+        pieces: &mut Vec<Piece>,
+    ) -> Result<()> {
         let length = u32::try_from(document.column(INPUTS).len())
             .expect("documents are made of fewer tokens");
         self.lengths.add(length);
-        let kept = match cut(u64::from(length), max, options.overlong) {
-            Cut::Whole => length,
-            Cut::Start => max.get(),
+        let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
+        let stretches = match cut(length, &options.packing, unsaid) {
+            Cut::Into(stretches) => stretches,
             Cut::Drop => {
                 self.ledger.drop_document(Reason::TooLong, u64::from(length));
-                return Ok(None);
+                return Ok(());
             }
             Cut::Refuse => {
                 let message = format!(
-                    "the document has {length} tokens, more than `max_length={max}`; `overlong` says what else to do"
+                    "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
+                    options.packing.max_length
                 );
                 return Err(Error::Record {
                     origin: document.origin(),
@@ -177,28 +185,54 @@ impl Books {
                 });
             }
         };
-        let labels = document.labels(kept);
-        if labels == 0 {
+        let kept = stretches.tokens();
+        let before = pieces.len();
+        let mut unlabelled = 0;
+        for (start, length) in stretches {
+            if document.labels(start, length) > 0 {
+                pieces.push(Piece { document: name, start, length });
+            } else {
+                unlabelled += u64::from(length);
+            }
+        }
+        if pieces.len() == before {
             self.ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
-            return Ok(None);
+            return Ok(());
+        }
+        if u32::try_from(pieces.len()).is_err() {
+            let reason = "is so short that the files make more than 4294967295 pieces; raise it, or pack in parts";
+            return Err(Error::option("max_length", reason));
+        }
+        self.ledger.kept.documents += 1;
+        if unlabelled > 0 {
+            self.ledger.drop_part(Reason::NoTrainedToken, unlabelled);
         }
         if kept < length {
             self.ledger.truncated.add(u64::from(length - kept));
         }
-        self.trained_tokens += labels;
-        Ok(Some(Piece { document: name, start: 0, length: kept }))
+        Ok(())
+    }
+
+    /// Counts a piece of the tail that `concat` drops; a document that begins there is in no row at all.
+    fn drop_tail(&mut self, piece: Piece) {
+        self.ledger.drop_part(Reason::Tail, u64::from(piece.length));
+        if piece.start == 0 {
+            self.ledger.kept.documents -= 1;
+            self.ledger.dropped.entry(Reason::Tail).or_default().documents += 1;
+        }
     }
 
     /// Counts rows and hands them over.
     fn hand_over(
         &mut self,
+        store: &Store,
         plan: &Plan,
         range: Range<usize>,
         batch: RecordBatch,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        self.count_rows(plan, range);
+        self.count_rows(store, plan, range);
         control.count_rows(batch.num_rows() as u64);
         let started = Instant::now();
         emit(batch)?;
@@ -206,11 +240,13 @@ impl Books {
         Ok(())
     }
 
-    fn count_rows(&mut self, plan: &Plan, range: Range<usize>) {
+    fn count_rows(&mut self, store: &Store, plan: &Plan, range: Range<usize>) {
         self.rows += range.len() as u64;
-        for &length in plan.lengths_of(range) {
-            self.packed.add(length);
-            self.ledger.kept.add(u64::from(length));
+        for piece in plan.pieces(range) {
+            self.packed.add(piece.length);
+            self.ledger.kept.tokens += u64::from(piece.length);
+            let document = store.document(plan.first_document() + u64::from(piece.document));
+            self.trained_tokens += document.labels(piece.start, piece.length);
         }
     }
 }

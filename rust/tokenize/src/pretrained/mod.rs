@@ -102,6 +102,11 @@ impl Pretrained {
         Ok(Self { tokenizer, special_tokens, chat_templates })
     }
 
+    /// The token that fills rows up (`pad_token`), if the tokenizer names one.
+    pub fn pad_token(&self) -> Option<&str> {
+        self.special_token("pad_token")
+    }
+
     /// The token that ends a text (`eos_token`), if the tokenizer names one.
     pub fn eos_token(&self) -> Option<&str> {
         self.special_token("eos_token")

@@ -1,0 +1,61 @@
+//! End to end in input order, cut at the end of each row.
+
+use super::rows::Rows;
+use super::{Piece, TICK};
+use crate::config::{PackOptions, Tail};
+use crate::control::Control;
+use crate::error::{Error, Result};
+
+/// What became of documents laid end to end.
+pub(super) struct Laid {
+    /// What the rows index: the pieces that documents were cut into.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) rows: Rows,
+    /// The pieces of the last row where it is dropped.
+    pub(super) tail: Vec<Piece>,
+}
+
+/// Lays `documents`, which may be of any length, end to end.
+///
+/// A row ends where it is full or has as many pieces as a row may have.
+pub(super) fn pack(documents: &[Piece], options: &PackOptions, control: &Control) -> Result<Laid> {
+    let (max, most) = (options.max_length.get(), options.most_documents() as usize);
+    let mut pieces = Vec::with_capacity(documents.len());
+    let mut rows = Rows::with_capacity(documents.len());
+    let (mut space, mut begin) = (max, 0);
+    for (at, &document) in documents.iter().enumerate() {
+        if at % TICK == 0 {
+            control.tick()?;
+        }
+        let mut left = document;
+        while left.length > 0 {
+            let length = left.length.min(space);
+            let index = u32::try_from(pieces.len()).map_err(|_| too_many())?;
+            pieces.push(Piece { length, ..left });
+            rows.extend(index);
+            left.start += length;
+            left.length -= length;
+            space -= length;
+            if space == 0 || pieces.len() - begin == most {
+                control.tick()?;
+                rows.close();
+                (space, begin) = (max, pieces.len());
+            }
+        }
+    }
+    let tail = match options.tail {
+        Tail::Keep => Vec::new(),
+        Tail::Drop => {
+            rows.truncate(begin);
+            pieces.split_off(begin)
+        }
+    };
+    rows.close();
+    Ok(Laid { pieces, rows, tail })
+}
+
+/// What to do about more pieces than a plan counts.
+pub(super) fn too_many() -> Error {
+    let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
+    Error::option("max_length", reason)
+}

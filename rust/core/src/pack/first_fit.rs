@@ -1,0 +1,73 @@
+//! First-fit decreasing on lengths alone: the plan that `mix` must not be worse than.
+//!
+//! Its first row receives, in its order, the longest piece that still fits, and so does each row of what the
+//! rows before left. So rows can be made one by one from the number of pieces of each length, and a row that
+//! can be made again is made as often as it can be at once.
+
+use super::TICK;
+use super::stock::Stock;
+use crate::config::PackOptions;
+use crate::control::Control;
+use crate::error::Result;
+
+/// Rows as lengths, equal ones described once.
+#[derive(Default)]
+pub(super) struct Patterns {
+    /// A length, and how many pieces in a row have it.
+    parts: Vec<(u32, u32)>,
+    /// Where a pattern's parts end, and how many rows have it.
+    patterns: Vec<(usize, u32)>,
+}
+
+impl Patterns {
+    /// The lengths of the pieces of each row.
+    pub(super) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = u32> + '_> + '_ {
+        let starts = std::iter::once(0).chain(self.patterns.iter().map(|&(end, _)| end));
+        starts.zip(&self.patterns).flat_map(move |(start, &(end, rows))| {
+            (0..rows).map(move |_| {
+                let parts = self.parts[start..end].iter();
+                parts.flat_map(|&(length, pieces)| (0..pieces).map(move |_| length))
+            })
+        })
+    }
+}
+
+/// The rows of first-fit decreasing, unless they are as many as `fewer_than` or more.
+pub(super) fn fewer_rows(
+    mut stock: impl Stock,
+    options: &PackOptions,
+    fewer_than: usize,
+    control: &Control,
+) -> Result<Option<Patterns>> {
+    let (max, most) = (options.max_length.get(), options.most_documents());
+    let mut found = Patterns::default();
+    let mut rows = 0;
+    while let Some(longest) = stock.at_most(max) {
+        let start = found.parts.len();
+        let (mut space, mut documents) = (max, 0);
+        let mut again = u32::MAX;
+        let mut next = Some(longest);
+        while let Some(length) = next {
+            let count = stock.count(length);
+            let pieces = count.min(space / length).min(most - documents);
+            found.parts.push((length, pieces));
+            again = again.min(count / pieces);
+            space -= length * pieces;
+            documents += pieces;
+            let shorter = space.min(length - 1);
+            next = (documents < most).then(|| stock.at_most(shorter)).flatten();
+        }
+        for &(length, pieces) in &found.parts[start..] {
+            stock.take(length, pieces * again);
+        }
+        rows += again as usize;
+        if rows >= fewer_than {
+            return Ok(None);
+        }
+        found.patterns.push((found.parts.len(), again));
+        if found.patterns.len() % TICK == 0 {
+            control.tick()?;
+        }
+    }
+    Ok(Some(found))
+}

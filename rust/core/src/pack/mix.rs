@@ -1,0 +1,264 @@
+//! The longest first, then others at random, then what fills the row to the last token.
+//!
+//! Long pieces cannot be left for last, random ones keep a row from holding pieces of one length, and where a
+//! row is nearly full a piece or a pair of the very length that is missing closes it. That reaches the lower
+//! bound on most real lengths, but can lose on hostile ones; so the rows of first-fit decreasing are counted
+//! too, and taken if they are fewer.
+
+use std::collections::BTreeMap;
+
+use super::bound::lower_bound;
+use super::first_fit::{Patterns, fewer_rows};
+use super::order::{histogram, longest_first, table_pays};
+use super::random::Random;
+use super::rows::Rows;
+use super::stock::{Stock, Table, Tree};
+use super::{Piece, TICK};
+use crate::config::PackOptions;
+use crate::control::Control;
+use crate::error::Result;
+
+/// Pieces are drawn at random until less than the mean length is left, or less than this part of a row.
+const CLOSING_PART: u32 = 4;
+
+/// Draws that are made at once: enough to wait for memory once, few enough for the nearest cache.
+const AHEAD: usize = 256;
+
+pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
+    if pieces.is_empty() {
+        control.tick()?;
+        return Ok(Rows::with_capacity(0));
+    }
+    let lengths: Vec<u32> = pieces.iter().map(|piece| piece.length).collect();
+    let histogram = histogram(lengths.iter().copied());
+    let max = options.max_length.get();
+    let mut random = Random::new(options.seed);
+    let shapes = if table_pays(max, pieces.len()) {
+        let stock = Table::new(&histogram, max);
+        shapes(&lengths, &histogram, stock, options, &mut random, control)?
+    } else {
+        let stock = Tree::new(&histogram);
+        shapes(&lengths, &histogram, stock, options, &mut random, control)?
+    };
+    let mut dealer = Dealer::new(pieces, &histogram, &mut random, control)?;
+    let Shapes { lengths: mut members, ends } = shapes;
+    for chunk in members.chunks_mut(TICK) {
+        control.tick()?;
+        for member in chunk {
+            *member = dealer.deal(*member);
+        }
+    }
+    Ok(Rows::new(members, ends))
+}
+
+/// Rows as lengths: which pieces have them is decided later.
+struct Shapes {
+    lengths: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Shapes {
+    fn with_capacity(pieces: usize) -> Self {
+        Self { lengths: Vec::with_capacity(pieces), ends: vec![0] }
+    }
+
+    fn close(&mut self) {
+        self.ends.push(u32::try_from(self.lengths.len()).expect("pieces are counted by a u32"));
+    }
+
+    fn rows(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    fn of(patterns: &Patterns, pieces: usize) -> Self {
+        let mut shapes = Self::with_capacity(pieces);
+        for row in patterns.rows() {
+            shapes.lengths.extend(row);
+            shapes.close();
+        }
+        shapes
+    }
+}
+
+/// The mixed rows, or those of first-fit decreasing if they are fewer.
+fn shapes(
+    lengths: &[u32],
+    histogram: &[(u32, u64)],
+    stock: impl Stock + Clone,
+    options: &PackOptions,
+    random: &mut Random,
+    control: &Control,
+) -> Result<Shapes> {
+    let mixed = Mixer::new(lengths, histogram, stock.clone(), options, random).rows(control)?;
+    let fewer = if mixed.rows() as u64 > lower_bound(histogram, options) {
+        fewer_rows(stock, options, mixed.rows(), control)?
+    } else {
+        None
+    };
+    Ok(fewer.map_or(mixed, |patterns| Shapes::of(&patterns, lengths.len())))
+}
+
+/// Makes the mixed rows.
+struct Mixer<'a, S> {
+    lengths: &'a [u32],
+    stock: S,
+    random: &'a mut Random,
+    max_length: u32,
+    most_documents: u32,
+    /// The length of the shortest piece there ever was.
+    shortest: u32,
+    /// What drawing at random leaves free.
+    margin: u32,
+    /// Draws that are left: no more than there are pieces, since ever more of them find their piece gone.
+    draws: usize,
+    drawn: Vec<u32>,
+    shapes: Shapes,
+}
+
+/// A row in the making.
+struct Row {
+    space: u32,
+    documents: u32,
+}
+
+impl<'a, S: Stock> Mixer<'a, S> {
+    fn new(
+        lengths: &'a [u32],
+        histogram: &[(u32, u64)],
+        stock: S,
+        options: &PackOptions,
+        random: &'a mut Random,
+    ) -> Self {
+        let max_length = options.max_length.get();
+        let tokens: u64 = histogram.iter().map(|&(length, count)| u64::from(length) * count).sum();
+        let mean = tokens.div_ceil(lengths.len().max(1) as u64);
+        let mean = u32::try_from(mean).expect("a mean is at most the longest");
+        Self {
+            lengths,
+            stock,
+            random,
+            max_length,
+            most_documents: options.most_documents(),
+            shortest: histogram.first().map_or(1, |&(length, _)| length),
+            margin: mean.min(max_length / CLOSING_PART),
+            draws: lengths.len(),
+            drawn: Vec::with_capacity(AHEAD),
+            shapes: Shapes::with_capacity(lengths.len()),
+        }
+    }
+
+    fn rows(mut self, control: &Control) -> Result<Shapes> {
+        let mut next_look = 0;
+        while let Some(longest) = self.stock.at_most(self.max_length) {
+            let mut row = Row { space: self.max_length, documents: 0 };
+            self.take(&mut row, longest);
+            self.draw(&mut row);
+            self.fill(&mut row);
+            self.shapes.close();
+            if self.shapes.lengths.len() >= next_look {
+                control.tick()?;
+                next_look = self.shapes.lengths.len() + TICK;
+            }
+        }
+        Ok(self.shapes)
+    }
+
+    fn take(&mut self, row: &mut Row, length: u32) {
+        self.stock.take(length, 1);
+        self.shapes.lengths.push(length);
+        row.space -= length;
+        row.documents += 1;
+    }
+
+    /// Draws pieces at random until the next would leave less than the margin.
+    ///
+    /// A length is drawn as often as there were pieces of it; one that is used up is drawn in vain.
+    fn draw(&mut self, row: &mut Row) {
+        while row.documents + 1 < self.most_documents && row.space > self.margin {
+            if self.drawn.is_empty() {
+                self.refill();
+            }
+            let Some(length) = self.drawn.pop() else { return };
+            if length > row.space - self.margin {
+                return;
+            }
+            if self.stock.count(length) > 0 {
+                self.take(row, length);
+            }
+        }
+    }
+
+    /// Draws ahead: far-apart lengths are read at once, instead of one by one between decisions.
+    fn refill(&mut self) {
+        let pieces = u32::try_from(self.lengths.len()).expect("pieces are counted by a u32");
+        let draws = self.draws.min(AHEAD);
+        self.draws -= draws;
+        let drawn = (0..draws).map(|_| self.lengths[self.random.below(pieces) as usize]);
+        self.drawn.extend(drawn);
+    }
+
+    /// Fills the rest of a row, to the last token where one piece or two can.
+    fn fill(&mut self, row: &mut Row) {
+        while row.space >= self.shortest && row.documents < self.most_documents {
+            let Some(longest) = self.stock.at_most(row.space) else { return };
+            let two = longest < row.space && row.documents + 1 < self.most_documents;
+            if let Some((longer, shorter)) = two.then(|| self.stock.pair(row.space)).flatten() {
+                self.take(row, longer);
+                self.take(row, shorter);
+            } else {
+                self.take(row, longest);
+            }
+        }
+    }
+}
+
+/// Deals the pieces of each length in random order.
+struct Dealer {
+    /// All pieces, by length.
+    pieces: Vec<u32>,
+    next: Next,
+}
+
+/// The next piece of each length.
+enum Next {
+    Table(Vec<u32>),
+    Tree(BTreeMap<u32, u32>),
+}
+
+impl Dealer {
+    fn new(
+        pieces: &[Piece],
+        histogram: &[(u32, u64)],
+        random: &mut Random,
+        control: &Control,
+    ) -> Result<Self> {
+        let longest = histogram.last().map_or(0, |&(length, _)| length);
+        let mut next = if table_pays(longest, pieces.len()) {
+            Next::Table(vec![0; longest as usize + 1])
+        } else {
+            Next::Tree(BTreeMap::new())
+        };
+        let mut pieces = longest_first(pieces, control)?;
+        let mut first = 0;
+        for &(length, count) in histogram.iter().rev() {
+            control.tick()?;
+            let count = u32::try_from(count).expect("pieces are counted by a u32");
+            random.shuffle(&mut pieces[first as usize..][..count as usize]);
+            match &mut next {
+                Next::Table(table) => table[length as usize] = first,
+                Next::Tree(tree) => _ = tree.insert(length, first),
+            }
+            first += count;
+        }
+        Ok(Self { pieces, next })
+    }
+
+    fn deal(&mut self, length: u32) -> u32 {
+        let next = match &mut self.next {
+            Next::Table(table) => &mut table[length as usize],
+            Next::Tree(tree) => tree.get_mut(&length).expect("only lengths of pieces are dealt"),
+        };
+        *next += 1;
+        self.pieces[*next as usize - 1]
+    }
+}

@@ -1,0 +1,33 @@
+//! [`Random`]: numbers that depend on the seed alone, on every machine and in every version.
+
+/// SplitMix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
+///
+/// Written here because the numbers decide the output: a crate may change its own with any version.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; no number is likelier than another by more than one part in 2³².
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        let product = (self.next() >> 32) * u64::from(bound);
+        u32::try_from(product >> 32).expect("half of a product of 32-bit numbers")
+    }
+
+    /// Puts `items` into an order in which each is as likely as any other (Fisher and Yates).
+    pub(super) fn shuffle(&mut self, items: &mut [u32]) {
+        for (last, end) in (1_u32..).zip(1..items.len()) {
+            items.swap(end, self.below(last + 1) as usize);
+        }
+    }
+}

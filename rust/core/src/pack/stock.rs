@@ -1,0 +1,145 @@
+//! [`Stock`]: how many pieces of each length are still to be packed.
+
+use std::collections::BTreeMap;
+
+use super::bits::Bits;
+
+/// How many pieces of each length are still to be packed; who they are is decided later.
+pub(super) trait Stock {
+    /// The pieces of this length.
+    fn count(&self, length: u32) -> u32;
+
+    /// Takes so many pieces of this length, which must be there.
+    fn take(&mut self, length: u32, pieces: u32);
+
+    /// The longest length of a piece that is at most `length`.
+    fn at_most(&self, length: u32) -> Option<u32>;
+
+    /// The longer and the shorter of two pieces that have `tokens` together: of the first few pairs, the one with
+    /// the longest piece.
+    fn pair(&self, tokens: u32) -> Option<(u32, u32)>;
+}
+
+/// Words of lengths that a search for a pair looks at: 2,048 lengths, within which most rows find one.
+const WORDS: u32 = 32;
+
+/// Lengths that a search for a pair looks at where each costs a search of its own.
+const LENGTHS: usize = 512;
+
+/// A count for each possible length.
+#[derive(Clone)]
+pub(super) struct Table {
+    counts: Vec<u32>,
+    there: Bits,
+    /// The same from the other end: `longest - length` for each length, so that pairs line up.
+    mirror: Bits,
+    longest: u32,
+}
+
+impl Table {
+    /// So many pieces of each length, none above `longest`.
+    pub(super) fn new(histogram: &[(u32, u64)], longest: u32) -> Self {
+        let mut counts = vec![0; longest as usize + 1];
+        let (mut there, mut mirror) = (Bits::up_to(longest), Bits::up_to(longest));
+        for &(length, count) in histogram {
+            counts[length as usize] = few(count);
+            there.insert(length);
+            mirror.insert(longest - length);
+        }
+        Self { counts, there, mirror, longest }
+    }
+}
+
+impl Stock for Table {
+    fn count(&self, length: u32) -> u32 {
+        self.counts[length as usize]
+    }
+
+    fn take(&mut self, length: u32, pieces: u32) {
+        let count = &mut self.counts[length as usize];
+        *count -= pieces;
+        if *count == 0 {
+            self.there.remove(length);
+            self.mirror.remove(self.longest - length);
+        }
+    }
+
+    fn at_most(&self, length: u32) -> Option<u32> {
+        self.there.at_most(length)
+    }
+
+    fn pair(&self, tokens: u32) -> Option<(u32, u32)> {
+        let half = tokens.div_ceil(2);
+        let mut end = tokens;
+        for _ in 0..WORDS {
+            // Bit `i` stands for the pair of `start + i` and the rest.
+            let start = end.saturating_sub(64);
+            let rests = self.mirror.word(self.longest - tokens + start);
+            let mut pairs = self.there.word(start) & rests;
+            if end - start < 64 {
+                pairs &= (1 << (end - start)) - 1;
+            }
+            while pairs != 0 {
+                let longer = start + pairs.ilog2();
+                if longer < half {
+                    return None;
+                }
+                if self.count(longer) > u32::from(2 * longer == tokens) {
+                    return Some((longer, tokens - longer));
+                }
+                pairs ^= 1 << pairs.ilog2();
+            }
+            if start <= half {
+                return None;
+            }
+            end = start;
+        }
+        None
+    }
+}
+
+/// A count for each length that occurs: for rows so long that a table would dwarf the data.
+#[derive(Clone)]
+pub(super) struct Tree(BTreeMap<u32, u32>);
+
+impl Tree {
+    /// So many pieces of each length.
+    pub(super) fn new(histogram: &[(u32, u64)]) -> Self {
+        Self(histogram.iter().map(|&(length, count)| (length, few(count))).collect())
+    }
+}
+
+impl Stock for Tree {
+    fn count(&self, length: u32) -> u32 {
+        self.0.get(&length).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, length: u32, pieces: u32) {
+        if let Some(count) = self.0.get_mut(&length) {
+            *count -= pieces;
+            if *count == 0 {
+                self.0.remove(&length);
+            }
+        }
+    }
+
+    fn at_most(&self, length: u32) -> Option<u32> {
+        self.0.range(..=length).next_back().map(|(&length, _)| length)
+    }
+
+    fn pair(&self, tokens: u32) -> Option<(u32, u32)> {
+        let longer = self.0.range(tokens.div_ceil(2)..tokens).rev().take(LENGTHS);
+        longer
+            .map(|(&longer, &count)| (longer, tokens - longer, count))
+            .find(
+                |&(longer, shorter, count)| {
+                    if longer == shorter { count > 1 } else { self.0.contains_key(&shorter) }
+                },
+            )
+            .map(|(longer, shorter, _)| (longer, shorter))
+    }
+}
+
+fn few(count: u64) -> u32 {
+    u32::try_from(count).expect("pieces are counted by a u32")
+}

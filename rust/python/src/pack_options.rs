@@ -1,0 +1,140 @@
+//! Python arguments to the options that decide how documents become rows. No default stands here.
+
+use std::num::NonZeroU32;
+
+use fastpack_core::config::{Keep, Order, Overlong, PackOptions, PadTo, Strategy, Tail};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::convert::{counts, refuse, word, words};
+use crate::error;
+
+/// How documents become rows.
+#[pyclass(name = "PackOptions", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyPackOptions(pub(crate) PackOptions);
+
+#[pymethods]
+impl PyPackOptions {
+    #[new]
+    #[pyo3(signature = (*, max_length, strategy, overlong, keep, tail, max_documents_per_pack, order, seed))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
+    fn new(
+        max_length: PyMaxLength,
+        strategy: PyStrategy,
+        overlong: Option<PyOverlong>,
+        keep: PyKeep,
+        tail: PyTail,
+        max_documents_per_pack: Option<PyMaxDocuments>,
+        order: Option<PyOrder>,
+        seed: PySeed,
+    ) -> PyResult<Self> {
+        let options = PackOptions {
+            max_length: max_length.0,
+            strategy: strategy.0,
+            overlong: overlong.map(|overlong| overlong.0),
+            keep: keep.0,
+            tail: tail.0,
+            max_documents_per_pack: max_documents_per_pack.map(|most| most.0),
+            order: order.map(|order| order.0),
+            seed: seed.0,
+        };
+        options.validate().map_err(error::to_py)?;
+        Ok(Self(options))
+    }
+}
+
+words!(
+    /// How documents are put together.
+    PyStrategy(Strategy), "strategy", {
+        "mix" => Strategy::Mix,
+        "best_fit" => Strategy::BestFit,
+        "heap" => Strategy::Heap,
+        "sequential" => Strategy::Sequential,
+        "concat" => Strategy::Concat,
+        "none" => Strategy::None,
+    }
+);
+words!(
+    /// What happens to a document longer than a row.
+    PyOverlong(Overlong), "overlong", {
+        "drop" => Overlong::Drop,
+        "truncate" => Overlong::Truncate,
+        "split" => Overlong::Split,
+        "error" => Overlong::Error,
+    }
+);
+words!(
+    /// Which end of a truncated document is kept.
+    PyKeep(Keep), "keep", {
+        "start" => Keep::Start,
+        "end" => Keep::End,
+    }
+);
+words!(
+    /// What happens to the last row of `concat`.
+    PyTail(Tail), "tail", {
+        "keep" => Tail::Keep,
+        "drop" => Tail::Drop,
+    }
+);
+words!(
+    /// The order of the rows.
+    PyOrder(Order), "order", {
+        "shuffle" => Order::Shuffle,
+        "input" => Order::Input,
+    }
+);
+
+counts!(
+    /// Tokens that a row holds at most.
+    PyMaxLength(NonZeroU32), "max_length", "2147483647"
+);
+counts!(
+    /// Documents that a row holds at most.
+    PyMaxDocuments(NonZeroU32), "max_documents_per_pack", "4294967295"
+);
+
+/// What decides what is left to chance.
+pub(crate) struct PySeed(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PySeed {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number.map(Self).ok_or_else(|| refuse(value, "seed", "a whole number from 0 to 2**64 - 1"))
+    }
+}
+
+/// What rows are filled up to: `None`, `"max_length"`, or a multiple.
+pub(crate) struct PyPadTo(pub(crate) PadTo);
+
+impl<'py> FromPyObject<'_, 'py> for PyPadTo {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self(PadTo::Nothing));
+        }
+        if value.extract::<&str>().is_ok_and(|word| word == "max_length") {
+            return Ok(Self(PadTo::MaxLength));
+        }
+        let multiple = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        multiple.map(PadTo::Multiple).map(Self).ok_or_else(|| {
+            refuse(value, "pad_to", "None, \"max_length\" or a whole number that divides it")
+        })
+    }
+}
+
+/// The id that fills rows up.
+pub(crate) struct PyPadTokenId(pub(crate) u32);
+
+impl<'py> FromPyObject<'_, 'py> for PyPadTokenId {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let id = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        id.map(Self).ok_or_else(|| refuse(value, "pad_token_id", "a token id"))
+    }
+}

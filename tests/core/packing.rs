@@ -1,0 +1,60 @@
+//! What the tests of packing share: options without surprises, and lengths that are hard to pack.
+
+use std::num::NonZeroU32;
+
+use fastpack_core::Control;
+use fastpack_core::config::{Keep, Order, PackOptions, Strategy, Tail};
+use fastpack_core::pack::{Piece, Plan, plan};
+use proptest::prelude::*;
+
+pub const STRATEGIES: [Strategy; 6] = [
+    Strategy::Mix,
+    Strategy::BestFit,
+    Strategy::Heap,
+    Strategy::Sequential,
+    Strategy::Concat,
+    Strategy::None,
+];
+
+pub fn max(length: u32) -> NonZeroU32 {
+    NonZeroU32::new(length).expect("a test's max_length is not 0")
+}
+
+/// Rows in input order, without constraints.
+pub fn options(max_length: u32, strategy: Strategy) -> PackOptions {
+    PackOptions {
+        max_length: max(max_length),
+        strategy,
+        overlong: None,
+        keep: Keep::Start,
+        tail: Tail::Keep,
+        max_documents_per_pack: None,
+        order: Some(Order::Input),
+        seed: 0,
+    }
+}
+
+pub fn pieces(lengths: &[u32]) -> Vec<Piece> {
+    (0..).zip(lengths).map(|(document, &length)| Piece { document, start: 0, length }).collect()
+}
+
+pub fn plan_of(lengths: &[u32], options: &PackOptions) -> Plan {
+    plan(pieces(lengths), options, &Control::default()).expect("nobody cancels").plan
+}
+
+pub fn planned(lengths: &[u32], max_length: u32, strategy: Strategy) -> Plan {
+    plan_of(lengths, &options(max_length, strategy))
+}
+
+pub fn rows(plan: &Plan) -> Vec<Vec<u32>> {
+    (0..plan.rows()).map(|row| plan.row(row).map(|piece| piece.document).collect()).collect()
+}
+
+/// A `max_length`, and lengths that fit it: many short ones, many close to it, few kinds.
+pub fn lengths() -> impl proptest::strategy::Strategy<Value = (u32, Vec<u32>)> {
+    let max_length = prop_oneof![1..=20_u32, 60..=70_u32, 1..=5000_u32, 2_000_000..=3_000_000_u32];
+    max_length.prop_flat_map(|max| {
+        let length = prop_oneof![1..=max, 1..=max.min(9), max / 2 + 1..=max, Just(max)];
+        (Just(max), prop::collection::vec(length, 0..200))
+    })
+}
