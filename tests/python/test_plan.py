@@ -18,7 +18,7 @@ import fastpack
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 
-from lengths import RECIPES, Recipe  # noqa: E402  the recipes have one home
+from lengths import RECIPES, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
