@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU32;
 
 use fastpack_core::config::{Order, PackOptions, Strategy, Tail};
-use fastpack_core::pack::{Piece, Plan, lower_bound, plan};
+use fastpack_core::pack::{Piece, lower_bound, plan};
 use fastpack_core::{Control, Error};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;

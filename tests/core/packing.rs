@@ -6,8 +6,9 @@ use fastpack_core::Control;
 use fastpack_core::config::{Keep, Order, PackOptions, Strategy, Tail};
 use fastpack_core::pack::{Piece, Plan, plan};
 use proptest::prelude::*;
+use proptest::strategy::Strategy as _;
 
-pub const STRATEGIES: [Strategy; 6] = [
+pub(crate) const STRATEGIES: [Strategy; 6] = [
     Strategy::Mix,
     Strategy::BestFit,
     Strategy::Heap,
@@ -16,12 +17,12 @@ pub const STRATEGIES: [Strategy; 6] = [
     Strategy::None,
 ];
 
-pub fn max(length: u32) -> NonZeroU32 {
+pub(crate) fn max(length: u32) -> NonZeroU32 {
     NonZeroU32::new(length).expect("a test's max_length is not 0")
 }
 
 /// Rows in input order, without constraints.
-pub fn options(max_length: u32, strategy: Strategy) -> PackOptions {
+pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     PackOptions {
         max_length: max(max_length),
         strategy,
@@ -34,24 +35,24 @@ pub fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     }
 }
 
-pub fn pieces(lengths: &[u32]) -> Vec<Piece> {
+pub(crate) fn pieces(lengths: &[u32]) -> Vec<Piece> {
     (0..).zip(lengths).map(|(document, &length)| Piece { document, start: 0, length }).collect()
 }
 
-pub fn plan_of(lengths: &[u32], options: &PackOptions) -> Plan {
+pub(crate) fn plan_of(lengths: &[u32], options: &PackOptions) -> Plan {
     plan(pieces(lengths), options, &Control::default()).expect("nobody cancels").plan
 }
 
-pub fn planned(lengths: &[u32], max_length: u32, strategy: Strategy) -> Plan {
+pub(crate) fn planned(lengths: &[u32], max_length: u32, strategy: Strategy) -> Plan {
     plan_of(lengths, &options(max_length, strategy))
 }
 
-pub fn rows(plan: &Plan) -> Vec<Vec<u32>> {
+pub(crate) fn rows(plan: &Plan) -> Vec<Vec<u32>> {
     (0..plan.rows()).map(|row| plan.row(row).map(|piece| piece.document).collect()).collect()
 }
 
 /// A `max_length`, and lengths that fit it: many short ones, many close to it, few kinds.
-pub fn lengths() -> impl proptest::strategy::Strategy<Value = (u32, Vec<u32>)> {
+pub(crate) fn lengths() -> impl proptest::strategy::Strategy<Value = (u32, Vec<u32>)> {
     let max_length = prop_oneof![1..=20_u32, 60..=70_u32, 1..=5000_u32, 2_000_000..=3_000_000_u32];
     max_length.prop_flat_map(|max| {
         let length = prop_oneof![1..=max, 1..=max.min(9), max / 2 + 1..=max, Just(max)];
