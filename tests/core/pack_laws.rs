@@ -221,8 +221,10 @@ proptest! {
 
     #[test]
     fn best_fit_makes_the_rows_of_the_textbook((options, lengths) in packable()) {
-        prop_assume!(options.strategy == Strategy::BestFit);
-        let options = PackOptions { order: Some(Order::Input), ..options };
+        let lengths: Vec<u32> =
+            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+        let options =
+            PackOptions { strategy: Strategy::BestFit, order: Some(Order::Input), ..options };
         let most = options.max_documents_per_pack.map_or(usize::MAX, |most| most.get() as usize);
         let oracle = best_fit_oracle(&lengths, options.max_length.get(), most);
         prop_assert_eq!(rows(&plan_of(&lengths, &options)), in_input_order(oracle));
@@ -268,7 +270,9 @@ proptest! {
 
     #[test]
     fn the_lower_bound_counts_documents_too((options, lengths) in packable()) {
-        prop_assume!(options.strategy == Strategy::Mix);
+        let lengths: Vec<u32> =
+            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+        let options = PackOptions { strategy: Strategy::Mix, ..options };
         let mut histogram = BTreeMap::<u32, u64>::new();
         for &length in &lengths {
             *histogram.entry(length).or_default() += 1;
@@ -300,7 +304,7 @@ proptest! {
         let bound = bound_of(&lengths, max_length);
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
         prop_assert!(bound >= tokens.div_ceil(u64::from(max_length)));
-        for strategy in STRATEGIES {
+        for strategy in STRATEGIES.into_iter().filter(|&strategy| strategy != Strategy::Concat) {
             prop_assert!(bound <= planned(&lengths, max_length, strategy).rows() as u64);
         }
     }
@@ -407,10 +411,12 @@ fn seeded_plans_are_the_same_on_every_machine_and_in_every_version() {
 fn a_row_length_of_a_power_of_two_and_one_packs_trl_3887() {
     for max_length in [1023, 1024, 1025, 1500] {
         let lengths: Vec<u32> = (0..1000).map(|at| 300 + at * 61 % 400).collect();
-        let bound = bound_of(&lengths, max_length);
         for strategy in [Strategy::Mix, Strategy::BestFit] {
             let rows = planned(&lengths, max_length, strategy).rows();
-            assert!(rows < 600 && rows as u64 <= bound + bound / 20, "{strategy:?} {max_length}");
+            assert!(
+                rows <= first_fit_rows(&lengths, max_length, u32::MAX),
+                "{strategy:?} {max_length}"
+            );
         }
     }
 }
