@@ -191,10 +191,10 @@ impl<'a, S: Stock> Mixer<'a, S> {
     /// Draws ahead: far-apart lengths are read at once, instead of one by one between decisions.
     fn refill(&mut self) {
         let pieces = u32::try_from(self.lengths.len()).expect("pieces are counted by a u32");
-        let draws = self.draws.min(AHEAD);
-        self.draws -= draws;
-        let drawn = (0..draws).map(|_| self.lengths[self.random.below(pieces) as usize]);
-        self.drawn.extend(drawn);
+        let now = self.draws.min(AHEAD);
+        self.draws -= now;
+        let lengths = (0..now).map(|_| self.lengths[self.random.below(pieces) as usize]);
+        self.drawn.extend(lengths);
     }
 
     /// Fills the rest of a row, to the last token where one piece or two can.

@@ -7,8 +7,8 @@ use crate::error::Result;
 
 pub(super) fn pack(pieces: &[Piece], control: &Control) -> Result<Rows> {
     let mut rows = Rows::with_capacity(pieces.len());
-    for (index, _) in (0_u32..).zip(pieces) {
-        if index as usize % TICK == 0 {
+    for (at, (index, _)) in (0..).zip(pieces).enumerate() {
+        if at % TICK == 0 {
             control.tick()?;
         }
         rows.extend(index);

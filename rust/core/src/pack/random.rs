@@ -1,6 +1,6 @@
 //! [`Random`]: numbers that depend on the seed alone, on every machine and in every version.
 
-/// SplitMix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
+/// `SplitMix64` (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
 ///
 /// Written here because the numbers decide the output: a crate may change its own with any version.
 #[derive(Clone, Debug)]
