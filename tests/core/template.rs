@@ -267,3 +267,11 @@ fn what_is_read_often_is_not_counted_as_computed() {
     let content = text(&"x".repeat(1 << 20));
     assert_eq!(render(source, &[("content", content)]).as_deref(), Ok("1048577"));
 }
+
+#[test]
+fn an_attribute_that_may_exist_is_refused_by_name() {
+    for source in ["{{ range(3).items is defined }}", "{{ range(3)['items'] }}"] {
+        let message = render(source, &[]).expect_err("a range has attributes");
+        assert!(message.contains("the attribute `items` of a range"), "{message}");
+    }
+}

@@ -46,10 +46,10 @@ def test_text_that_is_too_long_is_split_and_nothing_is_lost(texts, tokenizer_dir
 
 def test_conversations_that_are_too_long_are_dropped_trl_5075(write_jsonl, tokenizer_dir):
     turns = [{"role": "user", "content": "a " * 90}, {"role": "assistant", "content": "b " * 90}]
-    path = write_jsonl([{"messages": turns}, {"text": "c"}])
-    report = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, max_length=32))
+    paths = [write_jsonl([{"messages": turns}], "chat.jsonl"), write_jsonl([{"text": "c"}], "text.jsonl")]
+    report = fastpack.Report.of(fastpack.pack_files(paths, tokenizer_dir, max_length=32))
     assert report.dropped["too_long"].documents == 1
-    split = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, max_length=32, overlong="split"))
+    split = fastpack.Report.of(fastpack.pack_files(paths, tokenizer_dir, max_length=32, overlong="split"))
     assert split.documents.kept == 2
     assert balanced(split)
 

@@ -31,9 +31,14 @@ fn own_attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Option<Value<'
             Attribute::Missing => Ok(None),
             Attribute::Method(method) => Ok(Some(Value::Method(method, Rc::new(other.clone())))),
             Attribute::Unknown => Ok(Some(Value::UnknownMethod(name))),
+            Attribute::Unsure => Err(unsure(other, name)),
             Attribute::Forbidden => Ok(Some(Value::Undefined)),
         },
     }
+}
+
+fn unsure(value: &Value<'_>, name: &str) -> Failure {
+    Failure::unsupported(format_args!("the attribute `{name}` of a {}", value.type_name()))
 }
 
 /// `value[index]`: the item comes first, then Python's attribute.
@@ -80,6 +85,7 @@ pub(super) fn item<'r>(value: &Value<'r>, index: &Value<'r>) -> Outcome<Value<'r
             }
             (_, Attribute::Missing | Attribute::Forbidden) => Ok(Value::Undefined),
             (_, Attribute::Method(method)) => Ok(Value::Method(method, Rc::new(value.clone()))),
+            (_, Attribute::Unsure) => Err(unsure(value, name)),
             (_, Attribute::Unknown) => {
                 Err(Failure::unsupported(format_args!("the attribute `{}`", &**name)))
             }

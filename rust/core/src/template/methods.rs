@@ -64,6 +64,8 @@ pub(super) enum Attribute {
     Method(Method),
     /// Something that is not known here.
     Unknown,
+    /// Something or nothing: the attributes of this type are not known here.
+    Unsure,
     /// A method that changes its object, which the sandbox hides.
     Forbidden,
 }
@@ -171,7 +173,7 @@ pub(super) fn find(value: &Value<'_>, name: &str) -> Attribute {
                 Attribute::Missing
             };
         }
-        _ => return Attribute::Unknown,
+        _ => return Attribute::Unsure,
     };
     if let Some(found) = known(methods) {
         found
