@@ -18,6 +18,7 @@ mod compiled;
 mod error;
 mod fingerprint;
 mod load;
+mod machine;
 mod merge;
 mod outline;
 mod pieces;

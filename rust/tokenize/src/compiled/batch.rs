@@ -103,15 +103,9 @@ fn look_up(
         let found = if end - begin <= LONGEST { memory.short.get(place, key) } else { None };
         match found {
             Some(found) if found.count <= MOST => {
-                let [first, second] = found.ids;
-                let room = &mut out.ids[filled..filled + MOST];
-                #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
-                room.copy_from_slice(&[
-                    first as u32,
-                    (first >> 32) as u32,
-                    second as u32,
-                    (second >> 32) as u32,
-                ]);
+                if let Some(room) = out.ids[filled..].first_chunk_mut() {
+                    *room = found.all();
+                }
                 filled += found.count;
             }
             found => {

@@ -83,10 +83,7 @@ impl ByteLevel {
         });
         let found = short.and_then(|(place, key)| memory.short.get(place, key));
         if let Some(found) = found.filter(|found| found.count <= MOST) {
-            let [first, second] = found.ids;
-            #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
-            let all = [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32];
-            ids.extend_from_slice(&all[..found.count]);
+            ids.extend_from_slice(&found.all()[..found.count]);
             return;
         }
         if let Some(found) = memory.long.get(part, true) {

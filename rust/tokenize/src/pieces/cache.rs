@@ -23,6 +23,17 @@ pub(crate) struct Found {
     pub(crate) count: usize,
 }
 
+impl Found {
+    /// The ids, and anything behind them.
+    #[inline]
+    pub(crate) fn all(&self) -> [u32; MOST] {
+        let [first, second] = self.ids;
+        #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
+        let all = [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32];
+        all
+    }
+}
+
 /// A cache starts with this many bytes and grows fourfold, so that short uses touch little memory.
 const SMALLEST: usize = 1 << 20;
 

@@ -139,7 +139,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
 /// The masks of the window at the start of `text`, and how many of its bytes are text.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
-fn window(text: &[u8], classify: impl Fn(&[u8; WINDOW]) -> Masks) -> (Masks, usize) {
+pub(crate) fn window(text: &[u8], classify: impl Fn(&[u8; WINDOW]) -> Masks) -> (Masks, usize) {
     if let Some(bytes) = text.first_chunk::<WINDOW>() {
         return (classify(bytes), WINDOW);
     }
@@ -193,16 +193,6 @@ fn fill_avx2(pattern: &impl Windowed, text: &[u8], cursor: &mut Cursor, ends: &m
     fill_with(pattern, text, cursor, ends, |window| super::classify::avx2(window))
 }
 
-/// Whether the machine has what [`fill_avx2`] needs.
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt")
-}
-
 /// Writes the ends of the next pieces, as [`super::Splitter::fill`].
 pub(super) fn fill(
     pattern: &impl Windowed,
@@ -211,7 +201,7 @@ pub(super) fn fill(
     ends: &mut [u32],
 ) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
+    if crate::machine::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
         // SAFETY: the machine has the features that the function is compiled for.
         return unsafe { fill_avx2(pattern, text, cursor, ends) };
