@@ -72,6 +72,12 @@ impl Cuts {
         }
     }
 
+    /// Whether some token has one ASCII character after the other.
+    #[inline]
+    pub(crate) fn joins(&self, left: u8, right: u8) -> bool {
+        self.ascii.get(usize::from(left) * ASCII + usize::from(right)).is_none_or(|joins| *joins)
+    }
+
     /// Whether the boundary between two characters is safe; `last` and `first` are the bytes beside it.
     fn is_safe(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         if left < 128 && right < 128 {

@@ -5,6 +5,7 @@ mod bert;
 mod byte_level;
 mod compose;
 mod cuts;
+mod edges;
 mod file;
 mod memory;
 mod models;
@@ -66,10 +67,9 @@ impl Compiled {
         let start = out.ids.len();
         let mut watch = match self.model {
             _ if spans.is_empty() => Watch::Nothing,
-            Model::ByteLevel(_) => Watch::new(text, spans),
-            // The token of a space that is put before the text has the source of the first character.
+            Model::ByteLevel(_) | Model::Sentence(_) => Watch::new(text, spans),
             // Words leave out what stands between them.
-            Model::Sentence(_) | Model::Words(_) => Watch::all(false),
+            Model::Words(_) => Watch::all(false),
         };
         if !self.ids(text, special, memory, &mut out.ids, &mut watch) {
             out.ids.truncate(start);

@@ -6,6 +6,7 @@
 
 use super::batch::{self, Origin, Output, Pieces};
 use super::cuts::Cuts;
+use super::edges::Edges;
 use super::memory::Memory;
 use super::spans::Watch;
 use crate::merge::{Merge, Merges, NONE, Symbol};
@@ -32,7 +33,7 @@ pub(super) enum Prefix {
 pub(crate) struct Sentence {
     vocabulary: Vocabulary,
     merges: Merges,
-    cuts: Cuts,
+    edges: Edges,
     prefix: Prefix,
     /// The symbol of each ASCII character, or [`NONE`].
     ascii: Box<[Symbol; 128]>,
@@ -106,9 +107,10 @@ impl Sentence {
         let count = u32::try_from(vocabulary.len()).ok()?;
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
         let cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
+        let edges = Edges::new(cuts);
         let bytes = Box::new(bytes.map(|token| merges.symbol(token)));
         let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
-        Some(Self { vocabulary, merges, cuts, prefix, ascii, bytes, ids, lengths })
+        Some(Self { vocabulary, merges, edges, prefix, ascii, bytes, ids, lengths })
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens.
@@ -128,10 +130,10 @@ impl Sentence {
         };
         let mut from = start;
         if prefixed {
-            from = self.cuts.next::<true>(text, start);
+            from = self.edges.next(text, start);
             let position = out.ids.len();
             self.prefixed(&text[start..from], memory, out.ids);
-            if out.watch.wants_sources() {
+            if from > out.watch.next() {
                 self.sources(text, start, META.len(), position, &out.ids[position..], out.watch);
             }
         }
@@ -148,10 +150,7 @@ impl Sentence {
         });
         let found = short.and_then(|(place, key)| memory.short.get(place, key));
         if let Some(found) = found.filter(|found| found.count <= MOST) {
-            let [first, second] = found.ids;
-            #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
-            let all = [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32];
-            ids.extend_from_slice(&all[..found.count]);
+            ids.extend_from_slice(&found.all()[..found.count]);
             return;
         }
         let spaced = [b" ", piece].concat();
@@ -211,8 +210,12 @@ impl Sentence {
                 left -= if text[at] == b' ' { META.len() } else { 1 };
                 at += 1;
             }
-            let end = if at == start { start + decode(text, start).1 } else { at };
-            watch.token(position, start..end);
+            if at == start {
+                // The space that is put before the text has the source of the first character.
+                watch.before(position, start..start + decode(text, start).1);
+            } else {
+                watch.token(position, start..at);
+            }
         }
     }
 }
@@ -239,17 +242,9 @@ fn parts_of(token: &[u8], split: bool) -> impl Iterator<Item = &[u8]> {
 }
 
 impl Pieces for Sentence {
+    #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
-        let mut count = 0;
-        for end in ends {
-            if cursor.at >= text.len() {
-                break;
-            }
-            cursor.at = self.cuts.next::<true>(text, cursor.at);
-            *end = u32::try_from(cursor.at).expect("a text is shorter than 4 GiB");
-            count += 1;
-        }
-        count
+        self.edges.fill(text, cursor, ends)
     }
 
     fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {

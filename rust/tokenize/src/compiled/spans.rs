@@ -25,8 +25,8 @@ pub(crate) enum Watch {
     Sources {
         /// The tokens that come from some text.
         list: Vec<Source>,
-        /// Whether letters and marks were joined, so that what a token lost has to be given back.
-        composed: bool,
+        /// Whether letters and marks were joined, so that ranges have to be mended.
+        joined: bool,
     },
 }
 
@@ -44,8 +44,8 @@ impl Watch {
     }
 
     /// Starts anew, noting every token.
-    pub(crate) fn all(composed: bool) -> Self {
-        Self::Sources { list: Vec::new(), composed }
+    pub(crate) fn all(joined: bool) -> Self {
+        Self::Sources { list: Vec::new(), joined }
     }
 
     /// Whether source ranges must be told one by one.
@@ -87,6 +87,19 @@ impl Watch {
         }
     }
 
+    /// Notes a token that has the source of the character that comes next, and leaves it to the following tokens.
+    pub(crate) fn before(&mut self, position: usize, range: Range<usize>) {
+        match self {
+            Self::Bytes { queries, answered, found } => {
+                let near = queries[*answered..].iter().take_while(|query| query.0 < range.end);
+                for (_, span) in near {
+                    found[*span].get_or_insert((position, position + 1));
+                }
+            }
+            Self::Nothing | Self::Sources { .. } => self.token(position, range),
+        }
+    }
+
     /// Appends the range of positions that each span touches; `end` is where an empty one is put.
     pub(crate) fn finish(
         self,
@@ -100,8 +113,8 @@ impl Watch {
             Self::Bytes { found, .. } => touched.extend(
                 found.iter().map(|found| found.map_or(end..end, |(first, last)| first..last)),
             ),
-            Self::Sources { mut list, composed } => {
-                if composed {
+            Self::Sources { mut list, joined } => {
+                if joined {
                     mend(&mut list, text);
                 }
                 overlaps(&list, text, spans, end, touched);

@@ -1,33 +1,33 @@
 //! Sixty-four bytes at once to one mask a class: bit `i` tells about byte `i`.
 
 /// How many bytes a window has.
-pub(super) const WINDOW: usize = 64;
+pub(crate) const WINDOW: usize = 64;
 
 /// The classes of the bytes of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Masks {
+pub(crate) struct Masks {
     /// ASCII letters.
-    pub(super) letter: u64,
+    pub(crate) letter: u64,
     /// ASCII upper case.
-    pub(super) upper: u64,
+    pub(crate) upper: u64,
     /// ASCII digits.
-    pub(super) digit: u64,
+    pub(crate) digit: u64,
     /// ASCII whitespace but CR and LF.
-    pub(super) blank: u64,
+    pub(crate) blank: u64,
     /// U+0020.
-    pub(super) space: u64,
+    pub(crate) space: u64,
     /// CR and LF.
-    pub(super) newline: u64,
+    pub(crate) newline: u64,
     /// Bytes of other characters than ASCII.
-    pub(super) wide: u64,
+    pub(crate) wide: u64,
     /// `'`
-    pub(super) apostrophe: u64,
+    pub(crate) apostrophe: u64,
     /// `/`
-    pub(super) slash: u64,
+    pub(crate) slash: u64,
 }
 
 /// Classifies a window, eight bytes at a time, on any machine.
-pub(super) fn portable(window: &[u8; WINDOW]) -> Masks {
+pub(crate) fn portable(window: &[u8; WINDOW]) -> Masks {
     let mut masks = Masks::default();
     for (index, chunk) in window.chunks_exact(8).enumerate() {
         let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
@@ -72,7 +72,7 @@ fn gather(flags: u64) -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline(never)]
-pub(super) fn avx2(window: &[u8; WINDOW]) -> Masks {
+pub(crate) fn avx2(window: &[u8; WINDOW]) -> Masks {
     let (low, high) = window.split_at(WINDOW / 2);
     let (low, high) = (half(low), half(high));
     let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

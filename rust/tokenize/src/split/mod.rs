@@ -12,11 +12,15 @@ mod text;
 mod window;
 
 pub(crate) use cl100k::Cl100k;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use classify::avx2 as classify_avx2;
+pub(crate) use classify::{Masks, WINDOW, portable as classify_portable};
 pub(crate) use contraction::Contraction;
 pub(crate) use deepseek::DeepSeek;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use o200k::O200k;
 pub(crate) use text::{Stretch, decode};
+pub(crate) use window::window;
 
 /// Finds the end of one piece.
 pub(crate) trait Scan {
