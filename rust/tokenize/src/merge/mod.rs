@@ -124,38 +124,13 @@ impl Merges {
         buckets: &mut Buckets,
         initial: impl Fn(usize) -> Symbol,
     ) {
-        if word.len() > SHORT {
-            buckets.merge(self, word);
-            return;
-        }
-        #[cfg(target_arch = "x86_64")]
-        if crate::machine::has_avx2() {
-            #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the machine has the features that the function is compiled for.
-            unsafe {
-                self.merge_avx2(word, initial);
-            }
-            return;
-        }
-        self.merge_short(word, initial);
-    }
-
-    /// As [`Self::merge_short`], with AVX2: the minimum of eight ranks is one instruction.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge_avx2(&self, word: &mut Vec<Symbol>, initial: impl Fn(usize) -> Symbol) {
-        self.merge_short(word, initial);
-    }
-
-    /// Merges a word of at most [`SHORT`] symbols.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn merge_short(&self, word: &mut Vec<Symbol>, initial: impl Fn(usize) -> Symbol) {
         let pair = |left, right| self.pair(left, right);
         if word.len() <= TINY {
             reduce::<TINY>(word, initial, pair, |symbol| symbol);
-        } else {
+        } else if word.len() <= SHORT {
             reduce::<SHORT>(word, initial, pair, |symbol| symbol);
+        } else {
+            buckets.merge(self, word);
         }
     }
 }
@@ -167,8 +142,7 @@ const TINY: usize = 16;
 const PLACE_BITS: u32 = SHORT.trailing_zeros();
 
 /// A rank with its place, so that the smallest is the leftmost one of the lowest rank. Ranks have at most 22 bits.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+#[inline]
 fn placed(rank: u32, at: usize) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "places are below 64")]
     let placed = rank << PLACE_BITS | at as u32;
@@ -179,8 +153,7 @@ fn placed(rank: u32, at: usize) -> u32 {
 ///
 /// Symbols stay where they are, and a bit tells which are alive: moving the rest of a short word up cost a tenth of
 /// the time of a first sight.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+#[inline]
 fn reduce<const N: usize>(
     word: &mut Vec<Symbol>,
     initial: impl Fn(usize) -> u32,
@@ -230,8 +203,7 @@ fn reduce<const N: usize>(
 }
 
 /// The smallest of all.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+#[inline]
 fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
     let (blocks, _) = ranks.as_chunks::<8>();
     let mut least = [NONE; 8];
