@@ -86,7 +86,8 @@ impl ByteLevel {
             ids.extend_from_slice(&found.all()[..found.count]);
             return;
         }
-        if let Some(found) = memory.long.get(part, true) {
+        let known = found.is_some() || short.is_none();
+        if let Some(found) = known.then(|| memory.long.get(part, true)).flatten() {
             ids.extend_from_slice(found);
             return;
         }
@@ -95,9 +96,11 @@ impl ByteLevel {
             _ => self.merge(part, memory, ids),
         }
         let made = &ids[start..];
-        match short {
-            Some((place, key)) if made.len() <= MOST => memory.short.insert(place, key, made),
-            _ => memory.long.insert(part, true, made),
+        if let Some((place, key)) = short {
+            memory.short.insert(place, key, made);
+        }
+        if short.is_none() || made.len() > MOST {
+            memory.long.insert(part, true, made);
         }
     }
 
