@@ -38,7 +38,7 @@ pub(super) trait Pieces {
     /// Writes the ends of the next pieces, and returns how many.
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize;
 
-    /// Appends the ids of a piece that no cache has, and remembers them.
+    /// Appends the ids of a piece that no cache has.
     fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>);
 
     /// Tells the watch where the tokens of `text[begin..]` come from; the first stands at `position`.
@@ -114,9 +114,11 @@ fn look_up(
                 made.clear();
                 let piece = &text[begin..end];
                 let long = if known { memory.long.get(piece, false) } else { None };
-                match long {
-                    Some(long) => made.extend_from_slice(long),
-                    None => model.miss(piece, memory, &mut made),
+                if let Some(long) = long {
+                    made.extend_from_slice(long);
+                } else {
+                    model.miss(piece, memory, &mut made);
+                    memory.remember(piece, &made);
                 }
                 let after = filled + made.len();
                 let room = after + MOST * (count - index);

@@ -128,7 +128,6 @@ impl Pieces for ByteLevel {
     }
 
     fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        let start = ids.len();
         match self.vocabulary.get(piece) {
             Some(token) if self.ignore_merges || self.merges.is_reachable(token) => {
                 ids.push(self.id_of(token));
@@ -152,14 +151,6 @@ impl Pieces for ByteLevel {
                     }
                 }
             }
-        }
-        let made = &ids[start..];
-        if piece.len() <= LONGEST {
-            let key = Key::new(piece, 0, piece.len());
-            memory.short.insert(memory.short.place(key), key, made);
-        }
-        if piece.len() > LONGEST || made.len() > MOST {
-            memory.long.insert(piece, false, made);
         }
     }
 

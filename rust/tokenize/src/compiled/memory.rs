@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::normalize::Normalized;
 use crate::merge::{Buckets, Symbol};
-use crate::pieces::{Key, LongCache, PieceCache};
+use crate::pieces::{Key, LONGEST, LongCache, MOST, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, few enough to stay in the first-level
 /// cache.
@@ -50,6 +50,17 @@ impl Memory {
             made: Vec::new(),
             ends: Box::new([0; BATCH]),
             waiting: Box::new([Waiting::default(); BATCH]),
+        }
+    }
+
+    /// Keeps the ids of a whole piece in the cache that it belongs to.
+    pub(super) fn remember(&mut self, piece: &[u8], ids: &[u32]) {
+        if piece.len() <= LONGEST {
+            let key = Key::new(piece, 0, piece.len());
+            self.short.insert(self.short.place(key), key, ids);
+        }
+        if piece.len() > LONGEST || ids.len() > MOST {
+            self.long.insert(piece, false, ids);
         }
     }
 }

@@ -248,20 +248,11 @@ impl Pieces for Sentence {
     }
 
     fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        let start = ids.len();
         match self.vocabulary.get(piece) {
             Some(token) if self.merges.is_reachable(token) => {
                 ids.push(self.ids[self.merges.symbol(token) as usize]);
             }
             _ => self.merge(piece, memory, ids),
-        }
-        let made = &ids[start..];
-        if piece.len() <= LONGEST {
-            let key = Key::new(piece, 0, piece.len());
-            memory.short.insert(memory.short.place(key), key, made);
-        }
-        if piece.len() > LONGEST || made.len() > MOST {
-            memory.long.insert(piece, false, made);
         }
     }
 

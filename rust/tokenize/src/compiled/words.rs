@@ -10,7 +10,7 @@ use super::bert::{Bert, Role};
 use super::memory::Memory;
 use super::normalize::Normalized;
 use super::spans::Watch;
-use crate::pieces::{Key, LONGEST, MOST, Prefixes, ROOT};
+use crate::pieces::{Prefixes, ROOT};
 use crate::split::{Cursor, decode};
 use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};
@@ -246,20 +246,11 @@ impl Pieces for Words {
     }
 
     fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        let start = ids.len();
         let normalized = &mut memory.normalized;
         normalized.text.clear();
         self.bert.normalize(Self::text(piece), 0, false, normalized);
         let text = normalized.text.as_bytes();
         self.each(text, |word| self.cut(&text[word], ids, |_, id| id));
-        let made = &ids[start..];
-        if piece.len() <= LONGEST {
-            let key = Key::new(piece, 0, piece.len());
-            memory.short.insert(memory.short.place(key), key, made);
-        }
-        if piece.len() > LONGEST || made.len() > MOST {
-            memory.long.insert(piece, false, made);
-        }
     }
 
     fn watch(
