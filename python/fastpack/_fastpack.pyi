@@ -47,19 +47,17 @@ class Encoders:
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32] | None]: ...
     def render(
         self,
-        messages: Sequence[Mapping[str, JsonValue]],
-        tools: Sequence[Mapping[str, JsonValue]] | None,
+        conversation: tuple[Sequence[Mapping[str, JsonValue]], Sequence[Mapping[str, JsonValue]] | None],
         chat_template: tuple[str, str] | None,
         chat_template_kwargs: Mapping[str, JsonValue] | None,
     ) -> str: ...
     def chat(
         self,
-        messages: Sequence[Mapping[str, JsonValue]],
-        tools: Sequence[Mapping[str, JsonValue]] | None,
+        conversation: tuple[Sequence[Mapping[str, JsonValue]], Sequence[Mapping[str, JsonValue]] | None],
         chat_template: tuple[str, str] | None,
         chat_template_kwargs: Mapping[str, JsonValue] | None,
         mask: bool,
-    ) -> tuple[str, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
 
 @final
 class Inputs:

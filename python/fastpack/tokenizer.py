@@ -254,9 +254,9 @@ class Tokenizer:
         """
         template = choose_template(chat_template, self._pretrained)
         if not tokenize:
-            return self._encoders.render(messages, tools, template, chat_template_kwargs)
-        _, ids, masks = self._encoders.chat(
-            messages, tools, template, chat_template_kwargs, return_assistant_tokens_mask
+            return self._encoders.render((messages, tools), template, chat_template_kwargs)
+        ids, masks = self._encoders.chat(
+            (messages, tools), template, chat_template_kwargs, return_assistant_tokens_mask
         )
         if return_assistant_tokens_mask:
             return {"input_ids": ids, "assistant_masks": masks}

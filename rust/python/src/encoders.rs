@@ -7,8 +7,7 @@ use arrow::datatypes::DataType;
 use arrow::pyarrow::PyArrowType;
 use chrono::Local;
 use fastpack_core::batch::{Batch, BatchOptions, Encoders};
-use fastpack_core::record::conversation;
-use fastpack_core::{Error, Result, pipeline};
+use fastpack_core::{Result, pipeline};
 use fastpack_tokenize::{Encoding, Pretrained, SpecialTokens};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -29,8 +28,8 @@ const SHORT: usize = 1 << 12;
 type Flat<'py> =
     (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<i32>>>);
 
-/// The text of a conversation, its ids, and which of them are trained.
-type Chatted<'py> = (String, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
+/// The ids of a conversation, and which of them are trained.
+type Chatted<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
 
 /// A tokenizer with encoders that are kept from call to call.
 #[pyclass(name = "Encoders", module = "fastpack._fastpack", frozen)]
@@ -113,41 +112,35 @@ impl PyEncoders {
     fn render(
         &self,
         py: Python<'_>,
-        messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
+        conversation: PyConversation,
         chat_template: Option<PyChatTemplate>,
         chat_template_kwargs: PyTemplateKwargs,
     ) -> PyResult<String> {
-        let record = PyConversation::new(messages, tools)?.0;
         let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
         supervise::run(py, None, move |_| {
-            let conversation =
-                conversation(&record).map_err(|fault| Error::option("messages", fault.message))?;
-            pipeline::render(&renderer.template(Local::now().naive_local())?, &conversation)
+            let template = renderer.template(Local::now().naive_local())?;
+            pipeline::render(&template, &conversation.read()?)
         })
     }
 
-    /// The text of a conversation, its ids, and for each whether the assistant wrote it.
+    /// The ids of a conversation, and for each whether the assistant wrote it.
     fn chat<'py>(
         &self,
         py: Python<'py>,
-        messages: &Bound<'py, PyAny>,
-        tools: Option<&Bound<'py, PyAny>>,
+        conversation: PyConversation,
         chat_template: Option<PyChatTemplate>,
         chat_template_kwargs: PyTemplateKwargs,
         mask: bool,
     ) -> PyResult<Chatted<'py>> {
-        let record = PyConversation::new(messages, tools)?.0;
         let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
         let encoders = Arc::clone(&self.encoders);
         let chat = supervise::run(py, None, move |_| {
-            let conversation =
-                conversation(&record).map_err(|fault| Error::option("messages", fault.message))?;
             let template = renderer.template(Local::now().naive_local())?;
+            let conversation = conversation.read()?;
             encoders.with(|encoder| pipeline::chat(&template, &conversation, mask, encoder))
         })?;
         let trained: Vec<i32> = chat.trained.into_iter().map(i32::from).collect();
-        Ok((chat.text, signed(chat.ids).into_pyarray(py), trained.into_pyarray(py)))
+        Ok((signed(chat.ids).into_pyarray(py), trained.into_pyarray(py)))
     }
 }
 

@@ -9,6 +9,7 @@ use fastpack_core::config::{
     ShapeName, TrainOn,
 };
 use fastpack_core::record::value::{Map, Value};
+use fastpack_core::record::{Conversation, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -341,19 +342,26 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
 
 const KWARGS: &str = "chat_template_kwargs";
 
-/// A conversation, with its tools if any.
+/// A conversation as a record of a file would hold it, from its messages and its tools if any.
 pub(crate) struct PyConversation(pub(crate) Map);
 
 impl PyConversation {
-    /// The record that a file would hold.
-    pub(crate) fn new(
-        messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
+    /// The conversation, read as one of a file is.
+    pub(crate) fn read(&self) -> fastpack_core::Result<Conversation> {
+        conversation(&self.0)
+            .map_err(|fault| fastpack_core::Error::option("messages", fault.message))
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyConversation {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (messages, tools): (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>) = value.extract()?;
         let mut record = Map::new();
-        record.insert("messages".into(), template_value(messages, "messages")?);
+        record.insert("messages".into(), template_value(&messages, "messages")?);
         if let Some(tools) = tools {
-            record.insert("tools".into(), template_value(tools, "tools")?);
+            record.insert("tools".into(), template_value(&tools, "tools")?);
         }
         Ok(Self(record))
     }

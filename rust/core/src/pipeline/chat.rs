@@ -9,9 +9,7 @@ use crate::record::{Conversation, Fault};
 /// A conversation as a run sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chat {
-    /// What the template renders.
-    pub text: String,
-    /// The ids of the text.
+    /// The ids of what the template renders.
     pub ids: Vec<u32>,
     /// For each id, whether the assistant wrote it; empty where that was not asked for.
     pub trained: Vec<bool>,
@@ -46,7 +44,7 @@ pub fn chat(
     for touched in encoding.touched {
         trained[touched].fill(true);
     }
-    Ok(Chat { text, ids: encoding.ids, trained })
+    Ok(Chat { ids: encoding.ids, trained })
 }
 
 fn ready(template: &JobTemplate) -> Result<&crate::template::ChatTemplate> {
