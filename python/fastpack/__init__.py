@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # `typing` alone would take half of the time that this im
 if TYPE_CHECKING:
     from fastpack._fastpack import PackStream, Plan, __version__
     from fastpack._types import Progress
-    from fastpack.api import pack_dir, pack_files, pack_table, plan, stream
+    from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, stream
     from fastpack.errors import (
         AccessError,
         FastpackError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "fastpack._fastpack": ("PackStream", "Plan", "__version__"),
     "fastpack._types": ("Progress",),
-    "fastpack.api": ("pack_dir", "pack_files", "pack_table", "plan", "stream"),
+    "fastpack.api": ("pack_dir", "pack_files", "pack_records", "pack_table", "plan", "stream"),
     "fastpack.errors": (
         "AccessError",
         "FastpackError",
@@ -80,6 +80,7 @@ __all__ = [
     "__version__",
     "pack_dir",
     "pack_files",
+    "pack_records",
     "pack_table",
     "plan",
     "stream",

@@ -1,6 +1,6 @@
 """Types of the native module, sorted like its `lib.rs`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastpack._progress import NativeProgress
+from fastpack._transform import NativeTransform
 from fastpack._types import Fields, JsonValue
 from fastpack.report import Report
 
@@ -24,10 +25,12 @@ __all__ = [
     "PackStream",
     "Plan",
     "Pretrained",
+    "Records",
     "__version__",
     "build_profile",
     "pack_dir",
     "pack_files",
+    "pack_records",
     "pack_table",
     "plan",
     "render_template",
@@ -96,6 +99,7 @@ def pack_dir(
     tokenizer: Pretrained,
     chat_template: tuple[str, str] | None,
     chat_template_kwargs: Mapping[str, JsonValue] | None,
+    transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> Report: ...
 def pack_files(
@@ -104,6 +108,16 @@ def pack_files(
     tokenizer: Pretrained,
     chat_template: tuple[str, str] | None,
     chat_template_kwargs: Mapping[str, JsonValue] | None,
+    transform: NativeTransform,
+    progress: NativeProgress | None,
+) -> pa.Table: ...
+def pack_records(
+    records: Records,
+    options: Options,
+    tokenizer: Pretrained,
+    chat_template: tuple[str, str] | None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> pa.Table: ...
 def pack_table(rows: pa.Table, options: Options, progress: NativeProgress | None) -> pa.Table: ...
@@ -172,6 +186,15 @@ class Pretrained:
     def id_to_token(self, id: int) -> str | None: ...
     def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str: ...
 
+@final
+class Records:
+    @staticmethod
+    def table(table: pa.Table) -> Records: ...
+    @staticmethod
+    def batches(batches: Iterator[pa.RecordBatch]) -> Records: ...
+    @staticmethod
+    def values(values: Iterator[Mapping[str, JsonValue]]) -> Records: ...
+
 def render_template(
     source: str,
     special_tokens: Sequence[tuple[str, str]],
@@ -190,6 +213,7 @@ class PackStream:
         tokenizer: Pretrained,
         chat_template: tuple[str, str] | None,
         chat_template_kwargs: Mapping[str, JsonValue] | None,
+        transform: NativeTransform,
         batch_size: int,
         open_packs: int,
         progress: NativeProgress | None,

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 __all__ = [
     "ArrowArray",
     "ArrowStream",
+    "ArrowTable",
     "BackendTokenizer",
     "Column",
     "Eos",
     "Fields",
     "Files",
     "Format",
+    "HubDataset",
     "JsonValue",
     "Keep",
     "Lengths",
@@ -33,6 +36,8 @@ __all__ = [
     "Progress",
     "ProgressOption",
     "Prompt",
+    "RecordFilter",
+    "RecordMap",
     "Shape",
     "StrPath",
     "Strategy",
@@ -70,6 +75,9 @@ NamedPrompt: TypeAlias = Literal["alpaca", "chatml", "vicuna"]
 Prompt: TypeAlias = NamedPrompt | StrPath
 Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
 Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
+ArrowTable: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | HubDataset"
+RecordFilter: TypeAlias = "Callable[[pa.RecordBatch], pa.BooleanArray | pa.ChunkedArray[pa.BooleanScalar] | npt.NDArray[np.bool_] | Sequence[bool]]"
+RecordMap: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | ArrowStream]"
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
@@ -98,6 +106,16 @@ class ArrowStream(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object = ...) -> object:
         """Hands the arrays over."""
+
+
+class HubDataset(Protocol):
+    """A `datasets.Dataset`."""
+
+    def with_format(self, type: str) -> HubDataset:  # noqa: A002
+        """The same rows in another form."""
+
+    def iter(self, batch_size: int) -> Iterator[pa.Table]:
+        """The rows that it selects, so many at a time."""
 
 
 class Progress(NamedTuple):

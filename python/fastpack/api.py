@@ -6,15 +6,17 @@ import os
 from typing import TYPE_CHECKING, Final, get_args
 
 from fastpack import _fastpack
+from fastpack._memory import rows_of, table_of, values_of
 from fastpack._progress import watcher, watching
 from fastpack._threads import available_threads
 from fastpack._tokenizer import choose_prompt, choose_template, patterns
+from fastpack._transform import transform
 from fastpack._types import StreamStrategy
 from fastpack.errors import OptionError
 from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
+        ArrowTable,
         Column,
         Eos,
         Fields,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
         PadTo,
         ProgressOption,
         Prompt,
+        RecordFilter,
+        RecordMap,
         Shape,
         Strategy,
         StrPath,
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
-__all__ = ["pack_dir", "pack_files", "pack_table", "plan", "stream"]
+__all__ = ["pack_dir", "pack_files", "pack_records", "pack_table", "plan", "stream"]
 
 # The defaults: each written once, here.
 _STRATEGY: Final = "mix"
@@ -87,6 +92,8 @@ def pack_files(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
@@ -136,6 +143,11 @@ def pack_files(
             with places such as `{instruction}`, or a file of one. If not given, instructions and questions
             become a conversation for the chat template, or are put as `alpaca` has them where there is
             none; a prompt and its completion are joined as they are.
+        filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns
+            a boolean for each. Those left out are counted in the report, as `filtered`. It is called in the
+            order of the input, on the thread of this call.
+        map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
+            them and returns one with as many rows.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         recursive: Whether the folders inside a folder are read too.
         now: What templates see as the time of day; the time of the call if not given.
@@ -199,8 +211,11 @@ def pack_files(
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded)
+    functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_files(inputs, options, loaded, template, chat_template_kwargs, callback)
+        return _fastpack.pack_files(
+            inputs, options, loaded, template, chat_template_kwargs, functions, callback
+        )
 
 
 def pack_dir(
@@ -227,6 +242,8 @@ def pack_dir(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     shard_size: int | str = _SHARD_SIZE,
@@ -266,6 +283,8 @@ def pack_dir(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        filter: As in `pack_files`.
+        map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
         recursive: As in `pack_files`.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number,
@@ -326,9 +345,10 @@ def pack_dir(
     )
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded)
+    functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
         return _fastpack.pack_dir(
-            inputs, destination, options, loaded, template, chat_template_kwargs, callback
+            inputs, destination, options, loaded, template, chat_template_kwargs, functions, callback
         )
 
 
@@ -353,6 +373,8 @@ def stream(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     recursive: bool = False,
     now: datetime | None = None,
@@ -385,6 +407,8 @@ def stream(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        filter: As in `pack_files`.
+        map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
         recursive: As in `pack_files`.
         now: As in `pack_files`.
@@ -443,12 +467,14 @@ def stream(
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded)
+    functions = transform(filter=filter, map=map)
     return _fastpack.PackStream(
         inputs,
         options,
         loaded,
         template,
         chat_template_kwargs,
+        functions,
         batch_size,
         open_packs,
         watcher(progress),
@@ -528,23 +554,9 @@ def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _table(table: pa.Table) -> pa.Table:
-    """Takes a table from any library that hands one over by Arrow's C stream."""
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    if isinstance(table, (pa.Table, pa.RecordBatchReader)):
-        return table
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(table).read_all()
-    message = (
-        "invalid option `table`: must be a pyarrow.Table or have `__arrow_c_stream__`, not a "
-        f"`{type(table).__qualname__}`"
-    )
-    raise OptionError(message, "table")
-
-
 def pack_table(
-    table: pa.Table,
+    table: ArrowTable,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
@@ -556,41 +568,77 @@ def pack_table(
     seed: int = _SEED,
     pad_to: PadTo | None = None,
     pad_token_id: int | None = None,
+    train_on: TrainOn = _TRAIN_ON,
+    eos: Eos = _EOS,
     columns: Sequence[Column] = _COLUMNS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
+    on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    now: datetime | None = None,
+    verify: int = _VERIFY,
     threads: int | None = None,
     progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
 ) -> pa.Table:
-    """Packs rows that are tokenized already.
+    """Packs the rows of a table that is in memory, without a copy of it.
+
+    With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
+    lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
+    and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained.
 
     Args:
-        table: A row per document: `input_ids`, and `labels` if not all of them are trained.
+        table: A `pyarrow.Table`, a `datasets.Dataset`, whose selection and order hold, or anything else that
+            hands over Arrow by `__arrow_c_stream__`: `polars`, `duckdb`, `pandas`.
+        tokenizer: A `Tokenizer`, or what makes one.
         max_length: As in `pack_files`.
         strategy: As in `pack_files`.
-        overlong: As in `pack_files`, where a row counts as a conversation.
+        overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation.
         keep: As in `pack_files`.
         tail: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
         order: As in `pack_files`.
         seed: As in `pack_files`.
         pad_to: As in `pack_files`.
-        pad_token_id: As in `pack_files`, but must be given with `pad_to`: a table has no tokenizer.
+        pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
+        train_on: As in `pack_files`.
+        eos: As in `pack_files`.
         columns: As in `pack_files`.
+        chat_template: As in `pack_files`.
+        chat_template_kwargs: As in `pack_files`.
+        shape: As in `pack_files`.
+        fields: As in `pack_files`.
+        prompt: As in `pack_files`.
+        filter: As in `pack_files`.
+        map: As in `pack_files`.
+        on_bad_record: As in `pack_files`.
+        now: As in `pack_files`.
+        verify: As in `pack_files`.
         threads: As in `pack_files`.
         progress: As in `pack_files`.
+        revision: As in `pack_files`.
+        token: As in `pack_files`.
 
     Returns:
-        A table as `pack_files` returns it.
+        A table as `pack_files` returns it. Errors about a record name `<table>` and the row, from 1.
 
     Raises:
-        OptionError: An option has a value that it cannot have.
-        FastpackError: The table has no such columns, or they are no lists of integers.
+        OptionError: An option has a value that it cannot have, or needs a tokenizer.
+        FastpackError: As in `pack_files`.
 
     Examples:
         >>> import fastpack, pyarrow as pa
         >>> documents = pa.table({"input_ids": [[1, 2, 3], [4, 5]]})
-        >>> packed = fastpack.pack_table(documents, max_length=8)
-        >>> packed["input_ids"].to_pylist()
+        >>> fastpack.pack_table(documents, max_length=8)["input_ids"].to_pylist()
         [[1, 2, 3, 4, 5]]
+        >>> texts = pa.table({"text": ["a river", "a boat"]})
+        >>> fastpack.pack_table(texts, "examples/tokenizer", max_length=16).num_rows
+        1
     """
     options = _options(
         packing=_fastpack.PackOptions(
@@ -605,19 +653,162 @@ def pack_table(
         ),
         pad_to=pad_to,
         pad_token_id=pad_token_id,
-        train_on=_TRAIN_ON,
-        eos=_EOS,
+        train_on=train_on,
+        eos=eos,
         columns=columns,
-        shape=None,
-        fields=None,
-        prompt=None,
-        on_bad_record=_ON_BAD_RECORD,
-        now=None,
-        verify=_VERIFY,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        on_bad_record=on_bad_record,
+        now=now,
+        verify=verify,
         threads=threads,
     )
+    if tokenizer is None:
+        _refuse_without_tokenizer(
+            eos=eos is True,
+            chat_template=chat_template,
+            chat_template_kwargs=chat_template_kwargs,
+            shape=shape,
+            fields=fields,
+            prompt=prompt,
+            filter=filter,
+            map=map,
+        )
+        with watching(progress) as callback:
+            return _fastpack.pack_table(table_of(table), options, callback)
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded)
+    functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_table(_table(table), options, callback)
+        return _fastpack.pack_records(
+            rows_of(table), options, loaded, template, chat_template_kwargs, functions, callback
+        )
+
+
+def pack_records(
+    records: Iterable[Mapping[str, JsonValue]],
+    tokenizer: TokenizerArgument | Tokenizer,
+    *,
+    max_length: int,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    order: Order | None = None,
+    seed: int = _SEED,
+    pad_to: PadTo | None = None,
+    pad_token_id: int | None = None,
+    train_on: TrainOn = _TRAIN_ON,
+    eos: Eos = _EOS,
+    columns: Sequence[Column] = _COLUMNS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
+    on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    now: datetime | None = None,
+    verify: int = _VERIFY,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> pa.Table:
+    """Packs records that Python makes: a list of dicts, a generator, a `datasets.IterableDataset`.
+
+    This is the one call in which the interpreter touches each record: it takes about as long as `json.dumps` of all
+    of them. Files and tables are read without it.
+
+    Args:
+        records: The records, each of them a dict of what JSON can hold, arrays and numbers of `numpy` among it. A
+            field that holds something else by itself, such as a date, is left out. They are taken on the
+            thread of this call, some at a time, and their exceptions reach the caller as they are.
+        tokenizer: A `Tokenizer`, or what makes one.
+        max_length: As in `pack_files`.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`.
+        keep: As in `pack_files`.
+        tail: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        order: As in `pack_files`.
+        seed: As in `pack_files`.
+        pad_to: As in `pack_files`.
+        pad_token_id: As in `pack_files`.
+        train_on: As in `pack_files`.
+        eos: As in `pack_files`.
+        columns: As in `pack_files`.
+        chat_template: As in `pack_files`.
+        chat_template_kwargs: As in `pack_files`.
+        shape: As in `pack_files`.
+        fields: As in `pack_files`.
+        prompt: As in `pack_files`.
+        filter: As in `pack_files`.
+        map: As in `pack_files`.
+        on_bad_record: As in `pack_files`.
+        now: As in `pack_files`.
+        verify: As in `pack_files`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`.
+        revision: As in `pack_files`.
+        token: As in `pack_files`.
+
+    Returns:
+        A table as `pack_files` returns it. Errors about a record name `<records>` and its number, from 1.
+
+    Raises:
+        OptionTypeError: `records` is no iterable of dicts.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack
+        >>> texts = ({"text": f"The river has {number} boats."} for number in range(20))
+        >>> table = fastpack.pack_records(texts, "examples/tokenizer", max_length=512)
+        >>> fastpack.Report.of(table).documents.kept
+        20
+    """
+    options = _options(
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=tail,
+            max_documents_per_pack=max_documents_per_pack,
+            order=order,
+            seed=seed,
+        ),
+        pad_to=pad_to,
+        pad_token_id=pad_token_id,
+        train_on=train_on,
+        eos=eos,
+        columns=columns,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        on_bad_record=on_bad_record,
+        now=now,
+        verify=verify,
+        threads=threads,
+    )
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded)
+    functions = transform(filter=filter, map=map)
+    with watching(progress) as callback:
+        return _fastpack.pack_records(
+            values_of(records), options, loaded, template, chat_template_kwargs, functions, callback
+        )
+
+
+def _refuse_without_tokenizer(**given: object) -> None:
+    """Refuses options that say how records become tokens, for rows that are tokens."""
+    for option, value in given.items():
+        if value is not None and value is not False:
+            message = f"invalid option `{option}`: needs a tokenizer; rows that are tokenized already are taken as they are"
+            raise OptionError(message, option)
 
 
 def _options(

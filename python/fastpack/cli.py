@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import inspect
 import json
 import os
@@ -17,7 +18,7 @@ from fastpack.errors import FastpackError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import FrameType
+    from types import FrameType, ModuleType
 
 __all__ = ["main", "parser"]
 
@@ -183,6 +184,18 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         "--prompt",
         help=f"how requests become texts: {_words(_types.NamedPrompt)}, a text with {{instruction}}, a file",
     )
+    flag(
+        "--filter",
+        type=_function,
+        metavar="PLACE:NAME",
+        help="Python function of a pyarrow.RecordBatch that says which records stay: filters.py:good, or module:good",
+    )
+    flag(
+        "--map",
+        type=_function,
+        metavar="PLACE:NAME",
+        help="Python function of a pyarrow.RecordBatch that makes others of the records",
+    )
     flag("--on-bad-record", help=f"records that cannot be read: {_words(_types.OnBadRecord)}")
     flag("--recursive", action=argparse.BooleanOptionalAction, help="read folders inside folders too")
     flag("--shard-size", metavar="SIZE", help="size of an output file, such as 512MB or 2GiB")
@@ -307,6 +320,30 @@ def _fields(text: str) -> dict[str, str]:
         message = f"`{text}` is no list of PART=FIELD"
         raise argparse.ArgumentTypeError(message)
     return {part.strip(): field.strip() for part, _, field in pairs}
+
+
+def _function(text: str) -> object:
+    """The function that `file.py:name` or `module:name` stands for."""
+    place, _, name = text.rpartition(":")
+    if not place:
+        message = f"`{text}` is no function such as filters.py:good or module:good"
+        raise argparse.ArgumentTypeError(message)
+    try:
+        return getattr(_module(place), name)
+    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
+        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
+        raise argparse.ArgumentTypeError(message) from refused
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    spec = importlib.util.spec_from_file_location("fastpack_functions", place)
+    if spec is None or spec.loader is None:
+        raise ImportError(place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _json(text: str) -> dict[str, object]:

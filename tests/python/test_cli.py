@@ -218,3 +218,18 @@ def test_inspect_says_what_it_cannot_show(tmp_path):
         done = run("inspect", path)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert message in done.stderr
+
+
+def test_functions_are_named_by_their_file(corpus, tokenizer_dir, tmp_path):
+    functions = tmp_path / "choose.py"
+    functions.write_text(
+        "step = 2\n\n\ndef few(batch):\n    return [at % step == 0 for at in range(len(batch))]\n"
+    )
+    out = tmp_path / "out"
+    arguments = ["pack", "-i", str(corpus), "-o", str(out), "-t", str(tokenizer_dir), "-m", "512"]
+    done = run(*arguments, "--filter", f"{functions}:few")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "report.json").read_text())["dropped"]["filtered"]["documents"] == 100
+    for wrong in ("few", f"{functions}:many", "no_such_module:few"):
+        refused = run(*arguments, "--filter", wrong)
+        assert (refused.returncode, wrong in refused.stderr) == (2, True), refused.stderr

@@ -143,6 +143,8 @@ def test_the_package_imports_downwards():
         "report",
         "_threads",
         "_progress",
+        "_transform",
+        "_memory",
         "hub",
         "_tokenizer",
         "tokenizer",

@@ -21,6 +21,12 @@ def started(reading):
     if reading.documents and not seen:
         seen.append(True)
         print("started", flush=True)
+def endless():
+    while True:
+        yield {"text": "a river"}
+def slow(batch):
+    print("started", flush=True)
+    time.sleep(30)
 seen = []
 files, tokenizer, out = sys.argv[1:]
 try:
@@ -34,6 +40,8 @@ else:
 CALLS = {
     "pack_files": "fastpack.pack_files([files], tokenizer, max_length=2048, progress=started)",
     "pack_dir": "fastpack.pack_dir([files], out, tokenizer=tokenizer, max_length=2048, progress=started)",
+    "pack_records": "fastpack.pack_records(endless(), tokenizer, max_length=2048, progress=started)",
+    "map": "fastpack.pack_files([files], tokenizer, max_length=2048, map=slow)",
     "stream": "list(fastpack.stream([files], tokenizer, max_length=2048, progress=started))",
 }
 

@@ -85,6 +85,9 @@ pub enum Error {
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
+    /// What the caller handed over failed by itself: a function, or what an iterator gives.
+    #[error(transparent)]
+    Caller(Box<dyn std::error::Error + Send + Sync>),
     /// The caller cancelled the run.
     #[error("cancelled")]
     Cancelled,

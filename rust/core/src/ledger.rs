@@ -50,6 +50,8 @@ pub enum Reason {
     NoTrainedToken,
     /// The document is longer than a row.
     TooLong,
+    /// The caller's `filter` left the record out.
+    Filtered,
     /// The tokens are in the last row of `concat`, which was not full.
     Tail,
 }
@@ -76,6 +78,7 @@ impl Reason {
             Self::Tokenizer => "tokenizer",
             Self::NoTrainedToken => "no_trained_token",
             Self::TooLong => "too_long",
+            Self::Filtered => "filtered",
             Self::Tail => "tail",
         }
     }
@@ -136,6 +139,14 @@ impl Ledger {
         self.dropped.entry(place.reason).or_default().add(0);
         if self.places.len() < PLACES {
             self.places.push(place);
+        }
+    }
+
+    /// Counts records that the caller left out before they were read.
+    pub fn filtered(&mut self, records: u64) {
+        if records > 0 {
+            self.read.documents += records;
+            self.dropped.entry(Reason::Filtered).or_default().documents += records;
         }
     }
 

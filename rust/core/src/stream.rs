@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::{About, Intake, Job, Outcome, Packing};
 use crate::report::Report;
-use crate::source::discover;
+use crate::source::{Blocks, discover};
 
 /// Runs of documents held apart before those that no row needs are given up: each look at them costs a pass over
 /// the open rows.
@@ -53,7 +53,8 @@ pub fn stream(
     let found = discover(inputs)?;
     let mut about = About::new(job, &found);
     let mut rows = Rows::new(job, options, control, emit)?;
-    about.inputs = Intake::new(job, control).read(found.files, |outcome| rows.take(outcome))?;
+    let blocks = Blocks::new(found.files);
+    about.inputs = Intake::new(job, control).read(blocks, |outcome| rows.take(outcome))?;
     rows.finish()?.report(about, started)
 }
 

@@ -69,7 +69,7 @@ impl PyEncoders {
         let (ids, _text) = if short {
             encode().map_err(error::to_py)?
         } else {
-            supervise::run(py, None, move |_| encode())?
+            supervise::run(py, None, move |_, _| encode())?
         };
         Ok(signed(ids).into_pyarray(py))
     }
@@ -92,7 +92,7 @@ impl PyEncoders {
             threads: threads.0,
         };
         // The texts come back, so that they are let go here and not on a thread that Python does not know.
-        let (batch, _texts) = supervise::run(py, None, move |control| {
+        let (batch, _texts) = supervise::run(py, None, move |control, _| {
             let batch = texts.encode(|texts| match texts {
                 Strings::Python(texts) => encoders.encode(texts, options, control),
                 Strings::Arrow(texts) => encoders.encode(texts, options, control),
@@ -117,7 +117,7 @@ impl PyEncoders {
         chat_template_kwargs: PyTemplateKwargs,
     ) -> PyResult<String> {
         let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
-        supervise::run(py, None, move |_| {
+        supervise::run(py, None, move |_, _| {
             let template = renderer.template(Local::now().naive_local())?;
             pipeline::render(&template, &conversation.read()?)
         })
@@ -134,7 +134,7 @@ impl PyEncoders {
     ) -> PyResult<Chatted<'py>> {
         let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
         let encoders = Arc::clone(&self.encoders);
-        let chat = supervise::run(py, None, move |_| {
+        let chat = supervise::run(py, None, move |_, _| {
             let template = renderer.template(Local::now().naive_local())?;
             let conversation = conversation.read()?;
             encoders.with(|encoder| pipeline::chat(&template, &conversation, mask, encoder))

@@ -37,6 +37,10 @@ pub(crate) fn to_py(error: Error) -> PyErr {
                 exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
             }
             Error::Differs(_) => exception(py, "VerificationError", (message,)),
+            Error::Caller(raised) => raised.downcast::<PyErr>().map_or_else(
+                |other| exception(py, "FastpackError", (other.to_string(),)),
+                |raised| *raised,
+            ),
             Error::Unbalanced(_) => exception(py, "LedgerError", (message,)),
             _ => exception(py, "FastpackError", (message,)),
         }

@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 
 use crate::options::{PyOptions, PyTemplateKwargs};
 use crate::pretrained::PyPretrained;
+use crate::supervise::Caller;
+use crate::transform::PyTransform;
 
 /// What a job is made of: made in the call, built on the thread that runs it.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(crate) struct Parts {
     options: Options,
     tokenizer_name: Option<String>,
     renderer: Renderer,
+    transform: PyTransform,
 }
 
 /// What a chat template is made of.
@@ -39,16 +42,18 @@ impl Parts {
         pretrained: &PyPretrained,
         template: Option<PyChatTemplate>,
         kwargs: PyTemplateKwargs,
+        transform: PyTransform,
     ) -> Self {
         Self {
             options: options.0.clone(),
             tokenizer_name: pretrained.name.clone(),
             renderer: Renderer::new(&pretrained.pretrained, template, kwargs),
+            transform,
         }
     }
 
-    /// Compiles the template.
-    pub(crate) fn job(self) -> Result<Job> {
+    /// Compiles the template, and lets `caller` run the functions that the job was given.
+    pub(crate) fn job(self, caller: &Caller) -> Result<Job> {
         let pretrained = &self.renderer.pretrained;
         let tokenizer = pretrained.tokenizer.clone();
         let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
@@ -60,6 +65,7 @@ impl Parts {
             eos_id,
             pad_id,
             template,
+            transform: self.transform.run_by(caller),
             tokenizer_name: self.tokenizer_name,
         })
     }

@@ -12,10 +12,13 @@ mod pack;
 mod pack_options;
 mod plan;
 mod pretrained;
+mod records;
 mod render;
 mod report;
 mod stream;
 mod supervise;
+mod transform;
+mod written;
 
 use pyo3::prelude::*;
 
@@ -29,13 +32,15 @@ mod _fastpack {
     #[pymodule_export]
     use crate::options::{PyInputs, PyOptions, PyOutput};
     #[pymodule_export]
-    use crate::pack::{pack_dir, pack_files, pack_table};
+    use crate::pack::{pack_dir, pack_files, pack_records, pack_table};
     #[pymodule_export]
     use crate::pack_options::PyPackOptions;
     #[pymodule_export]
     use crate::plan::{PyPlan, plan};
     #[pymodule_export]
     use crate::pretrained::PyPretrained;
+    #[pymodule_export]
+    use crate::records::PyRecords;
     #[pymodule_export]
     use crate::render::render_template;
     #[pymodule_export]

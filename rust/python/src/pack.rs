@@ -1,4 +1,4 @@
-//! `pack_files`, `pack_dir` and `pack_table`: everything at once.
+//! `pack_files`, `pack_dir`, `pack_records` and `pack_table`: everything at once.
 
 use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::pipeline;
@@ -8,11 +8,14 @@ use crate::arrow::reported;
 use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyInputs, PyOptions, PyOutput, PyTemplateKwargs};
 use crate::pretrained::PyPretrained;
+use crate::records::PyRecords;
 use crate::report::PyReport;
 use crate::supervise;
+use crate::transform::PyTransform;
 
 /// Packs files into a table.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_files(
     py: Python<'_>,
     inputs: &PyInputs,
@@ -20,13 +23,14 @@ pub(crate) fn pack_files(
     tokenizer: &PyPretrained,
     chat_template: Option<PyChatTemplate>,
     chat_template_kwargs: PyTemplateKwargs,
+    transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyArrowType<Table>> {
-    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
     let inputs = inputs.0.clone();
-    let (batches, report) = supervise::run(py, progress.as_ref(), move |control| {
+    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
         let mut batches = Vec::new();
-        let report = pipeline::pack_files(&parts.job()?, &inputs, control, &mut |batch| {
+        let report = pipeline::pack_files(&parts.job(caller)?, &inputs, control, &mut |batch| {
             batches.push(batch);
             Ok(())
         })?;
@@ -46,14 +50,42 @@ pub(crate) fn pack_dir(
     tokenizer: &PyPretrained,
     chat_template: Option<PyChatTemplate>,
     chat_template_kwargs: PyTemplateKwargs,
+    transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
-    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
-    supervise::run(py, progress.as_ref(), move |control| {
-        pipeline::pack_dir(&parts.job()?, &inputs, &output, control)
+    supervise::run(py, progress.as_ref(), move |control, caller| {
+        pipeline::pack_dir(&parts.job(caller)?, &inputs, &output, control)
     })
     .map(PyReport)
+}
+
+/// Packs records that are in memory.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn pack_records(
+    py: Python<'_>,
+    records: &PyRecords,
+    options: &PyOptions,
+    tokenizer: &PyPretrained,
+    chat_template: Option<PyChatTemplate>,
+    chat_template_kwargs: PyTemplateKwargs,
+    transform: PyTransform,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyArrowType<Table>> {
+    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
+    let records = records.clone();
+    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
+        let mut batches = Vec::new();
+        let memory = records.given_by(caller);
+        let report = pipeline::pack_memory(&parts.job(caller)?, memory, control, &mut |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok((batches, report))
+    })?;
+    reported(batches, &options.0.columns, report)
 }
 
 /// Packs rows that are tokenized already.
@@ -66,7 +98,7 @@ pub(crate) fn pack_table(
 ) -> PyResult<PyArrowType<Table>> {
     let (rows, _) = rows.0.into_inner();
     let core_options = options.0.clone();
-    let (batches, report) = supervise::run(py, progress.as_ref(), move |control| {
+    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, _| {
         let mut batches = Vec::new();
         let report = pipeline::pack_table(&core_options, &rows, control, &mut |batch| {
             batches.push(batch);

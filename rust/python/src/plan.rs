@@ -88,6 +88,6 @@ pub(crate) fn plan(
     let lengths = lengths.as_array().to_vec();
     let options = options.0.clone();
     let planned =
-        supervise::run(py, None, move |control| plan_lengths(&lengths, &options, control))?;
+        supervise::run(py, None, move |control, _| plan_lengths(&lengths, &options, control))?;
     Ok(PyPlan::new(py, &planned))
 }

@@ -16,6 +16,7 @@ use crate::options::{PyBatchSize, PyInputs, PyOpenPacks, PyOptions, PyTemplateKw
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
 use crate::supervise::Task;
+use crate::transform::PyTransform;
 
 /// Tables that wait to be taken: one to take at once, and one while it is taken.
 const AHEAD: usize = 2;
@@ -41,17 +42,18 @@ impl PyPackStream {
         tokenizer: &PyPretrained,
         chat_template: Option<PyChatTemplate>,
         chat_template_kwargs: PyTemplateKwargs,
+        transform: PyTransform,
         batch_size: PyBatchSize,
         open_packs: PyOpenPacks,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs);
+        let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
         let inputs = inputs.0.clone();
         let packing = StreamOptions { batch_rows: batch_size.0, open_packs: open_packs.0 };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
-        let task = Task::spawn(AHEAD, move |control, emit| {
-            let ended = stream(&parts.job()?, &inputs, packing, control, emit)?;
+        let task = Task::spawn(AHEAD, move |control, caller, emit| {
+            let ended = stream(&parts.job(caller)?, &inputs, packing, control, emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())
         })?;

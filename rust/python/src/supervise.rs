@@ -6,7 +6,7 @@
 use std::mem;
 use std::process;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ enum Interrupted {
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
-    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+    job: impl FnOnce(&Control, &Caller) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     one(py, progress, Interrupted::Join, job)
 }
@@ -41,20 +41,55 @@ pub(crate) fn load<T: Send + 'static>(
     py: Python<'_>,
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    one(py, None, Interrupted::Abandon, |_| job())
+    one(py, None, Interrupted::Abandon, |_, _| job())
 }
 
 fn one<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
     interrupted: Interrupted,
-    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+    job: impl FnOnce(&Control, &Caller) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let mut task = Task::spawn(1, |control, emit| emit(job(control)?))?;
+    let mut task = Task::spawn(1, |control, caller, emit| emit(job(control, caller)?))?;
     task.interrupted = interrupted;
     let value = task.next(py, progress)?.expect("a job emits one value or fails");
     report(py, &task.control, progress)?;
     Ok(value)
+}
+
+/// What a job sends to the call that waits for it.
+enum Message<T> {
+    /// A value.
+    Value(T),
+    /// Something to be done with Python.
+    Call(Call),
+}
+
+type Call = Box<dyn FnOnce(Python<'_>) + Send>;
+
+/// Asks the call that waits for a job to run Python code: on its own thread, where Ctrl-C and whatever else belongs to
+/// that thread work as the caller is used to.
+#[derive(Clone)]
+pub(crate) struct Caller(Arc<dyn Fn(Call) -> Result<()> + Send + Sync>);
+
+impl Caller {
+    fn new<T: Send + 'static>(messages: SyncSender<Message<T>>) -> Self {
+        Self(Arc::new(move |call| messages.send(Message::Call(call)).map_err(|_| Error::Cancelled)))
+    }
+
+    /// What `work` returns; its exception, as an error that [`error::to_py`] turns into the very exception.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, answered) = channel();
+        (self.0)(Box::new(move |py| {
+            // Nobody listens any more once the job has ended.
+            answer.send(work(py)).ok();
+        }))?;
+        let answer = answered.recv().map_err(|_| Error::Cancelled)?;
+        answer.map_err(|exception| Error::Caller(Box::new(exception)))
+    }
 }
 
 /// A job on a thread of its own, handing over values through a bounded channel.
@@ -63,7 +98,7 @@ fn one<T: Send + 'static>(
 #[derive(Debug)]
 pub(crate) struct Task<T: Send + 'static> {
     control: Arc<Control>,
-    values: Option<Receiver<T>>,
+    messages: Option<Receiver<Message<T>>>,
     worker: Option<JoinHandle<Result<()>>>,
     interrupted: Interrupted,
     polled: Instant,
@@ -74,17 +109,22 @@ impl<T: Send + 'static> Task<T> {
     /// Starts `job`, which may run `ahead` values in front of its consumer.
     pub(crate) fn spawn(
         ahead: usize,
-        job: impl FnOnce(&Control, &mut dyn FnMut(T) -> Result<()>) -> Result<()> + Send + 'static,
+        job: impl FnOnce(&Control, &Caller, &mut dyn FnMut(T) -> Result<()>) -> Result<()>
+        + Send
+        + 'static,
     ) -> PyResult<Self> {
-        let (sender, values) = sync_channel(ahead);
+        let (sender, messages) = sync_channel(ahead);
+        let caller = Caller::new(sender.clone());
         let control = Arc::new(Control::default());
         let shared = Arc::clone(&control);
         let worker = thread::Builder::new().name("fastpack".to_owned()).spawn(move || {
-            job(&shared, &mut |value| sender.send(value).map_err(|_| Error::Cancelled))
+            job(&shared, &caller, &mut |value| {
+                sender.send(Message::Value(value)).map_err(|_| Error::Cancelled)
+            })
         })?;
         Ok(Self {
             control,
-            values: Some(values),
+            messages: Some(messages),
             worker: Some(worker),
             interrupted: Interrupted::Join,
             polled: Instant::now(),
@@ -107,7 +147,7 @@ impl<T: Send + 'static> Task<T> {
             return Err(error::after_fork(py));
         }
         py.detach(|| {
-            while let Some(values) = &self.values {
+            while let Some(messages) = &self.messages {
                 if self.polled.elapsed() >= POLL {
                     self.polled = Instant::now();
                     if let Err(interrupt) = Python::attach(|py| poll(py, &self.control, progress)) {
@@ -115,8 +155,9 @@ impl<T: Send + 'static> Task<T> {
                         return Err(interrupt);
                     }
                 }
-                match values.recv_timeout(POLL) {
-                    Ok(value) => return Ok(Some(value)),
+                match messages.recv_timeout(POLL) {
+                    Ok(Message::Value(value)) => return Ok(Some(value)),
+                    Ok(Message::Call(call)) => Python::attach(call),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}
@@ -138,7 +179,7 @@ impl<T: Send + 'static> Task<T> {
         match self.interrupted {
             Interrupted::Join => drop(self.stop()),
             Interrupted::Abandon => {
-                self.values = None;
+                self.messages = None;
                 self.worker = None;
             }
         }
@@ -147,14 +188,14 @@ impl<T: Send + 'static> Task<T> {
     /// Cancels the job, joins its thread and returns how it ended; nothing if that was done before.
     fn stop(&mut self) -> Option<thread::Result<Result<()>>> {
         self.control.cancel();
-        let (values, worker) = (self.values.take(), self.worker.take());
+        let (messages, worker) = (self.messages.take(), self.worker.take());
         if self.process != process::id() {
             // After a fork the thread exists in the parent only: joining it here would wait for ever, and
             // a lock inside the channel may be held by nobody.
-            mem::forget((values, worker));
+            mem::forget((messages, worker));
             return None;
         }
-        drop(values);
+        drop(messages);
         worker.map(JoinHandle::join)
     }
 }

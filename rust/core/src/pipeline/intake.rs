@@ -19,7 +19,7 @@ use crate::ordered::ordered;
 use crate::record::{Shape, read};
 use crate::report::{InputReport, Stages};
 use crate::sample::places_before;
-use crate::source::{Block, Blocks, RawRecord, SourceFile};
+use crate::source::{Block, Blocks, RawRecord};
 
 /// From files to documents.
 pub(crate) struct Intake<'a> {
@@ -39,16 +39,16 @@ impl<'a> Intake<'a> {
         Self { job, control }
     }
 
-    /// Reads `files` on all threads and hands over what each block came to, in input order.
+    /// Reads `blocks` on all threads and hands over what each came to, in input order.
     ///
     /// Returns what the files were recognised as.
     pub(crate) fn read(
         &self,
-        files: Vec<SourceFile>,
+        mut blocks: Blocks,
         consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<Vec<InputReport>> {
         self.control.enter(Phase::Tokenize);
-        let all = files.iter().map(|file| file.size).sum();
+        let all = blocks.size();
         self.control.expect_bytes(all);
         // Only a compiled engine can differ from the reference.
         let reference = match self.job.tokenizer.engine() {
@@ -60,19 +60,17 @@ impl<'a> Intake<'a> {
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
         let mut seen = 0;
         let words = Renderer::new(self.job)?;
-        let mut recogniser = Recogniser::new(self.job, &files);
-        let mut blocks = Blocks::new(files);
+        let mut recogniser = Recogniser::new(self.job);
         let next = || {
             self.control.tick()?;
             let started = Instant::now();
-            let block = blocks.next_block()?;
-            Ok(block.map(|block| {
-                let before = places_before(seen, all, verified);
-                seen += block.size;
-                let verify = places_before(seen, all, verified) - before;
-                let shape = recogniser.shape(&block);
-                Share { block, shape, read: started.elapsed(), verify }
-            }))
+            let Some(block) = blocks.next_block()? else { return Ok(None) };
+            let block = self.job.transform.apply(block)?;
+            let before = places_before(seen, all, verified);
+            seen += block.size;
+            let verify = places_before(seen, all, verified) - before;
+            let shape = recogniser.shape(&block, &blocks);
+            Ok(Some(Share { block, shape, read: started.elapsed(), verify }))
         };
         let worker = || self.worker(&words, reference.as_ref());
         ordered(self.job.options.threads, next, worker, consume)?;
@@ -94,6 +92,7 @@ impl<'a> Intake<'a> {
                 ledger: Ledger::default(),
                 stages: Stages { read, ..Stages::default() },
             };
+            outcome.ledger.filtered(block.left_out());
             for record in block.records() {
                 self.control.tick()?;
                 let number = record.line;

@@ -9,6 +9,7 @@ mod intake;
 mod packing;
 mod recognise;
 mod render;
+mod transform;
 
 use std::time::Instant;
 
@@ -24,12 +25,13 @@ use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::report::{InputReport, Report, Stages};
 use crate::sink::{Opened, open};
-use crate::source::{Found, SourceFile, discover};
+use crate::source::{Blocks, Found, Memory, SourceFile, discover};
 use crate::template::{ChatTemplate, Prompts};
 
 pub use chat::{Chat, chat, render};
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
+pub use transform::{Filter, Mapping, Transform};
 
 /// What a run works with: how, with which tokenizer, with which template.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub struct Job {
     pub pad_id: Option<u32>,
     /// What renders conversations.
     pub template: JobTemplate,
+    /// What functions of the caller do to the records.
+    pub transform: Transform,
     /// What the user called the tokenizer, for the report.
     pub tokenizer_name: Option<String>,
 }
@@ -82,6 +86,18 @@ pub fn pack_files(
 ) -> Result<Report> {
     job.validate()?;
     pack_found(job, discover(inputs)?, control, emit)
+}
+
+/// Packs records that are in memory and hands the rows to `emit`, as [`pack_files`] does with those of files.
+pub fn pack_memory(
+    job: &Job,
+    memory: Memory,
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
+    job.validate()?;
+    let about = About::new(job, &Found::default());
+    pack_blocks(job, Blocks::of_memory(memory), about, control, emit)
 }
 
 /// Packs all of `inputs` into files in `output.dir`.
@@ -174,6 +190,7 @@ fn identity(job: &Job, files: &[SourceFile], output: &Output) -> serde_json::Val
             JobTemplate::Ready(template) => Some(template.fingerprint()),
             JobTemplate::Refused(_) => None,
         },
+        "transform": job.transform.identity,
     })
 }
 
@@ -183,10 +200,20 @@ fn pack_found(
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
+    let about = About::new(job, &found);
+    pack_blocks(job, Blocks::new(found.files), about, control, emit)
+}
+
+fn pack_blocks(
+    job: &Job,
+    blocks: Blocks,
+    mut about: About,
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
     let started = Instant::now();
-    let mut about = About::new(job, &found);
     let mut packing = Packing::new(&job.options, job.padding()?);
-    about.inputs = Intake::new(job, control).read(found.files, |outcome| {
+    about.inputs = Intake::new(job, control).read(blocks, |outcome| {
         packing.take(outcome);
         Ok(())
     })?;

@@ -1,6 +1,5 @@
 //! [`Recogniser`]: what the files of a run hold, found once a file by its first records.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use crate::assemble::schema;
 use crate::config::{Options, RowColumn};
 use crate::record::{Expectation, Found, Shape, TokenColumns, find_shape};
 use crate::report::InputReport;
-use crate::source::{Block, SourceFile};
+use crate::source::{Block, Blocks};
 
 /// Records of a block that are looked at for a shape: if none of these has one, the file is not what it was taken for.
 const LOOKED_AT: usize = 100;
@@ -27,22 +26,18 @@ pub(super) fn expectation(options: &Options) -> Expectation<'_> {
 /// What the files of a run hold.
 pub(super) struct Recogniser<'a> {
     job: &'a Job,
-    /// The format of each file, by its path.
-    formats: HashMap<Arc<Path>, String>,
     /// The file at hand, and its shape if that is known.
     file: Option<(Arc<Path>, Option<Arc<Shape>>)>,
     seen: Vec<InputReport>,
 }
 
 impl<'a> Recogniser<'a> {
-    pub(super) fn new(job: &'a Job, files: &[SourceFile]) -> Self {
-        let formats =
-            files.iter().map(|file| (Arc::clone(&file.path), file.format.to_string())).collect();
-        Self { job, formats, file: None, seen: Vec::new() }
+    pub(super) fn new(job: &'a Job) -> Self {
+        Self { job, file: None, seen: Vec::new() }
     }
 
-    /// The shape of the file that `block` is of. Blocks come in the order of the input.
-    pub(super) fn shape(&mut self, block: &Block) -> Option<Arc<Shape>> {
+    /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
+    pub(super) fn shape(&mut self, block: &Block, blocks: &Blocks) -> Option<Arc<Shape>> {
         let known = match &self.file {
             Some((path, shape)) if *path == block.path => shape.clone(),
             _ => None,
@@ -50,17 +45,17 @@ impl<'a> Recogniser<'a> {
         let shape = known.or_else(|| {
             let records = block.records().take(LOOKED_AT).map(|record| record.raw);
             let found = find_shape(records, expectation(&self.job.options))?;
-            self.count(&block.path, &found);
+            self.count(blocks.format(&block.path), &found);
             Some(Arc::new(found.shape))
         });
         self.file = Some((Arc::clone(&block.path), shape.clone()));
         shape
     }
 
-    fn count(&mut self, path: &Arc<Path>, found: &Found) {
+    fn count(&mut self, format: &str, found: &Found) {
         let entry = InputReport {
             files: 1,
-            format: self.formats.get(path).cloned().unwrap_or_default(),
+            format: format.to_owned(),
             shape: Some(found.shape.name().name().to_owned()),
             fields: found.fields.clone(),
             prompt: prompt_name(self.job, found).map(str::to_owned),

@@ -3,14 +3,17 @@
 //! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers, [`text`]
 //! for plain text, [`tokens`] for ids. [`Shape`] is found once a file, in the order of `Shape::find`, or named.
 
+mod columns;
 mod json;
 mod messages;
 mod pair;
 mod row;
 mod shape;
+mod table;
 mod text;
 mod tokens;
 pub mod value;
+mod write;
 
 use std::sync::Arc;
 
@@ -24,6 +27,7 @@ pub use json::MAX_DEPTH;
 pub use messages::Calls;
 pub use pair::Pair;
 pub use shape::{Expectation, Shape, TokenColumns};
+pub use table::Table;
 pub use tokens::Tokens;
 
 /// What one line of data means.

@@ -62,7 +62,7 @@ pub(super) fn cells(
 }
 
 /// One value of an array, or the type that JSON has not.
-fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
+pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
     if array.is_null(at) {
         return Ok(Value::Null);
     }

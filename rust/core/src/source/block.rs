@@ -18,6 +18,28 @@ pub struct Block {
     /// Bytes of the file that this block accounts for, what was skipped included.
     pub size: u64,
     pub(super) content: Content,
+    /// What became of each record before it is read, where the caller had a hand in it.
+    pub(super) fates: Option<Fates>,
+}
+
+/// What the caller made of the records of a block.
+#[derive(Debug)]
+pub(super) struct Fates {
+    /// The JSON of records that took the place of others.
+    bytes: Vec<u8>,
+    /// One a record.
+    each: Vec<Fate>,
+}
+
+/// What the caller made of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays as it is.
+    Stays,
+    /// It is left out.
+    Goes,
+    /// The record at this place takes its place.
+    Becomes(Range<usize>),
 }
 
 /// The records of a block.
@@ -33,6 +55,8 @@ pub(super) enum Content {
     Rows { first_row: u64, batch: RecordBatch },
     /// A file that is one text.
     Text(Vec<u8>),
+    /// Values that were in memory, the first of them with this number, or why one is no value.
+    Given { first: u64, bytes: Vec<u8>, places: Vec<std::result::Result<Range<usize>, String>> },
     /// A place from which on the file cannot be read.
     Broken { line: u64, reason: Reason, message: String },
 }
@@ -86,8 +110,40 @@ pub enum Raw<'a> {
 }
 
 impl Block {
-    /// The records, in order.
+    /// The records, in order: those that the caller left in, as the caller left them.
     pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
+        let Some(Fates { bytes, each }) = &self.fates else { return self.own_records() };
+        Box::new(self.own_records().zip(each).filter_map(move |(record, fate)| match fate {
+            Fate::Stays => Some(record),
+            Fate::Goes => None,
+            Fate::Becomes(place) => {
+                Some(RawRecord { raw: Raw::Json(&bytes[place.clone()]), ..record })
+            }
+        }))
+    }
+
+    /// How many records the caller left out.
+    pub fn left_out(&self) -> u64 {
+        let fates = self.fates.iter().flat_map(|fates| &fates.each);
+        fates.filter(|fate| **fate == Fate::Goes).count() as u64
+    }
+
+    /// The block after the caller had a hand in it: what became of each record, and the JSON of those that became
+    /// another.
+    #[must_use]
+    pub fn with_fates(self, each: Vec<Fate>, bytes: Vec<u8>) -> Self {
+        Self { fates: Some(Fates { bytes, each }), ..self }
+    }
+
+    /// The rows, if it is a table.
+    pub fn table(&self) -> Option<&RecordBatch> {
+        match &self.content {
+            Content::Rows { batch, .. } => Some(batch),
+            _ => None,
+        }
+    }
+
+    fn own_records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         match &self.content {
             Content::Lines { first_line, bytes } => Box::new(lines(*first_line, bytes)),
             Content::Values { bytes, places } => Box::new(places.iter().map(|(line, range)| {
@@ -104,6 +160,15 @@ impl Block {
             })),
             Content::Text(text) => {
                 Box::new(std::iter::once(RawRecord { line: 1, raw: Raw::Text(text) }))
+            }
+            Content::Given { first, bytes, places } => {
+                Box::new((*first..).zip(places).map(|(line, place)| RawRecord {
+                    line,
+                    raw: match place {
+                        Ok(range) => Raw::Json(&bytes[range.clone()]),
+                        Err(message) => Raw::Broken { reason: Reason::WrongType, message },
+                    },
+                }))
             }
             Content::Broken { line, reason, message } => {
                 let raw = Raw::Broken { reason: *reason, message };

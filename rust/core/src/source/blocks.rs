@@ -1,6 +1,9 @@
 //! [`Blocks`]: all records of a list of files, in order.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::block::{Block, Content, Reader};
 use super::csv::CsvReader;
@@ -8,6 +11,7 @@ use super::format::{Container, Format};
 use super::input::Input;
 use super::json::ArrayReader;
 use super::lines::LineReader;
+use super::memory::{Memory, MemoryReader};
 use super::text::TextReader;
 use super::{SourceFile, ipc, parquet};
 use crate::error::Result;
@@ -25,22 +29,29 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
 const PEEKED: usize = 4 << 10;
 
-/// All blocks of a list of files, in order.
+/// All blocks of a list of files, or of what is in memory, in order.
 pub struct Blocks {
     files: std::vec::IntoIter<SourceFile>,
     open: Option<Open>,
+    size: u64,
+    formats: HashMap<Arc<Path>, String>,
 }
 
 impl fmt::Debug for Blocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.open.as_ref().map(|open| &open.file.path);
-        f.debug_struct("Blocks").field("files", &self.files).field("open", &path).finish()
+        let path = self.open.as_ref().map(|open| &open.path);
+        f.debug_struct("Blocks")
+            .field("files", &self.files)
+            .field("open", &path)
+            .finish_non_exhaustive()
     }
 }
 
 /// The file at hand.
 struct Open {
-    file: SourceFile,
+    path: Arc<Path>,
+    /// Bytes in all, where that is known.
+    size: Option<u64>,
     reader: Box<dyn Reader>,
     /// How much of the file the blocks so far accounted for.
     counted: u64,
@@ -50,7 +61,35 @@ struct Open {
 impl Blocks {
     /// The blocks of `files`.
     pub fn new(files: Vec<SourceFile>) -> Self {
-        Self { files: files.into_iter(), open: None }
+        Self {
+            size: files.iter().map(|file| file.size).sum(),
+            formats: files
+                .iter()
+                .map(|file| (Arc::clone(&file.path), file.format.to_string()))
+                .collect(),
+            files: files.into_iter(),
+            open: None,
+        }
+    }
+
+    /// The blocks of records in memory.
+    pub fn of_memory(memory: Memory) -> Self {
+        let path = Arc::clone(&memory.name);
+        let formats = HashMap::from([(Arc::clone(&path), memory.format.to_owned())]);
+        let size = memory.size;
+        let reader = Box::new(MemoryReader::new(memory));
+        let open = Some(Open { path, size: None, reader, counted: 0, ended: false });
+        Self { files: Vec::new().into_iter(), open, size, formats }
+    }
+
+    /// Bytes of all files together, 0 where nobody knows.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What a file holds, as reports name it.
+    pub fn format(&self, path: &Path) -> &str {
+        self.formats.get(path).map_or("", String::as_str)
     }
 
     /// The next block; nothing after the last of the last file.
@@ -61,7 +100,8 @@ impl Blocks {
             if self.open.is_none() {
                 let Some(file) = self.files.next() else { return Ok(None) };
                 let reader = open(&file)?;
-                self.open = Some(Open { file, reader, counted: 0, ended: false });
+                let (path, size) = (file.path, Some(file.size));
+                self.open = Some(Open { path, size, reader, counted: 0, ended: false });
             }
             let Some(open) = &mut self.open else { continue };
             match open.next_block()? {
@@ -78,18 +118,20 @@ impl Open {
         let (content, end) = match content {
             Some(content) => {
                 self.ended = matches!(content, Content::Broken { .. });
-                (content, self.reader.position().min(self.file.size))
+                (content, self.reader.position().min(self.size.unwrap_or(u64::MAX)))
             }
             // An end that no record reached, such as a file's footer, is accounted for too.
-            None if self.counted < self.file.size => {
-                self.ended = true;
-                (Content::Values { bytes: Vec::new(), places: Vec::new() }, self.file.size)
-            }
-            None => return Ok(None),
+            None => match self.size {
+                Some(size) if self.counted < size => {
+                    self.ended = true;
+                    (Content::Values { bytes: Vec::new(), places: Vec::new() }, size)
+                }
+                _ => return Ok(None),
+            },
         };
         let size = end.saturating_sub(self.counted);
         self.counted += size;
-        Ok(Some(Block { path: self.file.path.clone(), size, content }))
+        Ok(Some(Block { path: Arc::clone(&self.path), size, content, fates: None }))
     }
 }
 

@@ -16,6 +16,7 @@ mod input;
 mod ipc;
 mod json;
 mod lines;
+mod memory;
 mod parquet;
 mod rows;
 mod text;
@@ -26,11 +27,12 @@ use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result};
 
-pub use block::{Block, Raw, RawRecord};
+pub use block::{Block, Fate, Raw, RawRecord};
 pub use blocks::Blocks;
 pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, Format};
+pub use memory::{Given, Memory};
 
 /// A file to read, as it was when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,14 +23,35 @@ pub(super) fn block_rows(rows: usize, bytes: usize) -> usize {
     fitting.clamp(1, BLOCK_ROWS)
 }
 
+/// A batch, cut into parts of the size of a block.
+pub(super) struct Parts {
+    batch: RecordBatch,
+    taken: usize,
+}
+
+impl Parts {
+    pub(super) fn new(batch: RecordBatch) -> Self {
+        Self { batch, taken: 0 }
+    }
+
+    /// The rows that come next; nothing after the last.
+    pub(super) fn next_part(&mut self) -> Option<RecordBatch> {
+        let left = self.batch.num_rows() - self.taken;
+        let rows = block_rows(self.batch.num_rows(), self.batch.get_array_memory_size()).min(left);
+        let part = self.batch.slice(self.taken, rows);
+        self.taken += rows;
+        (rows > 0).then_some(part)
+    }
+}
+
 /// A batch and how much of the file was used so far, or why there is none.
 pub(super) type Batch = std::result::Result<(RecordBatch, u64), String>;
 
 /// The rows of one file.
 pub(super) struct RowReader {
     batches: Beside<Batch>,
-    /// The batch at hand, and how many of its rows were handed over.
-    batch: Option<(RecordBatch, usize)>,
+    /// The batch at hand.
+    batch: Option<Parts>,
     /// The bytes of the file that the batches before the one at hand took, and those with it.
     before: u64,
     position: u64,
@@ -57,17 +78,10 @@ impl RowReader {
 impl Reader for RowReader {
     fn next_content(&mut self) -> Result<Option<Content>> {
         loop {
-            if let Some((batch, taken)) = &mut self.batch {
-                let left = batch.num_rows() - *taken;
-                if left > 0 {
-                    let rows = block_rows(batch.num_rows(), batch.get_array_memory_size());
-                    let rows = rows.min(left);
-                    let first_row = self.next_row;
-                    let part = batch.slice(*taken, rows);
-                    self.next_row += rows as u64;
-                    *taken += rows;
-                    return Ok(Some(Content::Rows { first_row, batch: part }));
-                }
+            if let Some(part) = self.batch.as_mut().and_then(Parts::next_part) {
+                let first_row = self.next_row;
+                self.next_row += part.num_rows() as u64;
+                return Ok(Some(Content::Rows { first_row, batch: part }));
             }
             match self.batches.next() {
                 None => {
@@ -76,7 +90,7 @@ impl Reader for RowReader {
                 }
                 Some(Ok((batch, position))) => {
                     (self.before, self.position) = (self.position, position);
-                    self.batch = Some((batch, 0));
+                    self.batch = Some(Parts::new(batch));
                 }
                 Some(Err(message)) => {
                     self.batch = None;
@@ -88,7 +102,7 @@ impl Reader for RowReader {
     }
 
     fn position(&self) -> u64 {
-        let Some((batch, taken)) = &self.batch else { return self.position };
+        let Some(Parts { batch, taken }) = &self.batch else { return self.position };
         let part = u128::from(self.position - self.before) * (*taken as u128)
             / (batch.num_rows().max(1) as u128);
         self.before + u64::try_from(part).unwrap_or(0)

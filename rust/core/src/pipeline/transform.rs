@@ -1,0 +1,90 @@
+//! [`Transform`]: what functions of the caller do to records before they are read.
+
+use std::fmt;
+
+use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+
+use crate::error::{Error, Result};
+use crate::record::Table;
+use crate::source::{Block, Fate};
+
+/// Which rows of a table stay; a null is no.
+pub type Filter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
+
+/// What each row of a table becomes.
+pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+
+/// Functions of the caller. They are called a block at a time, in the order of the input.
+#[derive(Default)]
+pub struct Transform {
+    /// Chooses among the records as they stand in the files.
+    pub filter: Option<Filter>,
+    /// Makes others of those that were chosen.
+    pub map: Option<Mapping>,
+    /// What tells these functions from others, for the identity of a job.
+    pub identity: Option<String>,
+}
+
+impl fmt::Debug for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transform").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Transform {
+    /// The block as the functions leave it. Records that cannot be read are left for the error that names them.
+    pub(super) fn apply(&self, block: Block) -> Result<Block> {
+        if self.filter.is_none() && self.map.is_none() {
+            return Ok(block);
+        }
+        let table = Table::of(&block)?;
+        let rows = table.rows();
+        if rows.num_rows() == 0 {
+            return Ok(block);
+        }
+        let mut fates = vec![Fate::Stays; block.records().count()];
+        let mut bytes = Vec::new();
+        let chosen = match &self.filter {
+            Some(filter) => chosen(filter(rows.clone())?, rows.num_rows())?,
+            None => BooleanArray::from(vec![true; rows.num_rows()]),
+        };
+        for row in (0..rows.num_rows()).filter(|&row| !chosen.value(row)) {
+            fates[table.number(row)] = Fate::Goes;
+        }
+        if let Some(map) = &self.map
+            && chosen.true_count() > 0
+        {
+            let given = filter_record_batch(rows, &chosen)?;
+            let mapped = map(given)?;
+            if mapped.num_rows() != chosen.true_count() {
+                return Err(Error::option(
+                    "map",
+                    format!(
+                        "must return a row for each row that it is given, {} and not {}; `filter` leaves rows out",
+                        chosen.true_count(),
+                        mapped.num_rows()
+                    ),
+                ));
+            }
+            for (at, row) in (0..rows.num_rows()).filter(|&row| chosen.value(row)).enumerate() {
+                let start = bytes.len();
+                table.write(row, &mapped, at, &mut bytes);
+                fates[table.number(row)] = Fate::Becomes(start..bytes.len());
+            }
+        }
+        Ok(block.with_fates(fates, bytes))
+    }
+}
+
+/// The mask without nulls, if it is one for so many rows.
+fn chosen(mask: BooleanArray, rows: usize) -> Result<BooleanArray> {
+    if mask.len() != rows {
+        let reason = format!(
+            "must return a boolean for each row that it is given, {rows} and not {}",
+            mask.len()
+        );
+        return Err(Error::option("filter", reason));
+    }
+    Ok(if mask.null_count() == 0 { mask } else { arrow::compute::prep_null_mask_filter(&mask) })
+}

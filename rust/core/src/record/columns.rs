@@ -1,0 +1,164 @@
+//! JSON values to Arrow arrays: the type that they have in common, and JSON text where they have none.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, NullArray, StringArray,
+    StructArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{Field, Fields};
+use indexmap::IndexMap;
+
+use super::value::Value;
+use super::write;
+
+/// What some values have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// They are all null.
+    Null,
+    Bool,
+    Int,
+    Float,
+    Text,
+    List(Box<Kind>),
+    Struct(IndexMap<Arc<str>, Kind>),
+    /// Nothing: those that are no text become JSON text.
+    Json,
+}
+
+impl Kind {
+    pub(super) fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(_) => Self::Bool,
+            Value::Int(_) => Self::Int,
+            Value::BigInt(_) => Self::Json,
+            Value::Float(_) => Self::Float,
+            Value::String(_) => Self::Text,
+            Value::List(items) => {
+                let inner = items.iter().fold(Self::Null, |kind, item| kind.and(Self::of(item)));
+                if inner == Self::Json { Self::Json } else { Self::List(Box::new(inner)) }
+            }
+            Value::Map(map) => {
+                let fields = map.iter().map(|(key, value)| (Arc::clone(key), Self::of(value)));
+                Self::of_fields(fields.collect())
+            }
+        }
+    }
+
+    /// What is not of one type inside makes the whole not of one type: half a value as JSON is nothing to read.
+    fn of_fields(fields: IndexMap<Arc<str>, Kind>) -> Self {
+        if fields.values().any(|kind| *kind == Self::Json) {
+            return Self::Json;
+        }
+        Self::Struct(fields)
+    }
+
+    /// What both have in common.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Null, kind) | (kind, Self::Null) => kind,
+            (Self::Int, Self::Float) | (Self::Float, Self::Int) => Self::Float,
+            (Self::List(one), Self::List(other)) => match one.and(*other) {
+                Self::Json => Self::Json,
+                inner => Self::List(Box::new(inner)),
+            },
+            (Self::Struct(mut fields), Self::Struct(others)) => {
+                for (key, kind) in others {
+                    let known = fields.entry(key).or_insert(Self::Null);
+                    *known = std::mem::replace(known, Self::Null).and(kind);
+                }
+                Self::of_fields(fields)
+            }
+            (one, other) if one == other => one,
+            _ => Self::Json,
+        }
+    }
+}
+
+/// The values as an array of this kind; what is absent is null.
+pub(super) fn column(kind: &Kind, values: &[Option<&Value>]) -> ArrayRef {
+    let each = values.iter().copied();
+    match kind {
+        Kind::Null => Arc::new(NullArray::new(values.len())),
+        Kind::Bool => Arc::new(each.map(truth).collect::<BooleanArray>()),
+        Kind::Int => Arc::new(each.map(whole).collect::<Int64Array>()),
+        Kind::Float => Arc::new(each.map(real).collect::<Float64Array>()),
+        Kind::Text | Kind::Json => Arc::new(each.map(text).collect::<StringArray>()),
+        Kind::List(inner) => list(inner, values),
+        Kind::Struct(fields) => structs(fields, values),
+    }
+}
+
+fn truth(value: Option<&Value>) -> Option<bool> {
+    if let Some(Value::Bool(truth)) = value { Some(*truth) } else { None }
+}
+
+fn whole(value: Option<&Value>) -> Option<i64> {
+    if let Some(Value::Int(number)) = value { Some(*number) } else { None }
+}
+
+fn real(value: Option<&Value>) -> Option<f64> {
+    match value {
+        #[expect(clippy::cast_precision_loss, reason = "as Arrow and pandas join the two")]
+        Some(Value::Int(number)) => Some(*number as f64),
+        Some(Value::Float(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+fn text(value: Option<&Value>) -> Option<String> {
+    match value {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.to_string()),
+        Some(other) => Some(json_text(other)),
+    }
+}
+
+fn json_text(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    write::json(value, &mut bytes);
+    String::from_utf8(bytes).expect("JSON of strings is UTF-8")
+}
+
+fn list(inner: &Kind, values: &[Option<&Value>]) -> ArrayRef {
+    let lists = values.iter().map(|value| match value {
+        Some(Value::List(items)) => Some(items),
+        _ => None,
+    });
+    let nulls: NullBuffer = lists.clone().map(|list| list.is_some()).collect();
+    let offsets =
+        OffsetBuffer::from_lengths(lists.clone().map(|list| list.map_or(0, |it| it.len())));
+    let items: Vec<Option<&Value>> =
+        lists.flatten().flat_map(|items| items.iter().map(Some)).collect();
+    let items = column(inner, &items);
+    let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+    Arc::new(ListArray::new(field, offsets, items, Some(nulls)))
+}
+
+fn structs(fields: &IndexMap<Arc<str>, Kind>, values: &[Option<&Value>]) -> ArrayRef {
+    let maps: Vec<_> = values
+        .iter()
+        .map(|value| match value {
+            Some(Value::Map(map)) => Some(map),
+            _ => None,
+        })
+        .collect();
+    let nulls: NullBuffer = maps.iter().map(Option::is_some).collect();
+    let arrays: Vec<ArrayRef> = fields
+        .iter()
+        .map(|(key, kind)| {
+            let values: Vec<_> = maps.iter().map(|map| map.and_then(|map| map.get(key))).collect();
+            column(kind, &values)
+        })
+        .collect();
+    if arrays.is_empty() {
+        return Arc::new(StructArray::new_empty_fields(values.len(), Some(nulls)));
+    }
+    let names = fields.keys().zip(&arrays);
+    let fields: Fields =
+        names.map(|(key, array)| Field::new(&**key, array.data_type().clone(), true)).collect();
+    Arc::new(StructArray::new(fields, arrays, Some(nulls)))
+}

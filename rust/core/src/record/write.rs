@@ -1,0 +1,80 @@
+//! A [`Value`] to JSON, which [`json`](super::json) reads as the same value.
+
+use std::io::Write;
+
+use super::value::Value;
+
+/// Appends the JSON of `value`.
+pub(super) fn json(value: &Value, bytes: &mut Vec<u8>) {
+    match value {
+        Value::Null => bytes.extend_from_slice(b"null"),
+        Value::Bool(truth) => bytes.extend_from_slice(if *truth { b"true" } else { b"false" }),
+        Value::Int(number) => display(number, bytes),
+        Value::BigInt(number) => display(number, bytes),
+        Value::Float(number) => float(*number, bytes),
+        Value::String(text) => string(text, bytes),
+        Value::List(items) => {
+            bytes.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                separate(at, bytes);
+                json(item, bytes);
+            }
+            bytes.push(b']');
+        }
+        Value::Map(map) => {
+            bytes.push(b'{');
+            for (at, (key, item)) in map.iter().enumerate() {
+                separate(at, bytes);
+                string(key, bytes);
+                bytes.push(b':');
+                json(item, bytes);
+            }
+            bytes.push(b'}');
+        }
+    }
+}
+
+fn separate(at: usize, bytes: &mut Vec<u8>) {
+    if at > 0 {
+        bytes.push(b',');
+    }
+}
+
+fn display(number: impl std::fmt::Display, bytes: &mut Vec<u8>) {
+    write!(bytes, "{number}").expect("memory takes all that is written");
+}
+
+/// The shortest digits that read as the same number, or the words that Python's `json` has for what is none.
+fn float(number: f64, bytes: &mut Vec<u8>) {
+    if number.is_nan() {
+        bytes.extend_from_slice(b"NaN");
+    } else if number.is_infinite() {
+        bytes.extend_from_slice(if number > 0.0 { b"Infinity" } else { b"-Infinity" });
+    } else {
+        write!(bytes, "{number:?}").expect("memory takes all that is written");
+    }
+}
+
+fn string(text: &str, bytes: &mut Vec<u8>) {
+    serde_json::to_writer(bytes, text).expect("memory takes all that is written");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json::parse;
+
+    #[test]
+    fn what_is_written_reads_as_the_same_value() {
+        for text in [
+            r#"{"a":[1,-2,3.5,1e300,1e-7,-0.0],"b":null,"c":"\u0000\"\\ü🙂\n","d":{},"e":[]}"#,
+            "123456789012345678901234567890",
+            "-Infinity",
+            "[true,false]",
+        ] {
+            let value = parse(text.as_bytes()).expect("JSON");
+            let mut written = Vec::new();
+            super::json(&value, &mut written);
+            assert_eq!(parse(&written).expect("JSON"), value, "{text}");
+        }
+    }
+}

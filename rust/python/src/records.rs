@@ -1,0 +1,92 @@
+//! Records that are in memory: a table, batches of one, or whatever values an iterator gives.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::pyarrow::{PyArrowType, Table};
+use fastpack_core::source::{Given, Memory};
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+
+use crate::supervise::Caller;
+use crate::written::write;
+
+/// Bytes of values that are taken from an iterator at once, as of a file.
+const BYTES: usize = 256 << 10;
+
+/// How long values are collected before they are handed on: a slow iterator must hold nothing up.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Records in memory. An iterator is used up by the first call that reads it.
+#[pyclass(name = "Records", module = "fastpack._fastpack", frozen, skip_from_py_object)]
+#[derive(Clone, Debug)]
+pub(crate) struct PyRecords(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Table(Vec<RecordBatch>),
+    Batches(Arc<Py<PyIterator>>),
+    Values(Arc<Py<PyIterator>>),
+}
+
+#[pymethods]
+impl PyRecords {
+    /// The rows of a table.
+    #[staticmethod]
+    fn table(table: PyArrowType<Table>) -> Self {
+        Self(Kind::Table(table.0.into_inner().0))
+    }
+
+    /// The rows of the record batches that an iterator gives.
+    #[staticmethod]
+    fn batches(batches: Py<PyIterator>) -> Self {
+        Self(Kind::Batches(Arc::new(batches)))
+    }
+
+    /// The values that an iterator gives, each of them a record.
+    #[staticmethod]
+    fn values(values: Py<PyIterator>) -> Self {
+        Self(Kind::Values(Arc::new(values)))
+    }
+}
+
+impl PyRecords {
+    /// The records, for a job that `caller` waits for.
+    pub(crate) fn given_by(self, caller: &Caller) -> Memory {
+        let caller = caller.clone();
+        match self.0 {
+            Kind::Table(batches) => Memory::table(batches),
+            Kind::Batches(iterator) => Memory::of("table", move || {
+                let iterator = Arc::clone(&iterator);
+                caller.call(move |py| next_batch(iterator.bind(py)))
+            }),
+            Kind::Values(iterator) => Memory::of("records", move || {
+                let iterator = Arc::clone(&iterator);
+                caller.call(move |py| next_values(iterator.bind(py)))
+            }),
+        }
+    }
+}
+
+fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
+    let batch = iterator.clone().next().transpose()?;
+    batch.map(|batch| Ok(Given::Rows(batch.extract::<PyArrowType<RecordBatch>>()?.0))).transpose()
+}
+
+fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
+    let started = Instant::now();
+    let (mut bytes, mut places) = (Vec::new(), Vec::new());
+    for value in iterator.clone() {
+        let start = bytes.len();
+        let written = write(&value?, &mut bytes);
+        if written.is_err() {
+            bytes.truncate(start);
+        }
+        places.push(written.map(|()| start..bytes.len()));
+        if bytes.len() >= BYTES || started.elapsed() >= PATIENCE {
+            break;
+        }
+    }
+    Ok((!places.is_empty()).then_some(Given::Values { bytes, places }))
+}

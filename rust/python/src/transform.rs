@@ -1,0 +1,49 @@
+//! Functions of the caller that choose among records, and make others of them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, make_array};
+use arrow::pyarrow::PyArrowType;
+use fastpack_core::Result;
+use fastpack_core::pipeline::Transform;
+use pyo3::prelude::*;
+
+use crate::supervise::Caller;
+
+/// `filter`, `map`, and what tells the two from others: the first two take and return Arrow alone.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct PyTransform(Option<Py<PyAny>>, Option<Py<PyAny>>, Option<String>);
+
+impl PyTransform {
+    /// The functions, for a job that `caller` waits for.
+    pub(crate) fn run_by(self, caller: &Caller) -> Transform {
+        let Self(filter, map, identity) = self;
+        let filter = filter.map(|filter| {
+            let call = function::<PyArrowType<ArrayData>>(filter, caller);
+            Box::new(move |rows| {
+                let mask: ArrayRef = make_array(call(rows)?.0);
+                Ok(mask
+                    .as_boolean_opt()
+                    .cloned()
+                    .unwrap_or_else(|| BooleanArray::from(Vec::<bool>::new())))
+            }) as fastpack_core::pipeline::Filter
+        });
+        let map = map.map(|map| {
+            let call = function::<PyArrowType<RecordBatch>>(map, caller);
+            Box::new(move |rows| Ok(call(rows)?.0)) as fastpack_core::pipeline::Mapping
+        });
+        Transform { filter, map, identity }
+    }
+}
+
+/// A function of one batch.
+fn function<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> + Send + 'static>(
+    function: Py<PyAny>,
+    caller: &Caller,
+) -> impl Fn(RecordBatch) -> Result<T> + Send + Sync + 'static {
+    let (function, caller) = (Arc::new(function), caller.clone());
+    move |rows| {
+        let function = Arc::clone(&function);
+        caller.call(move |py| function.call1(py, (PyArrowType(rows),))?.extract(py))
+    }
+}

@@ -1,0 +1,164 @@
+//! Python values to JSON, as `json.dumps` writes them: what a file of the same records would hold.
+
+use std::io::Write;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+/// How deep values may nest: more than the core reads, which has the words for it, and far from the end of the stack.
+const DEEPEST: usize = 256;
+
+/// Appends a record, or says which part of it is no JSON.
+///
+/// A field that is no JSON itself, such as a date, is left out: no shape could read it.
+pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), String> {
+    let Ok(dict) = record.cast::<PyDict>() else {
+        return append(record, bytes, "the record", 0);
+    };
+    bytes.push(b'{');
+    let mut first = true;
+    for (key, value) in dict.iter() {
+        let name = text(&key, "a key")?;
+        if is_leaf(&value) {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            bytes.push(b',');
+        }
+        string(&name, bytes);
+        bytes.push(b':');
+        append(&value, bytes, &format!("`{name}`"), 1)?;
+    }
+    bytes.push(b'}');
+    Ok(())
+}
+
+/// Whether it is nothing that JSON can hold, and nothing that could hold something.
+fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
+    !(value.is_none()
+        || value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyDict>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>()
+        || has_list(value))
+}
+
+/// Whether it is an array or a number of a library such as numpy.
+fn has_list(value: &Bound<'_, PyAny>) -> bool {
+    value.hasattr("tolist").unwrap_or(false)
+}
+
+fn append(
+    value: &Bound<'_, PyAny>,
+    bytes: &mut Vec<u8>,
+    place: &str,
+    depth: usize,
+) -> Result<(), String> {
+    if depth > DEEPEST {
+        return Err(format!("{place} is nested deeper than {DEEPEST} lists and objects"));
+    }
+    if value.is_none() {
+        bytes.extend_from_slice(b"null");
+    } else if let Ok(truth) = value.cast::<PyBool>() {
+        bytes.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
+    } else if let Ok(words) = value.cast::<PyString>() {
+        string(&text(words, place)?, bytes);
+    } else if value.is_instance_of::<PyInt>() {
+        integer(value, bytes, place)?;
+    } else if let Ok(number) = value.cast::<PyFloat>() {
+        float(number.extract().map_err(|error: PyErr| error.to_string())?, bytes);
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        list(value, bytes, place, depth)?;
+    } else if let Ok(dict) = value.cast::<PyDict>() {
+        object(dict, bytes, place, depth)?;
+    } else if has_list(value) {
+        let listed = value.call_method0("tolist").map_err(|error| format!("{place}: {error}"))?;
+        append(&listed, bytes, place, depth + 1)?;
+    } else {
+        let kind =
+            value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());
+        return Err(format!("{place} holds a `{kind}`, which is no JSON"));
+    }
+    Ok(())
+}
+
+fn list(
+    value: &Bound<'_, PyAny>,
+    bytes: &mut Vec<u8>,
+    place: &str,
+    depth: usize,
+) -> Result<(), String> {
+    bytes.push(b'[');
+    let items = value.try_iter().map_err(|error| format!("{place}: {error}"))?;
+    for (at, item) in items.enumerate() {
+        if at > 0 {
+            bytes.push(b',');
+        }
+        let item = item.map_err(|error| format!("{place}: {error}"))?;
+        append(&item, bytes, place, depth + 1)?;
+    }
+    bytes.push(b']');
+    Ok(())
+}
+
+fn object(
+    dict: &Bound<'_, PyDict>,
+    bytes: &mut Vec<u8>,
+    place: &str,
+    depth: usize,
+) -> Result<(), String> {
+    bytes.push(b'{');
+    for (at, (key, item)) in dict.iter().enumerate() {
+        if at > 0 {
+            bytes.push(b',');
+        }
+        string(&text(&key, place)?, bytes);
+        bytes.push(b':');
+        append(&item, bytes, place, depth + 1)?;
+    }
+    bytes.push(b'}');
+    Ok(())
+}
+
+fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, String> {
+    let Ok(words) = value.cast::<PyString>() else {
+        return Err(format!("{place} has keys that are no text"));
+    };
+    words.extract().map_err(|_| format!("{place} holds half of a surrogate pair, which is no text"))
+}
+
+/// Integers of any size: Python writes what does not fit 64 bits.
+fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result<(), String> {
+    if let Ok(number) = value.extract::<i64>() {
+        write!(bytes, "{number}").expect("memory takes all that is written");
+        return Ok(());
+    }
+    let digits = value.call_method0("__repr__").and_then(|digits| digits.extract::<String>());
+    bytes.extend_from_slice(digits.map_err(|error| format!("{place}: {error}"))?.as_bytes());
+    Ok(())
+}
+
+fn float(number: f64, bytes: &mut Vec<u8>) {
+    if number.is_nan() {
+        bytes.extend_from_slice(b"NaN");
+    } else if number.is_infinite() {
+        bytes.extend_from_slice(if number > 0.0 { b"Infinity" } else { b"-Infinity" });
+    } else {
+        write!(bytes, "{number:?}").expect("memory takes all that is written");
+    }
+}
+
+fn string(text: &str, bytes: &mut Vec<u8>) {
+    bytes.push(b'"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        let byte = rest.as_bytes()[at];
+        write!(bytes, "\\u{byte:04x}").expect("memory takes all that is written");
+        rest = &rest[at + 1..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes.push(b'"');
+}

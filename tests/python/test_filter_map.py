@@ -1,0 +1,249 @@
+"""`filter` and `map`: functions of the caller over batches of records."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from conftest import conversation, sentence
+
+import fastpack
+
+RECORDS = [{"text": sentence(number, 3 + number % 9), "score": number % 5} for number in range(3000)]
+OPTIONS = {"max_length": 128}
+
+
+def keep_good(batch):
+    return pc.greater(batch["score"], 1)
+
+
+def shout(batch):
+    return batch.set_column(batch.column_names.index("text"), "text", pc.utf8_upper(batch["text"]))
+
+
+@pytest.fixture
+def path(write_jsonl):
+    return write_jsonl(RECORDS)
+
+
+@pytest.fixture
+def good(write_jsonl):
+    return write_jsonl([record for record in RECORDS if record["score"] > 1], "good.jsonl")
+
+
+def packed(path, tokenizer, **options):
+    return fastpack.pack_files(path, tokenizer, **OPTIONS, **options).to_pylist()
+
+
+def test_a_filter_leaves_what_a_file_of_the_chosen_records_gives(path, good, tokenizer_dir):
+    assert packed(path, tokenizer_dir, filter=keep_good) == packed(good, tokenizer_dir)
+
+
+def test_a_map_gives_what_a_file_of_the_made_records_gives(path, write_jsonl, tokenizer_dir):
+    made = write_jsonl([{**record, "text": record["text"].upper()} for record in RECORDS], "made.jsonl")
+    assert packed(path, tokenizer_dir, map=shout) == packed(made, tokenizer_dir)
+
+
+def test_a_map_sees_what_a_filter_left(path, tokenizer_dir):
+    def check(batch):
+        assert pc.min(batch["score"]).as_py() > 1
+        return batch
+
+    assert packed(path, tokenizer_dir, filter=keep_good, map=check) == packed(
+        path, tokenizer_dir, filter=keep_good
+    )
+
+
+def test_all_calls_take_a_filter(path, good, tokenizer_dir, tmp_path):
+    expected = packed(good, tokenizer_dir)
+    table = pa.Table.from_pylist(RECORDS)
+    assert fastpack.pack_table(table, tokenizer_dir, **OPTIONS, filter=keep_good).to_pylist() == expected
+    assert fastpack.pack_records(RECORDS, tokenizer_dir, **OPTIONS, filter=keep_good).to_pylist() == expected
+    report = fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS, filter=keep_good)
+    assert report.rows == len(expected)
+    streams = [
+        [
+            row
+            for part in fastpack.stream(source, tokenizer_dir, **OPTIONS, **options)
+            for row in part.to_pylist()
+        ]
+        for source, options in ((path, {"filter": keep_good}), (good, {}))
+    ]
+    assert streams[0] == streams[1]
+
+
+def test_the_ledger_counts_what_a_filter_left_out(path, tokenizer_dir):
+    report = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, **OPTIONS, filter=keep_good))
+    gone = sum(record["score"] <= 1 for record in RECORDS)
+    assert report.documents.read == len(RECORDS)
+    assert report.dropped["filtered"] == (gone, 0)
+
+
+def test_functions_are_called_in_the_order_of_the_input_whatever_the_threads(path, tokenizer_dir):
+    def first_of_each():
+        seen = set()
+
+        def new(batch):
+            fresh = []
+            for text in batch["text"].to_pylist():
+                fresh.append(text not in seen)
+                seen.add(text)
+            return fresh
+
+        return new
+
+    one, three = (packed(path, tokenizer_dir, filter=first_of_each(), threads=threads) for threads in (1, 3))
+    assert one == three
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [pa.array, np.array, list, lambda mask: pa.chunked_array([mask[:1], mask[1:]])],
+    ids=["pyarrow", "numpy", "list", "chunks"],
+)
+def test_a_filter_may_answer_in_any_form(answer, path, good, tokenizer_dir):
+    def choose(batch):
+        return answer(keep_good(batch).to_pylist())
+
+    assert packed(path, tokenizer_dir, filter=choose) == packed(good, tokenizer_dir)
+
+
+def test_a_null_of_a_filter_is_no(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a river", "score": 3}, {"text": "a boat"}])
+    assert packed(path, tokenizer_dir, filter=keep_good) == packed(
+        write_jsonl([{"text": "a river"}], "b"), tokenizer_dir
+    )
+
+
+def test_a_map_may_use_another_library(path, tokenizer_dir):
+    polars = pytest.importorskip("polars")
+
+    def shout_too(batch):
+        return polars.from_arrow(batch).with_columns(polars.col("text").str.to_uppercase())
+
+    assert packed(path, tokenizer_dir, map=shout_too) == packed(path, tokenizer_dir, map=shout)
+
+
+def test_what_a_map_leaves_alone_stays_as_the_record_has_it(write_jsonl, tokenizer_dir):
+    """Arrow has a null for each key that another record has; a template would show it."""
+    template = "{% for m in messages %}{{ m | tojson }}{% endfor %}{{ tools | tojson }}"
+    records = [
+        {"messages": [{"role": "user", "content": "x", "name": "A"}], "id": 1, "tools": [{"a": {"b": 1}}]},
+        {
+            "messages": [{"role": "user", "content": "y"}],
+            "id": 2,
+            "tools": [{"c": [1, 2.5]}, {"a": {"d": "e"}}],
+        },
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "z"}]}], "id": 3},
+    ]
+    options = {"chat_template": template, "train_on": "all", "strategy": "none", "order": "input"}
+    path = write_jsonl(records)
+    whole = packed(path, tokenizer_dir, **options)
+    assert packed(path, tokenizer_dir, **options, map=lambda batch: batch.drop_columns(["id"])) == whole
+
+
+def test_records_without_a_common_type_are_given_as_json(write_jsonl, tokenizer_dir):
+    given = []
+    records = [{"text": "a", "meta": [1]}, {"text": "b", "meta": {"k": "v"}}, {"text": "c", "meta": "plain"}]
+    packed(
+        write_jsonl(records), tokenizer_dir, filter=lambda batch: given.append(batch) or [True] * len(batch)
+    )
+    assert given[0]["meta"].to_pylist() == ["[1]", '{"k":"v"}', "plain"]
+
+
+def test_batches_are_what_pyarrow_makes_of_the_records(write_jsonl, tokenizer_dir):
+    given = []
+    records = [
+        conversation(number) | {"n": number / 2, "flag": number % 2 == 0, "none": None}
+        for number in range(20)
+    ]
+    packed(
+        write_jsonl(records), tokenizer_dir, filter=lambda batch: given.append(batch) or [True] * len(batch)
+    )
+    expected = pa.RecordBatch.from_pylist(records)
+    assert given[0].schema.equals(expected.schema)
+    assert given[0].to_pylist() == expected.to_pylist()
+
+
+def test_bad_records_stay_where_they_are(write_jsonl, tokenizer_dir):
+    lines = [
+        json.dumps(RECORDS[4]).encode(),
+        b"{no json",
+        json.dumps(RECORDS[0]).encode(),
+        b'["list"]',
+        b"{}",
+    ]
+    path = write_jsonl(lines)
+    with pytest.raises(fastpack.RecordError, match=r"data.jsonl:2: "):
+        packed(path, tokenizer_dir, filter=keep_good, map=shout)
+    table = fastpack.pack_files(
+        path, tokenizer_dir, **OPTIONS, filter=keep_good, map=shout, on_bad_record="skip"
+    )
+    report = fastpack.Report.of(table)
+    assert {reason: lost.documents for reason, lost in report.dropped.items()} == {
+        "invalid_json": 1,
+        "not_an_object": 1,
+        "filtered": 2,
+    }
+    assert [place.line for place in report.places] == [2, 4]
+
+
+def test_the_line_of_a_mapped_record_is_that_of_its_file(write_jsonl, tokenizer_dir):
+    path = write_jsonl(RECORDS[:5])
+
+    def spoil(batch):
+        return batch.set_column(0, "text", pa.array(["x"] * (len(batch) - 1) + [""]))
+
+    with pytest.raises(fastpack.RecordError, match=r"data.jsonl:5: `text` is empty"):
+        packed(path, tokenizer_dir, filter=keep_good, map=spoil)
+
+
+def test_an_exception_of_a_function_reaches_the_caller_as_it_is(path, tokenizer_dir):
+    class OddError(Exception):
+        pass
+
+    def fail(batch):
+        message = "not this one"
+        raise OddError(message)
+
+    for options in ({"map": fail}, {"filter": fail}):
+        with pytest.raises(OddError, match="not this one"):
+            packed(path, tokenizer_dir, **options)
+        with pytest.raises(OddError, match="not this one"):
+            list(fastpack.stream(path, tokenizer_dir, **OPTIONS, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filter": 3}, "invalid option `filter`: must be a function of a pyarrow.RecordBatch"),
+        (
+            {"filter": lambda batch: batch["text"]},
+            "must return a boolean for each row, not an array of string",
+        ),
+        ({"filter": lambda _: None}, "must return a boolean for each row, not a `NoneType`"),
+        ({"filter": lambda _: [True]}, "must return a boolean for each row that it is given, "),
+        ({"map": lambda batch: batch.slice(1)}, "must return a row for each row that it is given, "),
+        ({"map": lambda batch: batch.to_pylist()}, "must return a pyarrow.RecordBatch, not a `list`"),
+    ],
+)
+def test_a_wrong_answer_is_named(options, message, path, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError, match=message) as caught:
+        packed(path, tokenizer_dir, **options)
+    assert caught.value.option in options
+
+
+def test_a_job_is_the_same_if_its_functions_are(path, tokenizer_dir, tmp_path):
+    def job(function):
+        return fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS, filter=function)
+
+    def least(number):
+        return lambda batch: pc.greater(batch["score"], number)
+
+    report = job(least(1))
+    assert job(least(1)) == report
+    with pytest.raises(fastpack.OutputError, match="`transform`"):
+        job(least(2))
