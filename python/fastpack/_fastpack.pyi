@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastpack._progress import NativeProgress
+from fastpack._tokenizer import NativeTemplate
 from fastpack._transform import NativeTransform
 from fastpack._types import Fields, JsonValue
 from fastpack.report import Report
@@ -51,14 +52,12 @@ class Encoders:
     def render(
         self,
         conversation: tuple[Sequence[Mapping[str, JsonValue]], Sequence[Mapping[str, JsonValue]] | None],
-        chat_template: tuple[str, str] | None,
-        chat_template_kwargs: Mapping[str, JsonValue] | None,
+        chat_template: NativeTemplate,
     ) -> str: ...
     def chat(
         self,
         conversation: tuple[Sequence[Mapping[str, JsonValue]], Sequence[Mapping[str, JsonValue]] | None],
-        chat_template: tuple[str, str] | None,
-        chat_template_kwargs: Mapping[str, JsonValue] | None,
+        chat_template: NativeTemplate,
         mask: bool,
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
 
@@ -97,8 +96,7 @@ def pack_dir(
     output: Output,
     options: Options,
     tokenizer: Pretrained,
-    chat_template: tuple[str, str] | None,
-    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> Report: ...
@@ -106,8 +104,7 @@ def pack_files(
     inputs: Inputs,
     options: Options,
     tokenizer: Pretrained,
-    chat_template: tuple[str, str] | None,
-    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> pa.Table: ...
@@ -115,8 +112,7 @@ def pack_records(
     records: Records,
     options: Options,
     tokenizer: Pretrained,
-    chat_template: tuple[str, str] | None,
-    chat_template_kwargs: Mapping[str, JsonValue] | None,
+    chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> pa.Table: ...
@@ -211,8 +207,7 @@ class PackStream:
         inputs: Inputs,
         options: Options,
         tokenizer: Pretrained,
-        chat_template: tuple[str, str] | None,
-        chat_template_kwargs: Mapping[str, JsonValue] | None,
+        chat_template: NativeTemplate,
         transform: NativeTransform,
         batch_size: int,
         open_packs: int,

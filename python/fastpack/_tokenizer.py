@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack._fastpack import Pretrained
-from fastpack._types import BackendTokenizer, NamedPrompt, StrPath, TransformersTokenizer
+from fastpack._render import command
+from fastpack._types import BackendTokenizer, NamedPrompt, StrPath, TemplateEngine, TransformersTokenizer
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
 from fastpack.hub import download_tokenizer
 
 if TYPE_CHECKING:
-    from fastpack._types import Files, Prompt
+    from fastpack._types import Files, JsonValue, Prompt
 
-__all__ = ["TokenizerArgument", "choose_prompt", "choose_template", "load", "patterns"]
+__all__ = ["NativeTemplate", "TokenizerArgument", "choose_prompt", "choose_template", "load", "patterns"]
+
+NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
+"""A template's name and text, its variables, and the command that renders what the core refuses."""
 
 TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
 
@@ -91,7 +95,22 @@ def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False
         raise TokenizerError(message) from refused
 
 
-def choose_template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str, str] | None:
+def choose_template(
+    chat_template: StrPath | None,
+    tokenizer: Pretrained,
+    *,
+    kwargs: Mapping[str, JsonValue] | None,
+    engine: TemplateEngine,
+) -> NativeTemplate:
+    """What the core is told of the chat template."""
+    if engine not in get_args(TemplateEngine):
+        choices = ", ".join(f'"{choice}"' for choice in get_args(TemplateEngine))
+        message = f"invalid option `template_engine`: must be one of {choices}, not `{engine!r}`"
+        raise OptionError(message, "template_engine")
+    return _template(chat_template, tokenizer), kwargs, command() if engine == "python" else None
+
+
+def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str, str] | None:
     """The name and text of the template that `chat_template` stands for; nothing for the tokenizer's own.
 
     As in `transformers`, the name of one of the tokenizer's templates comes first.

@@ -43,6 +43,7 @@ __all__ = [
     "Strategy",
     "StreamStrategy",
     "Tail",
+    "TemplateEngine",
     "Texts",
     "TrainOn",
     "TransformersTokenizer",
@@ -89,6 +90,7 @@ Order: TypeAlias = Literal["shuffle", "input"]
 PadTo: TypeAlias = Literal["max_length"] | int
 TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
 Eos: TypeAlias = Literal["auto"] | bool
+TemplateEngine: TypeAlias = Literal["native", "python"]
 OnBadRecord: TypeAlias = Literal["error", "skip"]
 Column: TypeAlias = Literal["input_ids", "labels", "position_ids", "seq_lengths"]
 Format: TypeAlias = Literal["arrow", "jsonl"]

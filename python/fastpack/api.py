@@ -13,7 +13,7 @@ from fastpack._tokenizer import choose_prompt, choose_template, patterns
 from fastpack._transform import transform
 from fastpack._types import StreamStrategy
 from fastpack.errors import OptionError
-from fastpack.tokenizer import pretrained
+from fastpack.tokenizer import _TEMPLATE_ENGINE, pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Strategy,
         StrPath,
         Tail,
+        TemplateEngine,
         TrainOn,
     )
     from fastpack.report import Report
@@ -89,6 +90,7 @@ def pack_files(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -135,6 +137,9 @@ def pack_files(
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
             tokenizer's own if not given.
         chat_template_kwargs: Variables for the chat template; those of a record win over them.
+        template_engine: What renders a chat template, or a value in it, that is not known to render as in
+            `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes
+            of its own, some ten times slower, and says so in the report.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
             `text` or `tokens`; found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as
@@ -210,12 +215,10 @@ def pack_files(
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     loaded = pretrained(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, loaded)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_files(
-            inputs, options, loaded, template, chat_template_kwargs, functions, callback
-        )
+        return _fastpack.pack_files(inputs, options, loaded, template, functions, callback)
 
 
 def pack_dir(
@@ -239,6 +242,7 @@ def pack_dir(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -280,6 +284,7 @@ def pack_dir(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        template_engine: As in `pack_files`.
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
@@ -344,12 +349,10 @@ def pack_dir(
         dir=os.fspath(output), format=format, shard_size=shard_size, overwrite=overwrite
     )
     loaded = pretrained(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, loaded)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_dir(
-            inputs, destination, options, loaded, template, chat_template_kwargs, functions, callback
-        )
+        return _fastpack.pack_dir(inputs, destination, options, loaded, template, functions, callback)
 
 
 def stream(
@@ -370,6 +373,7 @@ def stream(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -404,6 +408,7 @@ def stream(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        template_engine: As in `pack_files`.
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
@@ -466,14 +471,13 @@ def stream(
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     loaded = pretrained(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, loaded)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     return _fastpack.PackStream(
         inputs,
         options,
         loaded,
         template,
-        chat_template_kwargs,
         functions,
         batch_size,
         open_packs,
@@ -573,6 +577,7 @@ def pack_table(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -611,6 +616,7 @@ def pack_table(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        template_engine: As in `pack_files`.
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
@@ -678,12 +684,10 @@ def pack_table(
         with watching(progress) as callback:
             return _fastpack.pack_table(table_of(table), options, callback)
     loaded = pretrained(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, loaded)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_records(
-            rows_of(table), options, loaded, template, chat_template_kwargs, functions, callback
-        )
+        return _fastpack.pack_records(rows_of(table), options, loaded, template, functions, callback)
 
 
 def pack_records(
@@ -705,6 +709,7 @@ def pack_records(
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -743,6 +748,7 @@ def pack_records(
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
+        template_engine: As in `pack_files`.
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
@@ -795,12 +801,10 @@ def pack_records(
         threads=threads,
     )
     loaded = pretrained(tokenizer, revision=revision, token=token)
-    template = choose_template(chat_template, loaded)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_records(
-            values_of(records), options, loaded, template, chat_template_kwargs, functions, callback
-        )
+        return _fastpack.pack_records(values_of(records), options, loaded, template, functions, callback)
 
 
 def _refuse_without_tokenizer(**given: object) -> None:

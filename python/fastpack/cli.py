@@ -173,6 +173,9 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         "--chat-template", metavar="TEMPLATE", help="a Jinja text, a file, or a name that the tokenizer knows"
     )
     flag("--chat-template-kwargs", type=_json, metavar="JSON", help="variables for the chat template")
+    flag(
+        "--template-engine", help=f"what renders templates that are refused: {_words(_types.TemplateEngine)}"
+    )
     flag("--shape", help=f"what the records are, if not to be found out: {_words(_types.Shape)}")
     flag(
         "--fields",

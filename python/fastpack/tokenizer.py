@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from fastpack._tokenizer import TokenizerArgument
-    from fastpack._types import JsonValue, StrPath, Texts
+    from fastpack._types import JsonValue, StrPath, TemplateEngine, Texts
 
 __all__ = ["EncodedChat", "Tokenizer"]
 
 # The defaults: each written once, here.
 _CACHE_SIZE: Final = "32MB"
 _VERIFY: Final = 0
+_TEMPLATE_ENGINE: Final = "native"
 
 
 class EncodedChat(TypedDict, total=False):
@@ -196,6 +197,7 @@ class Tokenizer:
         tools: Sequence[Mapping[str, JsonValue]] | None = ...,
         chat_template: StrPath | None = ...,
         chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
+        template_engine: TemplateEngine = ...,
         tokenize: Literal[False],
         return_assistant_tokens_mask: bool = ...,
     ) -> str: ...
@@ -208,6 +210,7 @@ class Tokenizer:
         tools: Sequence[Mapping[str, JsonValue]] | None = ...,
         chat_template: StrPath | None = ...,
         chat_template_kwargs: Mapping[str, JsonValue] | None = ...,
+        template_engine: TemplateEngine = ...,
         tokenize: Literal[True] = ...,
         return_assistant_tokens_mask: bool = ...,
     ) -> EncodedChat: ...
@@ -219,6 +222,7 @@ class Tokenizer:
         tools: Sequence[Mapping[str, JsonValue]] | None = None,
         chat_template: StrPath | None = None,
         chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+        template_engine: TemplateEngine = _TEMPLATE_ENGINE,
         tokenize: bool = True,
         return_assistant_tokens_mask: bool = False,
     ) -> EncodedChat | str:
@@ -230,6 +234,7 @@ class Tokenizer:
             chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
                 tokenizer's own if not given.
             chat_template_kwargs: Variables for the chat template, `add_generation_prompt` among them.
+            template_engine: As in `pack_files`.
             tokenize: Whether ids are wanted, or the text.
             return_assistant_tokens_mask: Whether to tell which ids the assistant wrote: those whose source
                 overlaps what a template marks with `{% generation %}`, or what is derived where it does not.
@@ -252,12 +257,12 @@ class Tokenizer:
             >>> bool(chat["assistant_masks"].any())
             True
         """
-        template = choose_template(chat_template, self._pretrained)
-        if not tokenize:
-            return self._encoders.render((messages, tools), template, chat_template_kwargs)
-        ids, masks = self._encoders.chat(
-            (messages, tools), template, chat_template_kwargs, return_assistant_tokens_mask
+        template = choose_template(
+            chat_template, self._pretrained, kwargs=chat_template_kwargs, engine=template_engine
         )
+        if not tokenize:
+            return self._encoders.render((messages, tools), template)
+        ids, masks = self._encoders.chat((messages, tools), template, return_assistant_tokens_mask)
         if return_assistant_tokens_mask:
             return {"input_ids": ids, "assistant_masks": masks}
         return {"input_ids": ids}

@@ -145,6 +145,7 @@ def test_the_package_imports_downwards():
         "_progress",
         "_transform",
         "_memory",
+        "_render",
         "hub",
         "_tokenizer",
         "tokenizer",

@@ -55,6 +55,7 @@ pub fn stream(
     let mut rows = Rows::new(job, options, control, emit)?;
     let blocks = Blocks::new(found.files);
     about.inputs = Intake::new(job, control).read(blocks, |outcome| rows.take(outcome))?;
+    about.rendered(job);
     rows.finish()?.report(about, started)
 }
 

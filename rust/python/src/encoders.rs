@@ -17,7 +17,7 @@ use pyo3::types::{PyList, PyString};
 
 use crate::error;
 use crate::job::{PyChatTemplate, Renderer};
-use crate::options::{PyCacheSize, PyConversation, PyTemplateKwargs, PyThreads, PyVerify};
+use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
 use crate::pretrained::PyPretrained;
 use crate::supervise;
 
@@ -113,12 +113,11 @@ impl PyEncoders {
         &self,
         py: Python<'_>,
         conversation: PyConversation,
-        chat_template: Option<PyChatTemplate>,
-        chat_template_kwargs: PyTemplateKwargs,
+        chat_template: PyChatTemplate,
     ) -> PyResult<String> {
-        let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
-        supervise::run(py, None, move |_, _| {
-            let template = renderer.template(Local::now().naive_local())?;
+        let renderer = Renderer::new(&self.pretrained, chat_template);
+        supervise::run(py, None, move |_, caller| {
+            let template = renderer.template(Local::now().naive_local(), caller)?;
             pipeline::render(&template, &conversation.read()?)
         })
     }
@@ -128,14 +127,13 @@ impl PyEncoders {
         &self,
         py: Python<'py>,
         conversation: PyConversation,
-        chat_template: Option<PyChatTemplate>,
-        chat_template_kwargs: PyTemplateKwargs,
+        chat_template: PyChatTemplate,
         mask: bool,
     ) -> PyResult<Chatted<'py>> {
-        let renderer = Renderer::new(&self.pretrained, chat_template, chat_template_kwargs);
+        let renderer = Renderer::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
-        let chat = supervise::run(py, None, move |_, _| {
-            let template = renderer.template(Local::now().naive_local())?;
+        let chat = supervise::run(py, None, move |_, caller| {
+            let template = renderer.template(Local::now().naive_local(), caller)?;
             let conversation = conversation.read()?;
             encoders.with(|encoder| pipeline::chat(&template, &conversation, mask, encoder))
         })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 use fastpack_core::pipeline::{Job, JobTemplate};
 use fastpack_core::record::value::Map;
-use fastpack_core::template::{ChatTemplate, TemplateContext, select_template};
+use fastpack_core::template::{ChatTemplate, Launch, TemplateContext, select_template};
 use fastpack_core::{Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
@@ -30,24 +30,35 @@ pub(crate) struct Renderer {
     pretrained: Arc<Pretrained>,
     template: Option<NamedTemplate>,
     kwargs: Map,
+    /// The command that starts a process for what is refused here.
+    command: Option<Vec<String>>,
 }
 
-/// A chat template given by the caller: its name and text.
-#[derive(FromPyObject)]
-pub(crate) struct PyChatTemplate(String, String);
+/// What the caller says of the chat template: its name and text if it is not the tokenizer's own, the variables for it,
+/// and the command that starts a process for what is refused here.
+pub(crate) struct PyChatTemplate(Option<(String, String)>, PyTemplateKwargs, Option<Vec<String>>);
+
+impl<'py> FromPyObject<'_, 'py> for PyChatTemplate {
+    type Error = PyErr;
+
+    /// By hand: what is derived would wrap the error of a variable in one of its own.
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (given, kwargs, command): (_, Bound<'py, PyAny>, _) = value.extract()?;
+        Ok(Self(given, kwargs.extract()?, command))
+    }
+}
 
 impl Parts {
     pub(crate) fn new(
         options: &PyOptions,
         pretrained: &PyPretrained,
-        template: Option<PyChatTemplate>,
-        kwargs: PyTemplateKwargs,
+        template: PyChatTemplate,
         transform: PyTransform,
     ) -> Self {
         Self {
             options: options.0.clone(),
             tokenizer_name: pretrained.name.clone(),
-            renderer: Renderer::new(&pretrained.pretrained, template, kwargs),
+            renderer: Renderer::new(&pretrained.pretrained, template),
             transform,
         }
     }
@@ -58,7 +69,7 @@ impl Parts {
         let tokenizer = pretrained.tokenizer.clone();
         let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
         let (eos_id, pad_id) = (id(pretrained.eos_token()), id(pretrained.pad_token()));
-        let template = self.renderer.template(self.options.now.time())?;
+        let template = self.renderer.template(self.options.now.time(), caller)?;
         Ok(Job {
             options: self.options,
             tokenizer,
@@ -72,47 +83,54 @@ impl Parts {
 }
 
 impl Renderer {
-    pub(crate) fn new(
-        pretrained: &Arc<Pretrained>,
-        template: Option<PyChatTemplate>,
-        kwargs: PyTemplateKwargs,
-    ) -> Self {
+    pub(crate) fn new(pretrained: &Arc<Pretrained>, template: PyChatTemplate) -> Self {
+        let PyChatTemplate(given, kwargs, command) = template;
         Self {
             pretrained: Arc::clone(pretrained),
-            template: template.map(|PyChatTemplate(name, source)| NamedTemplate { name, source }),
+            template: given.map(|(name, source)| NamedTemplate { name, source }),
             kwargs: kwargs.0,
+            command,
         }
     }
 
     /// Compiles the template, for which it is `now`.
-    pub(crate) fn template(self, now: NaiveDateTime) -> Result<JobTemplate> {
+    pub(crate) fn template(self, now: NaiveDateTime, caller: &Caller) -> Result<JobTemplate> {
         let context = TemplateContext {
             special_tokens: self.pretrained.special_tokens.clone(),
             turn_ends: self.pretrained.tokenizer.special_tokens().to_vec(),
             now,
             kwargs: self.kwargs,
         };
-        Ok(match self.template {
-            Some(given) => JobTemplate::Ready(Box::new(ChatTemplate::new(
-                &given.name,
-                &given.source,
-                context,
-            )?)),
+        let launch = self.command.map(|command| Launch { command, control: caller.control() });
+        let compile = |template: &NamedTemplate| {
+            let (name, source, context) = (&template.name, &template.source, context.clone());
+            match &launch {
+                Some(launch) => ChatTemplate::anywhere(name, source, context, launch.clone()),
+                None => ChatTemplate::new(name, source, context),
+            }
+        };
+        Ok(match &self.template {
+            Some(given) => JobTemplate::Ready(Box::new(compile(given)?)),
             // Texts need none: one that cannot be used is an error only once a conversation asks for it.
-            None => own_template(&self.pretrained.chat_templates, &context)
+            None => own_template(&self.pretrained.chat_templates, compile)
                 .unwrap_or_else(JobTemplate::Refused),
         })
     }
 }
 
 /// The tokenizer's own template, and the one that it has for records with tools.
-fn own_template(templates: &[NamedTemplate], context: &TemplateContext) -> Result<JobTemplate> {
+fn own_template(
+    templates: &[NamedTemplate],
+    compile: impl Fn(&NamedTemplate) -> Result<ChatTemplate>,
+) -> Result<JobTemplate> {
     let named: Vec<_> = templates.iter().map(|it| (it.name.as_str(), it.source.as_str())).collect();
-    let compile = |at: usize| ChatTemplate::new(named[at].0, named[at].1, context.clone());
     let (plain, tool_use) =
         (select_template(&named, None, false)?, select_template(&named, None, true)?);
-    let template = compile(plain)?;
-    let template =
-        if tool_use == plain { template } else { template.with_tool_use(compile(tool_use)?) };
+    let template = compile(&templates[plain])?;
+    let template = if tool_use == plain {
+        template
+    } else {
+        template.with_tool_use(compile(&templates[tool_use])?)
+    };
     Ok(JobTemplate::Ready(Box::new(template)))
 }

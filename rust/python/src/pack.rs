@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::arrow::reported;
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::{PyInputs, PyOptions, PyOutput, PyTemplateKwargs};
+use crate::options::{PyInputs, PyOptions, PyOutput};
 use crate::pretrained::PyPretrained;
 use crate::records::PyRecords;
 use crate::report::PyReport;
@@ -15,18 +15,16 @@ use crate::transform::PyTransform;
 
 /// Packs files into a table.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_files(
     py: Python<'_>,
     inputs: &PyInputs,
     options: &PyOptions,
     tokenizer: &PyPretrained,
-    chat_template: Option<PyChatTemplate>,
-    chat_template_kwargs: PyTemplateKwargs,
+    chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyArrowType<Table>> {
-    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
     let inputs = inputs.0.clone();
     let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
         let mut batches = Vec::new();
@@ -48,12 +46,11 @@ pub(crate) fn pack_dir(
     output: &PyOutput,
     options: &PyOptions,
     tokenizer: &PyPretrained,
-    chat_template: Option<PyChatTemplate>,
-    chat_template_kwargs: PyTemplateKwargs,
+    chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
-    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
     supervise::run(py, progress.as_ref(), move |control, caller| {
         pipeline::pack_dir(&parts.job(caller)?, &inputs, &output, control)
@@ -63,18 +60,16 @@ pub(crate) fn pack_dir(
 
 /// Packs records that are in memory.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_records(
     py: Python<'_>,
     records: &PyRecords,
     options: &PyOptions,
     tokenizer: &PyPretrained,
-    chat_template: Option<PyChatTemplate>,
-    chat_template_kwargs: PyTemplateKwargs,
+    chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyArrowType<Table>> {
-    let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
     let records = records.clone();
     let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
         let mut batches = Vec::new();

@@ -12,7 +12,7 @@ use pyo3::sync::MutexExt;
 
 use crate::arrow::batch;
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::{PyBatchSize, PyInputs, PyOpenPacks, PyOptions, PyTemplateKwargs};
+use crate::options::{PyBatchSize, PyInputs, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
 use crate::supervise::Task;
@@ -40,14 +40,13 @@ impl PyPackStream {
         inputs: &PyInputs,
         options: &PyOptions,
         tokenizer: &PyPretrained,
-        chat_template: Option<PyChatTemplate>,
-        chat_template_kwargs: PyTemplateKwargs,
+        chat_template: PyChatTemplate,
         transform: PyTransform,
         batch_size: PyBatchSize,
         open_packs: PyOpenPacks,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let parts = Parts::new(options, tokenizer, chat_template, chat_template_kwargs, transform);
+        let parts = Parts::new(options, tokenizer, chat_template, transform);
         let inputs = inputs.0.clone();
         let packing = StreamOptions { batch_rows: batch_size.0, open_packs: open_packs.0 };
         let report = Arc::new(OnceLock::new());

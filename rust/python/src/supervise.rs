@@ -70,11 +70,20 @@ type Call = Box<dyn FnOnce(Python<'_>) + Send>;
 /// Asks the call that waits for a job to run Python code: on its own thread, where Ctrl-C and whatever else belongs to
 /// that thread work as the caller is used to.
 #[derive(Clone)]
-pub(crate) struct Caller(Arc<dyn Fn(Call) -> Result<()> + Send + Sync>);
+pub(crate) struct Caller {
+    ask: Arc<dyn Fn(Call) -> Result<()> + Send + Sync>,
+    control: Arc<Control>,
+}
 
 impl Caller {
-    fn new<T: Send + 'static>(messages: SyncSender<Message<T>>) -> Self {
-        Self(Arc::new(move |call| messages.send(Message::Call(call)).map_err(|_| Error::Cancelled)))
+    fn new<T: Send + 'static>(messages: SyncSender<Message<T>>, control: Arc<Control>) -> Self {
+        let ask = move |call| messages.send(Message::Call(call)).map_err(|_| Error::Cancelled);
+        Self { ask: Arc::new(ask), control }
+    }
+
+    /// What the job and its caller share.
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// What `work` returns; its exception, as an error that [`error::to_py`] turns into the very exception.
@@ -83,7 +92,7 @@ impl Caller {
         work: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = channel();
-        (self.0)(Box::new(move |py| {
+        (self.ask)(Box::new(move |py| {
             // Nobody listens any more once the job has ended.
             answer.send(work(py)).ok();
         }))?;
@@ -114,8 +123,8 @@ impl<T: Send + 'static> Task<T> {
         + 'static,
     ) -> PyResult<Self> {
         let (sender, messages) = sync_channel(ahead);
-        let caller = Caller::new(sender.clone());
         let control = Arc::new(Control::default());
+        let caller = Caller::new(sender.clone(), Arc::clone(&control));
         let shared = Arc::clone(&control);
         let worker = thread::Builder::new().name("fastpack".to_owned()).spawn(move || {
             job(&shared, &caller, &mut |value| {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use super::Job;
 use super::recognise::{Recogniser, expectation};
 use super::render::{Failure, Made, Renderer};
+use super::{Job, JobTemplate};
 use crate::config::OnBadRecord;
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
@@ -167,6 +167,11 @@ impl<'a> Intake<'a> {
         line: u64,
         ledger: &mut Ledger,
     ) -> Result<()> {
+        if let JobTemplate::Ready(template) = &self.job.template
+            && let Some(error) = template.broken()
+        {
+            return Err(error);
+        }
         let origin = Origin { path: Arc::clone(path), line };
         match (failure, self.job.options.on_bad_record) {
             (Failure::NoTemplate(error), _) => Err(error.about_template(&origin)),

@@ -217,6 +217,7 @@ fn pack_blocks(
         packing.take(outcome);
         Ok(())
     })?;
+    about.rendered(job);
     packing.pack(control, emit)?;
     packing.report(about, started)
 }
@@ -254,6 +255,13 @@ impl About {
             engine_reason,
             inputs: Vec::new(),
             warnings,
+        }
+    }
+
+    /// Says what was rendered outside, once all is rendered.
+    pub(crate) fn rendered(&mut self, job: &Job) {
+        if let JobTemplate::Ready(template) = &job.template {
+            self.warnings.extend(template.rendered_outside());
         }
     }
 }

@@ -29,6 +29,7 @@ pub use pair::Pair;
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use table::Table;
 pub use tokens::Tokens;
+pub(crate) use write::json as write_json;
 
 /// What one line of data means.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::value::Value;
 
 /// Appends the JSON of `value`.
-pub(super) fn json(value: &Value, bytes: &mut Vec<u8>) {
+pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {
     match value {
         Value::Null => bytes.extend_from_slice(b"null"),
         Value::Bool(truth) => bytes.extend_from_slice(if *truth { b"true" } else { b"false" }),

@@ -19,6 +19,14 @@ impl Refusal {
     }
 }
 
+/// What a message ends with that says so of a value that this renderer refuses.
+const UNSUPPORTED: &str = "is not known to render as in transformers, and so is refused";
+
+/// Whether what went wrong is that this renderer refuses a value, which `transformers` may render.
+pub(super) fn is_unsupported(message: &str) -> bool {
+    message.ends_with(UNSUPPORTED)
+}
+
 /// Why rendering stopped. Boxed, since results travel through every expression.
 #[derive(Debug)]
 pub(super) struct Failure(Box<str>);
@@ -31,7 +39,7 @@ impl Failure {
 
     /// What `transformers` may render, but this renderer is not known to render alike.
     pub(super) fn unsupported(what: impl std::fmt::Display) -> Self {
-        Self(format!("{what} is not known to render as in transformers, and so is refused").into())
+        Self(format!("{what} {UNSUPPORTED}").into())
     }
 
     /// What is wrong.

@@ -22,6 +22,7 @@ mod loops;
 mod marks;
 mod methods;
 mod operators;
+mod outside;
 mod parser;
 mod predicates;
 mod print;
@@ -37,16 +38,18 @@ mod visit;
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
 
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::value::{Map, Value as Json};
-use crate::record::{Conversation, Fault};
+use crate::record::{Conversation, Fault, write_json};
 
 use ast::Program;
+pub use outside::Launch;
+use outside::Outside;
 pub use prompts::{Prompts, join};
 pub use select::select_template;
 use value::Value;
@@ -83,7 +86,11 @@ pub struct Rendered {
 pub struct ChatTemplate {
     name: String,
     fingerprint: String,
-    program: Program,
+    /// Nothing where it is refused here, and rendered outside.
+    program: std::result::Result<Program, failure::Refusal>,
+    outside: Option<Outside>,
+    /// Whether it marks what the assistant writes.
+    generates: bool,
     context: TemplateContext,
     tool_use: Option<Box<ChatTemplate>>,
     /// Whether it looks at the calls of messages.
@@ -139,24 +146,53 @@ fn fingerprint(source: &str, context: &TemplateContext) -> String {
 impl ChatTemplate {
     /// Compiles `source`, or refuses the first construct that is not known to render as in `transformers`.
     pub fn new(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
+        let template = Self::compile(name, source, context)?;
+        match &template.program {
+            Ok(_) => Ok(template),
+            Err(refusal) => Err(Error::Template {
+                name: name.to_owned(),
+                line: refusal.line,
+                reason: format!(
+                    "{}; `template_engine=\"python\"` renders it through transformers",
+                    refusal.reason
+                ),
+            }),
+        }
+    }
+
+    /// Compiles `source`; what is refused here, template or value, is rendered by the processes that `launch` starts.
+    pub fn anywhere(
+        name: &str,
+        source: &str,
+        context: TemplateContext,
+        launch: Launch,
+    ) -> Result<Self> {
+        let template = Self::compile(name, source, context)?;
+        let outside = Outside::new(name, source, template.context.now, launch);
+        let outside = if template.program.is_err() { outside.start()? } else { outside };
+        Ok(Self { outside: Some(outside), ..template })
+    }
+
+    fn compile(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
         if let Some(parameter) = reserved(&context.kwargs) {
             return Err(Error::option(
                 "chat_template_kwargs",
                 format!("`{parameter}` is no variable of a template; leave it out"),
             ));
         }
-        let refused = |refusal: failure::Refusal| Error::Template {
-            name: name.to_owned(),
-            line: refusal.line,
-            reason: refusal.reason,
+        let program = parser::parse(&lexer::normalize(source))
+            .map(|(body, generates)| scope::resolve(body, generates));
+        let generates = match &program {
+            Ok(program) => program.generates,
+            Err(_) => marks_generation(source),
         };
-        let (body, generates) = parser::parse(&lexer::normalize(source)).map_err(refused)?;
-        let program = scope::resolve(body, generates);
         let fingerprint = fingerprint(source, &context);
         Ok(Self {
             name: name.to_owned(),
             fingerprint,
             program,
+            outside: None,
+            generates,
             context,
             tool_use: None,
             knows_calls: source.contains("tool_calls"),
@@ -183,7 +219,30 @@ impl ChatTemplate {
 
     /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
     pub fn has_generation_blocks(&self) -> bool {
-        self.program.generates
+        self.generates
+    }
+
+    /// Why no further conversation can be rendered, if a process that renders has failed.
+    pub fn broken(&self) -> Option<Error> {
+        let serving = std::iter::once(self).chain(self.tool_use.as_deref());
+        serving.filter_map(|template| template.outside.as_ref()).find_map(Outside::broken)
+    }
+
+    /// What was rendered outside, and why, in words; nothing where all was rendered here.
+    pub fn rendered_outside(&self) -> Option<String> {
+        let serving = std::iter::once(self).chain(self.tool_use.as_deref());
+        let mut used =
+            serving.filter(|template| template.outside.as_ref().is_some_and(Outside::was_used));
+        used.next().map(|template| match &template.program {
+            Err(refusal) => format!(
+                "chat template `{}`, line {}: {}; transformers renders it, in processes of its own",
+                template.name, refusal.line, refusal.reason
+            ),
+            Ok(_) => format!(
+                "chat template `{}`: some conversations are rendered by transformers, in processes of its own",
+                template.name
+            ),
+        })
     }
 
     /// The template that serves a record.
@@ -213,7 +272,7 @@ impl ChatTemplate {
         template.check(conversation)?;
         let messages = prepare(conversation);
         let output = template.run(&messages, conversation, None)?;
-        if template.program.generates {
+        if template.generates {
             return Ok((output.text, output.spans));
         }
         let spans = derive::spans(template, conversation, &messages, &output.text)?;
@@ -276,9 +335,69 @@ impl ChatTemplate {
                 }
             },
         };
-        render::render(&self.program, self.context.now, input)
-            .map_err(|(line, message)| self.fault(line, &message))
+        if let Ok(program) = &self.program {
+            match render::render(program, self.context.now, input) {
+                Err((_, message))
+                    if self.outside.is_some() && failure::is_unsupported(&message) => {}
+                rendered => return rendered.map_err(|(line, message)| self.fault(line, &message)),
+            }
+        }
+        let outside = self.outside.as_ref().expect("a template that is refused here has one");
+        let question = self.question(prepared, conversation, add_generation_prompt);
+        outside.render(&question).map_err(|message| {
+            Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
+        })
     }
+
+    /// What the process that renders is asked, as JSON.
+    fn question(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+    ) -> Vec<u8> {
+        let messages = prepared.iter().map(|message| Json::Map(Arc::new((**message).clone())));
+        let prompt = add_generation_prompt.map(Json::Bool);
+        let keyword = |name: &str| self.keyword(conversation, name).cloned();
+        let text = |text: &String| Json::String(text.as_str().into());
+        let tokens = self.context.special_tokens.iter();
+        let tokens = tokens.map(|(name, content)| (name.as_str().into(), text(content)));
+        let given = [&self.context.kwargs, &conversation.template_kwargs].into_iter().flatten();
+        let mut variables: Map =
+            tokens.chain(given.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
+        variables.shift_remove(ADD_GENERATION_PROMPT);
+        variables.shift_remove(DOCUMENTS);
+        let question: Map = [
+            ("messages", Json::List(Arc::new(messages.collect()))),
+            ("tools", tools(conversation).cloned().unwrap_or(Json::Null)),
+            (DOCUMENTS, keyword(DOCUMENTS).unwrap_or(Json::Null)),
+            (
+                ADD_GENERATION_PROMPT,
+                prompt.or_else(|| keyword(ADD_GENERATION_PROMPT)).unwrap_or(Json::Bool(false)),
+            ),
+            ("variables", Json::Map(Arc::new(variables))),
+        ]
+        .map(|(name, value)| (Arc::from(name), value))
+        .into_iter()
+        .collect();
+        let mut bytes = Vec::new();
+        write_json(&Json::Map(Arc::new(question)), &mut bytes);
+        bytes
+    }
+}
+
+/// Parameters of `apply_chat_template` that a template sees under the same names.
+const ADD_GENERATION_PROMPT: &str = "add_generation_prompt";
+const DOCUMENTS: &str = "documents";
+
+/// Whether a template that cannot be compiled has a mark of what the assistant writes, as `transformers` looks for it.
+fn marks_generation(source: &str) -> bool {
+    source.match_indices("{%").any(|(at, open)| {
+        let rest = &source[at + open.len()..];
+        let rest = rest.strip_prefix('-').unwrap_or(rest).trim_start();
+        let rest = rest.strip_prefix("generation").map(str::trim_start);
+        rest.is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest).starts_with("%}"))
+    })
 }
 
 fn tools(conversation: &Conversation) -> Option<&Json> {
