@@ -72,10 +72,14 @@ class Options:
         *,
         packing: PackOptions,
         pad_to: str | int | None,
+        padding_side: str,
         pad_token_id: int | None,
         train_on: str,
+        shift_labels: bool,
         eos: str | bool,
+        bos: str | bool,
         on_bad_record: str,
+        max_lost: str | float | None,
         columns: Sequence[str],
         shape: str | None,
         fields: Fields | None,
@@ -88,7 +92,13 @@ class Options:
 @final
 class Output:
     def __new__(
-        cls, *, dir: str | PathLike[str], format: str, shard_size: int | str, overwrite: bool
+        cls,
+        *,
+        dir: str | PathLike[str],
+        format: str,
+        compression: str | None,
+        shard_size: int | str,
+        overwrite: bool,
     ) -> Output: ...
 
 def pack_dir(
@@ -129,7 +139,10 @@ class PackOptions:
         keep: str,
         tail: str,
         max_documents_per_pack: int | None,
+        align_documents_to: int | None,
         order: str | None,
+        world_size: int | None,
+        on_remainder: str,
         seed: int,
     ) -> PackOptions: ...
 

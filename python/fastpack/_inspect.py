@@ -85,7 +85,8 @@ def _read(path: Path, row: int) -> tuple[_Row, int]:
         what = "a folder; name a file in it" if path.is_dir() else "no file that can be looked into"
         message = f"{path} is {what}, such as train-00000.arrow"
         raise FastpackError(message)
-    found, rows = _from_jsonl(path, row) if path.suffix == ".jsonl" else _from_arrow(path, row)
+    readers = {".jsonl": _from_jsonl, ".parquet": _from_parquet, ".msgpack": _from_msgpack}
+    found, rows = readers.get(path.suffix, _from_arrow)(path, row)
     if found is None:
         message = f"invalid option `row`: `{path}` has rows 0 to {rows - 1}, not `{row}`"
         raise OptionError(message, "row")
@@ -107,6 +108,30 @@ def _from_arrow(path: Path, row: int) -> tuple[_Row | None, int]:
         message = f"{path} is no Arrow stream file; name one that `fastpack pack` wrote"
         raise FastpackError(message) from refused
     return found, rows
+
+
+def _from_parquet(path: Path, row: int) -> tuple[_Row | None, int]:
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    found, rows = None, 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                count = file.metadata.row_group(number).num_rows
+                if rows <= row < rows + count:
+                    columns = file.read_row_group(number).slice(row - rows, 1).to_pydict()
+                    found = _row({name: values[0] for name, values in columns.items()}, path, row)
+                rows += count
+    except pa.ArrowInvalid as refused:
+        message = f"{path} is no Parquet file; name one that `fastpack pack` wrote"
+        raise FastpackError(message) from refused
+    return found, rows
+
+
+def _from_msgpack(path: Path, _row: int) -> tuple[_Row | None, int]:
+    message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.Unpacker`"
+    raise FastpackError(message)
 
 
 def _from_jsonl(path: Path, row: int) -> tuple[_Row | None, int]:

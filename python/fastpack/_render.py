@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "main"]
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from fastpack import _render; _render.main()"
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from fastpack import _render; _render.main()"
+)
 """What the process runs: it finds the modules that this one finds."""
 
 _GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")

@@ -18,7 +18,9 @@ __all__ = [
     "ArrowStream",
     "ArrowTable",
     "BackendTokenizer",
+    "Bos",
     "Column",
+    "Compression",
     "Eos",
     "Fields",
     "Files",
@@ -27,8 +29,10 @@ __all__ = [
     "JsonValue",
     "Keep",
     "Lengths",
+    "MaxLost",
     "NamedPrompt",
     "OnBadRecord",
+    "OnRemainder",
     "Order",
     "Overlong",
     "PadTo",
@@ -39,6 +43,7 @@ __all__ = [
     "RecordFilter",
     "RecordMap",
     "Shape",
+    "Side",
     "StrPath",
     "Strategy",
     "StreamStrategy",
@@ -83,17 +88,33 @@ JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | 
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
 StreamStrategy: TypeAlias = Literal["sequential", "best_fit"]
-Overlong: TypeAlias = Literal["drop", "truncate", "split", "error"]
+Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
 Keep: TypeAlias = Literal["start", "end"]
 Tail: TypeAlias = Literal["keep", "drop"]
-Order: TypeAlias = Literal["shuffle", "input"]
+Order: TypeAlias = Literal["shuffle", "input", "balanced"]
+OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
+Side: TypeAlias = Literal["left", "right"]
 PadTo: TypeAlias = Literal["max_length"] | int
 TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
 Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
+Bos: TypeAlias = Literal["auto", True]
+MaxLost: TypeAlias = str | float
 OnBadRecord: TypeAlias = Literal["error", "skip"]
-Column: TypeAlias = Literal["input_ids", "labels", "position_ids", "seq_lengths"]
-Format: TypeAlias = Literal["arrow", "jsonl"]
+Column: TypeAlias = Literal[
+    "input_ids",
+    "labels",
+    "position_ids",
+    "seq_lengths",
+    "document_ids",
+    "unpadded_lengths",
+    "source_file",
+    "source_row",
+    "attn_cost",
+    "group",
+]
+Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
+Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]
 
 
 class ArrowArray(Protocol):

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
         ArrowTable,
+        Bos,
         Column,
+        Compression,
         Eos,
         Fields,
         Files,
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
         JsonValue,
         Keep,
         Lengths,
+        MaxLost,
         OnBadRecord,
+        OnRemainder,
         Order,
         Overlong,
         PadTo,
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
         RecordFilter,
         RecordMap,
         Shape,
+        Side,
         Strategy,
         StrPath,
         Tail,
@@ -59,9 +64,12 @@ _STRATEGY: Final = "mix"
 _STREAM_STRATEGY: Final = "sequential"
 _KEEP: Final = "start"
 _TAIL: Final = "keep"
+_ON_REMAINDER: Final = "pad"
+_PADDING_SIDE: Final = "right"
 _SEED: Final = 0
 _TRAIN_ON: Final = "auto"
 _EOS: Final = "auto"
+_BOS: Final = "auto"
 _ON_BAD_RECORD: Final = "error"
 _COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths")
 _FORMAT: Final = "arrow"
@@ -81,12 +89,18 @@ def pack_files(
     keep: Keep = _KEEP,
     tail: Tail = _TAIL,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
     seed: int = _SEED,
     pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
+    shift_labels: bool = False,
     eos: Eos = _EOS,
+    bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -97,6 +111,7 @@ def pack_files(
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    max_lost: MaxLost | None = None,
     recursive: bool = False,
     now: datetime | None = None,
     verify: int = _VERIFY,
@@ -116,24 +131,42 @@ def pack_files(
             the row to the last token; `best_fit`: longest first, each into the row that it fills best;
             `heap`: longest first, into the one open row; `sequential`: in input order, into the one open
             row; `concat`: end to end in input order, cut where a row ends; `none`: a row per document.
-        overlong: What happens to a document longer than a row: `drop` and count it, `truncate` it and count
-            what is cut off, `split` it into pieces that are documents of their own from then on, or
+        overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count
+            what is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and drops
+            what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
             `error`. If not given, text is split and conversations are dropped.
         keep: Which end of a truncated document is kept: `start` or `end`.
         tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
-        order: The order of the rows: `shuffle`, or `input`, by the first document in each. If not given, rows
-            of `mix`, `best_fit` and `heap` are shuffled.
+        align_documents_to: What the length that each document takes in a row is a multiple of, as context and tensor
+            parallel training want it; it must divide `max_length`. What makes a length a multiple counts as padding: no
+            labels, positions that count on, and part of the document in `seq_lengths`.
+        order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
+            `world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
+            `best_fit` and `heap` are shuffled.
+        world_size: The ranks that share the rows of `balanced`.
+        on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of nothing
+            but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
         seed: What decides all that is left to chance: the same seed, the same rows.
-        pad_to: What a row is filled up to on its right side: `max_length`, or a multiple that divides it.
+        pad_to: What a row is filled up to: `max_length`, or a multiple that divides it.
             Padding has no labels, positions of its own from 0, and one last entry in `seq_lengths`.
+        padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in `seq_lengths` comes first.
         pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion`
             of a request, `all`; or `auto`, which is the first for conversations, the third for requests
             with answers and `all` for text.
+        shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers that do
+            not shift labels themselves, as those of `transformers` and TRL do.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into
             words by a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
-        columns: The columns of the rows, in their order.
+        bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template,
+            `True` adds it where it is missing.
+        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`, and
+            those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
+            documents of a row from 1, with 0 for padding. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of
+            each is no padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its
+            line or record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
+            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row in.
         chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
             tokenizer's own if not given.
         chat_template_kwargs: Variables for the chat template; those of a record win over them.
@@ -154,6 +187,8 @@ def pack_files(
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
+        max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more,
+            the run fails before anything is written, and says why and where. No limit if not given.
         recursive: Whether the folders inside a folder are read too.
         now: What templates see as the time of day; the time of the call if not given.
         verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too,
@@ -177,6 +212,7 @@ def pack_files(
         TokenizerError: The tokenizer cannot be used.
         InputNotFoundError: A file is not there.
         VerificationError: The ids of a document that was verified differ.
+        LossError: More is lost than `max_lost` allows.
 
     Examples:
         >>> import fastpack
@@ -197,18 +233,25 @@ def pack_files(
             keep=keep,
             tail=tail,
             max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
             order=order,
+            world_size=world_size,
+            on_remainder=on_remainder,
             seed=seed,
         ),
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         columns=columns,
         shape=shape,
         fields=fields,
         prompt=prompt,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
@@ -228,17 +271,24 @@ def pack_dir(
     tokenizer: TokenizerArgument | Tokenizer,
     max_length: int,
     format: Format = _FORMAT,
+    compression: Compression | None = None,
     strategy: Strategy = _STRATEGY,
     overlong: Overlong | None = None,
     keep: Keep = _KEEP,
     tail: Tail = _TAIL,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
     seed: int = _SEED,
     pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
+    shift_labels: bool = False,
     eos: Eos = _EOS,
+    bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -249,6 +299,7 @@ def pack_dir(
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    max_lost: MaxLost | None = None,
     recursive: bool = False,
     shard_size: int | str = _SHARD_SIZE,
     overwrite: bool = False,
@@ -269,18 +320,28 @@ def pack_dir(
         output: The folder; made if it is not there.
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
-        format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads, or `jsonl`.
+        format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads; `parquet`; `jsonl`;
+            `msgpack`, a map a row, one after the other; or `msgpack_arrays`, one array with an array a row, which holds
+            ids, labels, positions and the length.
+        compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for
+            `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
         strategy: As in `pack_files`.
         overlong: As in `pack_files`.
         keep: As in `pack_files`.
         tail: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
         order: As in `pack_files`.
+        world_size: As in `pack_files`.
+        on_remainder: As in `pack_files`.
         seed: As in `pack_files`.
         pad_to: As in `pack_files`.
+        padding_side: As in `pack_files`.
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
+        shift_labels: As in `pack_files`.
         eos: As in `pack_files`.
+        bos: As in `pack_files`.
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
@@ -291,6 +352,7 @@ def pack_dir(
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
+        max_lost: As in `pack_files`.
         recursive: As in `pack_files`.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number,
             or a text such as `512MB` or `2GiB`.
@@ -328,25 +390,36 @@ def pack_dir(
             keep=keep,
             tail=tail,
             max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
             order=order,
+            world_size=world_size,
+            on_remainder=on_remainder,
             seed=seed,
         ),
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         columns=columns,
         shape=shape,
         fields=fields,
         prompt=prompt,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
     )
     inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
     destination = _fastpack.Output(
-        dir=os.fspath(output), format=format, shard_size=shard_size, overwrite=overwrite
+        dir=os.fspath(output),
+        format=format,
+        compression=compression,
+        shard_size=shard_size,
+        overwrite=overwrite,
     )
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
@@ -366,10 +439,14 @@ def stream(
     overlong: Overlong | None = None,
     keep: Keep = _KEEP,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
+    shift_labels: bool = False,
     eos: Eos = _EOS,
+    bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -380,6 +457,7 @@ def stream(
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    max_lost: MaxLost | None = None,
     recursive: bool = False,
     now: datetime | None = None,
     verify: int = _VERIFY,
@@ -401,10 +479,14 @@ def stream(
         overlong: As in `pack_files`.
         keep: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
         pad_to: As in `pack_files`.
+        padding_side: As in `pack_files`.
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
+        shift_labels: As in `pack_files`.
         eos: As in `pack_files`.
+        bos: As in `pack_files`.
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
@@ -415,6 +497,7 @@ def stream(
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
+        max_lost: As in `pack_files`, but it is at its end, when all is counted, that a stream fails.
         recursive: As in `pack_files`.
         now: As in `pack_files`.
         verify: As in `pack_files`.
@@ -453,18 +536,25 @@ def stream(
             keep=keep,
             tail=_TAIL,
             max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
             order=None,
+            world_size=None,
+            on_remainder=_ON_REMAINDER,
             seed=_SEED,
         ),
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         columns=columns,
         shape=shape,
         fields=fields,
         prompt=prompt,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
@@ -494,7 +584,10 @@ def plan(
     keep: Keep = _KEEP,
     tail: Tail = _TAIL,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
     seed: int = _SEED,
 ) -> _fastpack.Plan:
     """Packs lengths alone: which documents share a row, and in which order.
@@ -503,11 +596,14 @@ def plan(
         lengths: The length of each document, in tokens.
         max_length: Tokens that a row holds at most.
         strategy: As in `pack_files`.
-        overlong: As in `pack_files`, where a length of unknown kind counts as a conversation.
+        overlong: As in `pack_files`, where a length of unknown kind counts as a conversation without turns.
         keep: As in `pack_files`.
         tail: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
         order: As in `pack_files`.
+        world_size: As in `pack_files`.
+        on_remainder: As in `pack_files`.
         seed: As in `pack_files`.
 
     Returns:
@@ -533,7 +629,10 @@ def plan(
         keep=keep,
         tail=tail,
         max_documents_per_pack=max_documents_per_pack,
+        align_documents_to=align_documents_to,
         order=order,
+        world_size=world_size,
+        on_remainder=on_remainder,
         seed=seed,
     )
     return _fastpack.plan(_whole_numbers(lengths), options)
@@ -568,12 +667,18 @@ def pack_table(
     keep: Keep = _KEEP,
     tail: Tail = _TAIL,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
     seed: int = _SEED,
     pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
+    shift_labels: bool = False,
     eos: Eos = _EOS,
+    bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -584,6 +689,7 @@ def pack_table(
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    max_lost: MaxLost | None = None,
     now: datetime | None = None,
     verify: int = _VERIFY,
     threads: int | None = None,
@@ -603,16 +709,22 @@ def pack_table(
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: As in `pack_files`.
         strategy: As in `pack_files`.
-        overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation.
+        overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation without turns.
         keep: As in `pack_files`.
         tail: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
         order: As in `pack_files`.
+        world_size: As in `pack_files`.
+        on_remainder: As in `pack_files`.
         seed: As in `pack_files`.
         pad_to: As in `pack_files`.
+        padding_side: As in `pack_files`.
         pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
         train_on: As in `pack_files`.
+        shift_labels: As in `pack_files`.
         eos: As in `pack_files`.
+        bos: As in `pack_files`.
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
@@ -623,6 +735,7 @@ def pack_table(
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
+        max_lost: As in `pack_files`.
         now: As in `pack_files`.
         verify: As in `pack_files`.
         threads: As in `pack_files`.
@@ -654,18 +767,25 @@ def pack_table(
             keep=keep,
             tail=tail,
             max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
             order=order,
+            world_size=world_size,
+            on_remainder=on_remainder,
             seed=seed,
         ),
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         columns=columns,
         shape=shape,
         fields=fields,
         prompt=prompt,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
@@ -673,6 +793,7 @@ def pack_table(
     if tokenizer is None:
         _refuse_without_tokenizer(
             eos=eos is True,
+            bos=bos is True,
             chat_template=chat_template,
             chat_template_kwargs=chat_template_kwargs,
             shape=shape,
@@ -700,12 +821,18 @@ def pack_records(
     keep: Keep = _KEEP,
     tail: Tail = _TAIL,
     max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
     order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
     seed: int = _SEED,
     pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
+    shift_labels: bool = False,
     eos: Eos = _EOS,
+    bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
     chat_template: StrPath | None = None,
     chat_template_kwargs: Mapping[str, JsonValue] | None = None,
@@ -716,6 +843,7 @@ def pack_records(
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
+    max_lost: MaxLost | None = None,
     now: datetime | None = None,
     verify: int = _VERIFY,
     threads: int | None = None,
@@ -739,12 +867,18 @@ def pack_records(
         keep: As in `pack_files`.
         tail: As in `pack_files`.
         max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
         order: As in `pack_files`.
+        world_size: As in `pack_files`.
+        on_remainder: As in `pack_files`.
         seed: As in `pack_files`.
         pad_to: As in `pack_files`.
+        padding_side: As in `pack_files`.
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
+        shift_labels: As in `pack_files`.
         eos: As in `pack_files`.
+        bos: As in `pack_files`.
         columns: As in `pack_files`.
         chat_template: As in `pack_files`.
         chat_template_kwargs: As in `pack_files`.
@@ -755,6 +889,7 @@ def pack_records(
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
+        max_lost: As in `pack_files`.
         now: As in `pack_files`.
         verify: As in `pack_files`.
         threads: As in `pack_files`.
@@ -784,18 +919,25 @@ def pack_records(
             keep=keep,
             tail=tail,
             max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
             order=order,
+            world_size=world_size,
+            on_remainder=on_remainder,
             seed=seed,
         ),
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         columns=columns,
         shape=shape,
         fields=fields,
         prompt=prompt,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
@@ -819,14 +961,18 @@ def _options(
     *,
     packing: _fastpack.PackOptions,
     pad_to: PadTo | None,
+    padding_side: Side,
     pad_token_id: int | None,
     train_on: TrainOn,
+    shift_labels: bool,
     eos: Eos,
+    bos: Bos,
     columns: Sequence[Column],
     shape: Shape | None,
     fields: Fields | None,
     prompt: Prompt | None,
     on_bad_record: OnBadRecord,
+    max_lost: MaxLost | None,
     now: datetime | None,
     verify: int,
     threads: int | None,
@@ -834,10 +980,14 @@ def _options(
     return _fastpack.Options(
         packing=packing,
         pad_to=pad_to,
+        padding_side=padding_side,
         pad_token_id=pad_token_id,
         train_on=train_on,
+        shift_labels=shift_labels,
         eos=eos,
+        bos=bos,
         on_bad_record=on_bad_record,
+        max_lost=max_lost,
         columns=columns,
         shape=shape,
         fields=fields,

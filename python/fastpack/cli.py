@@ -11,10 +11,10 @@ import re
 import signal
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NoReturn, get_args
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, get_args
 
 from fastpack import _types
-from fastpack.errors import FastpackError, OptionError, StorageError
+from fastpack.errors import FastpackError, LossError, OptionError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +25,7 @@ __all__ = ["main", "parser"]
 _OK: Final = 0
 _FAILED: Final = 1
 _USAGE: Final = 2
+_LOST: Final = 3
 _INTERRUPTED: Final = 128 + signal.SIGINT
 _TERMINATED: Final = 128 + signal.SIGTERM
 
@@ -33,6 +34,7 @@ exit codes:
   0    all is well
   1    the data, a file or the tokenizer made the run fail; one line on stderr says which and why
   2    the command line is wrong
+  3    more is lost than --max-lost allows; nothing was written
   130  interrupted by Ctrl-C
   143  ended by SIGTERM
 """
@@ -62,16 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = vars(parser().parse_args(arguments))
         command = given.pop("command")
         return _pack(given) if command == "pack" else _inspect(given)
-    except OptionError as refused:
-        return _complain(refused, _USAGE)
     except (FastpackError, OSError) as failed:
         if isinstance(failed, BrokenPipeError):
             return _OK  # the reader, such as `head`, has seen enough
-        return _complain(failed, _FAILED)
+        return _complain(failed, _exit_code(failed))
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
     except _Terminated:
         return _complain("terminated", _TERMINATED)
+
+
+def _exit_code(failed: BaseException) -> int:
+    if isinstance(failed, OptionError):
+        return _USAGE
+    return _LOST if isinstance(failed, LossError) else _FAILED
 
 
 class _Parser(argparse.ArgumentParser):
@@ -129,6 +135,13 @@ class _Version(argparse.Action):
         parser.exit(_OK)
 
 
+class _Flag(Protocol):
+    """Adds a flag for an option of `pack_dir`."""
+
+    def __call__(self, *names: str, help: str, option: str | None = None, **rest: object) -> None:  # noqa: A002
+        """Takes what `add_argument` does; `option` where the last name is not that of the option."""
+
+
 def _add_pack(pack: argparse.ArgumentParser) -> None:
     """A flag for each option of `pack_dir`; what is not given is left to its default there."""
     from fastpack.api import pack_dir  # noqa: PLC0415  `fastpack --version` needs none of it
@@ -152,22 +165,16 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag("-t", "--tokenizer", help="a folder, a tokenizer.json, or a name on the hub")
     flag("-m", "--max-length", type=int, metavar="TOKENS", help="tokens that a row holds at most")
     flag("-f", "--format", help=f"file format: {_words(_types.Format)}")
-    flag("-s", "--strategy", help=f"how documents are put together: {_words(_types.Strategy)}")
-    flag("--overlong", help=f"documents longer than a row: {_words(_types.Overlong)}")
-    flag("--keep", help=f"end of a truncated document that is kept: {_words(_types.Keep)}")
-    flag("--tail", help=f"last row of concat if it is not full: {_words(_types.Tail)}")
-    flag("--max-documents-per-pack", type=int, metavar="N", help="documents that a row holds at most")
-    flag("--order", help=f"order of the rows, if not the strategy's own: {_words(_types.Order)}")
-    flag("--seed", type=int, metavar="N", help="decides what is left to chance")
-    flag(
-        "--pad-to",
-        type=_pad_to,
-        metavar="LENGTH",
-        help="what rows are filled up to: max_length, or a multiple that divides it",
-    )
-    flag("--pad-token-id", type=int, metavar="ID", help="id to fill up with, if not the tokenizer's own")
+    flag("--compression", help=f"how columns are compressed: {_words(_types.Compression)}")
+    _add_rows(flag)
     flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
+    flag(
+        "--shift-labels",
+        action=argparse.BooleanOptionalAction,
+        help="put each label one place before its token",
+    )
     flag("--eos", type=_eos, help="whether documents end with the end-of-text token: auto, yes, no")
+    flag("--bos", type=_eos, help="whether documents begin with the token that begins a text: auto, yes")
     flag("--columns", type=_list, metavar="NAMES", help="columns of the rows, separated by commas")
     flag(
         "--chat-template", metavar="TEMPLATE", help="a Jinja text, a file, or a name that the tokenizer knows"
@@ -200,6 +207,7 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         help="Python function of a pyarrow.RecordBatch that makes others of the records",
     )
     flag("--on-bad-record", help=f"records that cannot be read: {_words(_types.OnBadRecord)}")
+    flag("--max-lost", metavar="SHARE", help="how much may be lost before the run fails, such as 0.1%%")
     flag("--recursive", action=argparse.BooleanOptionalAction, help="read folders inside folders too")
     flag("--shard-size", metavar="SIZE", help="size of an output file, such as 512MB or 2GiB")
     flag("--overwrite", action=argparse.BooleanOptionalAction, help="replace what lies in the folder")
@@ -220,6 +228,33 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     )
     flag("--revision", help="branch, tag or commit of a hub name")
     flag("--token", help="access token for a hub name; better given as $HF_TOKEN")
+
+
+def _add_rows(flag: _Flag) -> None:
+    """The flags that decide how documents become rows."""
+    flag("-s", "--strategy", help=f"how documents are put together: {_words(_types.Strategy)}")
+    flag("--overlong", help=f"documents longer than a row: {_words(_types.Overlong)}")
+    flag("--keep", help=f"end of a truncated document that is kept: {_words(_types.Keep)}")
+    flag("--tail", help=f"last row of concat if it is not full: {_words(_types.Tail)}")
+    flag("--max-documents-per-pack", type=int, metavar="N", help="documents that a row holds at most")
+    flag(
+        "--align-documents-to",
+        type=int,
+        metavar="N",
+        help="what the length of each document in a row is a multiple of, as context parallel training wants it",
+    )
+    flag("--order", help=f"order of the rows, if not the strategy's own: {_words(_types.Order)}")
+    flag("--world-size", type=int, metavar="RANKS", help="ranks that share the rows of --order balanced")
+    flag("--on-remainder", help=f"rows that they cannot share equally: {_words(_types.OnRemainder)}")
+    flag("--seed", type=int, metavar="N", help="decides what is left to chance")
+    flag(
+        "--pad-to",
+        type=_pad_to,
+        metavar="LENGTH",
+        help="what rows are filled up to: max_length, or a multiple that divides it",
+    )
+    flag("--padding-side", help=f"end of a row at which it is filled up: {_words(_types.Side)}")
+    flag("--pad-token-id", type=int, metavar="ID", help="id to fill up with, if not the tokenizer's own")
 
 
 def _add_inspect(show: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ __all__ = [
     "InputNotFoundError",
     "InternalError",
     "LedgerError",
+    "LossError",
     "OptionError",
     "OptionTypeError",
     "OutputError",
@@ -104,6 +105,21 @@ class OutputError(FastpackError, FileExistsError):
 
 class LedgerError(FastpackError, RuntimeError):
     """What went in is not what came out: a fault of fastpack, noticed before anything was kept."""
+
+
+class LossError(_DescribedError, RuntimeError):
+    """More was lost than `max_lost` allows; the message says why and where.
+
+    Attributes:
+        documents: Documents that are lost, records that could not be read among them.
+        tokens: Tokens that are lost, those cut off documents among them.
+    """
+
+    def __init__(self, message: str, documents: int, tokens: int) -> None:
+        """Keeps the numbers beside the message."""
+        super().__init__(message, documents, tokens)
+        self.documents = documents
+        self.tokens = tokens
 
 
 class VerificationError(FastpackError, RuntimeError):

@@ -134,6 +134,17 @@ class Report:
         return _count(self._mapping("truncated"))
 
     @property
+    def repeated(self) -> Count:
+        """Documents that a second row holds too, and the tokens in them; they count as kept once."""
+        return _count(self._mapping("repeated"))
+
+    @property
+    def sources(self) -> list[str]:
+        """The files by the numbers that the column `source_file` gives them."""
+        listed = self._values.get("sources")
+        return [str(path) for path in listed] if isinstance(listed, list) else []
+
+    @property
     def places(self) -> list[Place]:
         """The first places at which records were left out."""
         listed = self._values.get("places")
@@ -255,8 +266,7 @@ class Report:
         yield "tokens", f"{self.tokens.read:,} read, {self.tokens.kept:,} kept"
         for label, (reason, lost) in _labelled("dropped", self.dropped.items()):
             yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
-        if self.truncated.documents:
-            yield "cut", f"{self.truncated.documents:,} documents, by {self.truncated.tokens:,} tokens"
+        yield from self._cut_and_repeated()
         for label, place in _labelled("places", self.places):
             yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
         yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
@@ -279,6 +289,12 @@ class Report:
             yield "", f"{stage} {seconds:.2f}{self._speed(seconds)}"
         for label, warning in _labelled("warnings", self.warnings):
             yield label, warning
+
+    def _cut_and_repeated(self) -> Iterator[tuple[str, str]]:
+        if self.truncated.documents:
+            yield "cut", f"{self.truncated.documents:,} documents, by {self.truncated.tokens:,} tokens"
+        if self.repeated.documents:
+            yield "repeated", f"{self.repeated.documents:,} documents, {self.repeated.tokens:,} tokens"
 
     def _speed(self, seconds: float) -> str:
         return f", {self.tokens.read / seconds:,.0f} tokens/s" if seconds else ""

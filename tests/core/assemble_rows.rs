@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::record_batch::RecordBatch;
-use fastpack_core::assemble::{Padding, batch_ranges, rows, schema};
+use fastpack_core::assemble::{Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::RowColumn;
 use fastpack_core::document::{Documents, INPUTS, Run};
 use fastpack_core::pack::{Piece, Plan};
@@ -97,7 +97,7 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let batch = rows(&store, &plan, 0..plan.rows(), Padding::NONE, &COLUMNS).expect("sound columns");
+        let batch = rows(&store, &plan, 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for (at, row) in pieces.iter().enumerate() {
             let expected = row_oracle(&documents, row);
             for (name, values) in ["input_ids", "labels", "position_ids", "seq_lengths"].iter().zip(expected) {
@@ -113,9 +113,9 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let whole = rows(&store, &plan, 0..plan.rows(), Padding::NONE, &COLUMNS).expect("sound columns");
+        let whole = rows(&store, &plan, 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for start in 0..=plan.rows() {
-            let part = rows(&store, &plan, start..plan.rows(), Padding::NONE, &COLUMNS).expect("sound columns");
+            let part = rows(&store, &plan, start..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
             prop_assert_eq!(part, whole.slice(start, plan.rows() - start));
         }
     }
@@ -148,7 +148,7 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
     let most_rows = NonZeroUsize::MIN;
     assert!(batch_ranges(&plan, Padding::NONE, most_rows, 1).eq(std::iter::once(0..0)));
     let batch =
-        rows(&Store::default(), &plan, 0..0, Padding::NONE, &COLUMNS).expect("sound columns");
+        rows(&Store::default(), &plan, 0..0, &Layout::plain(&COLUMNS)).expect("sound columns");
     assert_eq!((batch.num_rows(), batch.schema()), (0, schema::schema(&COLUMNS)));
 }
 
@@ -174,7 +174,7 @@ fn a_plan_can_begin_at_a_later_document() {
     let mut plan = Plan::starting_at(max(8), 2);
     plan.push(&[Piece { document: 0, start: 0, length: 2 }]);
     let batch =
-        rows(&store, &plan, 0..1, Padding::NONE, &[RowColumn::InputIds]).expect("sound columns");
+        rows(&store, &plan, 0..1, &Layout::plain(&[RowColumn::InputIds])).expect("sound columns");
     assert_eq!(column(&batch, "input_ids"), [[7, 8]]);
 }
 

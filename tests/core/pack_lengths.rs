@@ -77,14 +77,14 @@ proptest! {
 fn what_nobody_said_depends_on_the_kind_of_document() {
     let unsaid = options(8, Strategy::Mix);
     let strict = PackOptions { overlong: Some(Overlong::Error), ..unsaid.clone() };
-    assert_eq!(cut(9, &strict, Overlong::Drop), Cut::Refuse);
-    assert_eq!(cut(9, &unsaid, Overlong::Drop), Cut::Drop);
+    assert_eq!(cut(9, &[], &strict, Overlong::Drop), Cut::Refuse);
+    assert_eq!(cut(9, &[], &unsaid, Overlong::Drop), Cut::Drop);
     let pieces = |cut| match cut {
         Cut::Into(stretches) => stretches.collect(),
         Cut::Drop | Cut::Refuse => Vec::new(),
     };
-    assert_eq!(pieces(cut(8, &strict, Overlong::Drop)), [(0, 8)]);
-    assert_eq!(pieces(cut(17, &unsaid, Overlong::Split)), [(0, 8), (8, 8), (16, 1)]);
+    assert_eq!(pieces(cut(8, &[], &strict, Overlong::Drop)), [(0, 8)]);
+    assert_eq!(pieces(cut(17, &[], &unsaid, Overlong::Split)), [(0, 8), (8, 8), (16, 1)]);
 }
 
 #[test]

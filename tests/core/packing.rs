@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use fastpack_core::Control;
-use fastpack_core::config::{Keep, Order, PackOptions, Strategy, Tail};
+use fastpack_core::config::{Keep, OnRemainder, Order, PackOptions, Strategy, Tail};
 use fastpack_core::pack::{Piece, Plan, plan};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
@@ -30,7 +30,10 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
         keep: Keep::Start,
         tail: Tail::Keep,
         max_documents_per_pack: None,
+        align_documents_to: None,
         order: Some(Order::Input),
+        world_size: None,
+        on_remainder: OnRemainder::Pad,
         seed: 0,
     }
 }

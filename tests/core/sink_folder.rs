@@ -13,7 +13,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
 use fastpack_core::Error;
 use fastpack_core::assemble::schema;
-use fastpack_core::config::{Format, Output, RowColumn};
+use fastpack_core::config::{Coding, Format, Output, RowColumn};
 use fastpack_core::sink::{Folder, Manifest, Opened, open};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,7 +22,16 @@ use tempfile::TempDir;
 const COLUMNS: [RowColumn; 2] = [RowColumn::InputIds, RowColumn::SeqLengths];
 
 fn output(dir: &Path) -> Output {
-    Output { dir: dir.to_owned(), format: Format::Arrow, shard_bytes: 1 << 20, overwrite: false }
+    Output {
+        dir: dir.to_owned(),
+        coding: coding(Format::Arrow),
+        shard_bytes: 1 << 20,
+        overwrite: false,
+    }
+}
+
+fn coding(format: Format) -> Coding {
+    Coding { format, compression: None }
 }
 
 fn overwriting(dir: &Path) -> Output {
@@ -179,7 +188,7 @@ proptest! {
     #[test]
     fn json_lines_hold_the_rows(lengths in prop::collection::vec(1..40_usize, 0..20)) {
         let dir = TempDir::new().expect("a folder");
-        run(&Output { format: Format::Jsonl, ..output(dir.path()) }, &job(), &[batch(&lengths)]);
+        run(&Output { coding: coding(Format::Jsonl), ..output(dir.path()) }, &job(), &[batch(&lengths)]);
         let text = fs::read_to_string(dir.path().join("train-00000.jsonl")).expect("a shard");
         let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let expected: Vec<Value> = lengths
@@ -194,7 +203,7 @@ proptest! {
 fn a_job_without_rows_leaves_one_shard_with_the_schema() {
     for format in [Format::Arrow, Format::Jsonl] {
         let dir = TempDir::new().expect("a folder");
-        run(&Output { format, ..output(dir.path()) }, &job(), &[batch(&[])]);
+        run(&Output { coding: coding(format), ..output(dir.path()) }, &job(), &[batch(&[])]);
         if format == Format::Arrow {
             assert_eq!(shards(dir.path()), [batch(&[])]);
         } else {

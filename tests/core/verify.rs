@@ -25,12 +25,13 @@ fn tokenizer(words: &[&str]) -> Tokenizer {
 
 #[test]
 fn a_reference_that_makes_other_ids_or_marks_is_found() {
-    let ending = Ending { eos: Eos::Never, eos_id: None };
+    let ending = Ending { eos: Eos::Never, eos_id: None, bos_id: None };
     let right = tokenizer(&["?", "river", "boat"]);
     let mut maker = DocumentMaker::new(&right, ending);
     let rendered = Rendered {
         text: "river boat".to_owned(),
         trained: Trained::Spans(vec![Span { range: 6..10, weight: 1.0 }]),
+        turn_ends: Vec::new(),
     };
     let mut documents = Documents::new(Arc::from(Path::new("test")), &[INPUTS]);
     maker

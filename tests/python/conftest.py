@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's business.
+settings.register_profile("fastpack", deadline=None)
+settings.load_profile("fastpack")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("LOCAL_WORLD_SIZE", None)

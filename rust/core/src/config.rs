@@ -3,6 +3,7 @@
 mod packing;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-pub use packing::{Keep, Order, Overlong, PackOptions, PadTo, Strategy, Tail};
+pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail};
 
 /// Which tokens carry a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +43,16 @@ pub enum Eos {
     Never,
 }
 
+/// Whether a document begins with the tokenizer's token for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bos {
+    /// As the tokenizer begins a text, and the template a conversation.
+    Auto,
+    /// Every document begins with one.
+    Always,
+}
+
 /// What happens to a record that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +61,33 @@ pub enum OnBadRecord {
     Error,
     /// It is left out and counted by its reason.
     Skip,
+}
+
+/// The share of the documents, and of their tokens, that a run may lose, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MaxLost(f64);
+
+impl MaxLost {
+    /// This share, if it is one.
+    pub fn new(share: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&share).then_some(Self(share))
+    }
+
+    /// Whether `lost` of `read` is more.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts beyond 2^53 differ by less than any share"
+    )]
+    pub fn is_exceeded(self, lost: u64, read: u64) -> bool {
+        lost as f64 / read.max(1) as f64 > self.0
+    }
+}
+
+impl fmt::Display for MaxLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded to what a share is ever given in: 100 times 0.07 is not 7.
+        write!(f, "{}%", (self.0 * 1e14).round() / 1e12)
+    }
 }
 
 /// A column of the packed rows.
@@ -65,6 +103,18 @@ pub enum RowColumn {
     PositionIds,
     /// The length of each document in the row.
     SeqLengths,
+    /// The number of each token's document in the row, from 1; 0 for padding.
+    DocumentIds,
+    /// How much of each entry of `seq_lengths` is no padding.
+    UnpaddedLengths,
+    /// The number of each document's file among the inputs, from 0.
+    SourceFile,
+    /// The line or record of each document in its file, from 1.
+    SourceRow,
+    /// What attention costs: the sum of the squared lengths of the documents.
+    AttnCost,
+    /// The number of the step in which ranks that share the rows train on it.
+    Group,
 }
 
 /// What the records of a file are.
@@ -224,14 +274,23 @@ pub struct Options {
     pub packing: PackOptions,
     /// What a row is filled up to.
     pub pad_to: PadTo,
+    /// The end of a row at which it is filled up.
+    pub padding_side: Side,
     /// The id that fills it up, where the tokenizer's own is not wanted.
     pub pad_token_id: Option<u32>,
     /// Which tokens carry a label.
     pub train_on: TrainOn,
+    /// Whether each label stands one place before its token, where it is predicted.
+    pub shift_labels: bool,
     /// Whether an end-of-text token is added.
     pub eos: Eos,
+    /// Whether a token that begins a text is added.
+    pub bos: Bos,
     /// What happens to records that cannot be read.
     pub on_bad_record: OnBadRecord,
+    /// How much may be lost before the run fails. Never changes the output.
+    #[serde(skip)]
+    pub max_lost: Option<MaxLost>,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
     /// What the records are, where they are not to be looked at.
@@ -254,7 +313,7 @@ impl Options {
     /// Checks the rules that one option alone cannot break.
     pub fn validate(&self) -> Result<()> {
         self.packing.validate()?;
-        self.pad_to.validate(self.packing.max_length)?;
+        self.pad_to.validate(&self.packing)?;
         if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
             return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
         }
@@ -268,6 +327,14 @@ impl Options {
             if self.columns[..at].contains(column) {
                 return Err(Error::option("columns", "names a column twice"));
             }
+        }
+        if self.columns.contains(&RowColumn::Group) && self.packing.order() != Order::Balanced {
+            let reason = "names `group`, which only order=\"balanced\" makes";
+            return Err(Error::option("columns", reason));
+        }
+        if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
+            let reason = "is \"left\", but without `pad_to` no row is filled up";
+            return Err(Error::option("padding_side", reason));
         }
         if self.fields.0.values().any(String::is_empty) {
             return Err(Error::option("fields", "names a field without a name"));
@@ -295,6 +362,60 @@ pub enum Format {
     Arrow,
     /// A JSON object a row.
     Jsonl,
+    /// A `MessagePack` map a row.
+    Msgpack,
+    /// One `MessagePack` array with an array a row: ids, labels, positions, length.
+    MsgpackArrays,
+    /// Parquet files.
+    Parquet,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Arrow, Self::Jsonl, Self::Msgpack, Self::MsgpackArrays, Self::Parquet];
+
+    /// How the names of its files end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Arrow => "arrow",
+            Self::Jsonl => "jsonl",
+            Self::Msgpack | Self::MsgpackArrays => "msgpack",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// How a file of it may be compressed, but for not at all.
+    fn compressions(self) -> &'static [Compression] {
+        match self {
+            Self::Arrow => &[Compression::Lz4, Compression::Zstd],
+            Self::Jsonl | Self::Msgpack | Self::MsgpackArrays => &[],
+            Self::Parquet => &[Compression::Lz4, Compression::Snappy, Compression::Zstd],
+        }
+    }
+}
+
+/// How the columns of a file are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// By LZ4.
+    Lz4,
+    /// By Snappy.
+    Snappy,
+    /// By Zstandard.
+    Zstd,
+}
+
+/// How rows become bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Coding {
+    /// The file format.
+    pub format: Format,
+    /// How columns are compressed, where the format's own way is not wanted: Parquet by Zstandard, others not at all.
+    pub compression: Option<Compression>,
 }
 
 /// Where and how `pack_dir` writes.
@@ -303,11 +424,32 @@ pub struct Output {
     /// The folder.
     #[serde(skip)]
     pub dir: PathBuf,
-    /// The file format.
-    pub format: Format,
+    /// How rows become bytes.
+    #[serde(flatten)]
+    pub coding: Coding,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
     /// Whether whatever lies in the folder may be replaced.
     #[serde(skip)]
     pub overwrite: bool,
 }
+
+impl Output {
+    /// Checks that the format can hold `columns`, compressed as is wanted.
+    pub fn validate(&self, columns: &[RowColumn]) -> Result<()> {
+        let Coding { format, compression } = self.coding;
+        let compressed = compression.filter(|it| *it != Compression::None);
+        if compressed.is_some_and(|it| !format.compressions().contains(&it)) {
+            let reason = "is none that this format has; arrow takes \"lz4\" and \"zstd\", parquet also \"snappy\"";
+            return Err(Error::option("compression", reason));
+        }
+        if format == Format::MsgpackArrays && columns != ARRAYS {
+            let reason = "must be input_ids, labels, position_ids for format=\"msgpack_arrays\", which has no names";
+            return Err(Error::option("columns", reason));
+        }
+        Ok(())
+    }
+}
+
+/// What a row of [`Format::MsgpackArrays`] holds before its length.
+const ARRAYS: [RowColumn; 3] = [RowColumn::InputIds, RowColumn::Labels, RowColumn::PositionIds];

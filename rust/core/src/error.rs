@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::ledger::Reason;
+use crate::ledger::{Count, Reason};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -75,6 +75,14 @@ pub enum Error {
         path: PathBuf,
         /// What lies there, and the way out.
         reason: String,
+    },
+    /// More was lost than the caller allows.
+    #[error("{message}")]
+    Lost {
+        /// What was lost.
+        lost: Count,
+        /// How much of what, more than what, why and where.
+        message: String,
     },
     /// What went in is not what came out: a fault of fastpack.
     #[error("the ledger does not balance: {0}; please report this")]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::MaxLost;
 use crate::error::{Error, Origin, Result};
 
 /// How many places the report names for records that were left out.
@@ -54,6 +55,10 @@ pub enum Reason {
     Filtered,
     /// The tokens are in the last row of `concat`, which was not full.
     Tail,
+    /// The tokens are in rows that ranks could not share equally.
+    Remainder,
+    /// The tokens were cut off a document that was kept.
+    Truncated,
 }
 
 impl Reason {
@@ -80,6 +85,8 @@ impl Reason {
             Self::TooLong => "too_long",
             Self::Filtered => "filtered",
             Self::Tail => "tail",
+            Self::Remainder => "remainder",
+            Self::Truncated => "truncated",
         }
     }
 }
@@ -100,7 +107,8 @@ impl Count {
         self.tokens += tokens;
     }
 
-    fn merge(&mut self, other: Self) {
+    /// Adds another count.
+    pub fn merge(&mut self, other: Self) {
         self.documents += other.documents;
         self.tokens += other.tokens;
     }
@@ -128,8 +136,12 @@ pub struct Ledger {
     pub dropped: BTreeMap<Reason, Count>,
     /// Tokens cut off documents that were kept in part.
     pub truncated: Count,
+    /// Pieces of documents that a second row holds too, and the tokens in them; they count as kept once.
+    pub repeated: Count,
     /// The first places at which records were left out because they could not be read.
     pub places: Vec<Place>,
+    /// Where each reason for a loss was met first.
+    pub firsts: BTreeMap<Reason, Origin>,
 }
 
 impl Ledger {
@@ -137,6 +149,7 @@ impl Ledger {
     pub fn bad_record(&mut self, place: Place) {
         self.read.add(0);
         self.dropped.entry(place.reason).or_default().add(0);
+        self.firsts.entry(place.reason).or_insert_with(|| place.origin.clone());
         if self.places.len() < PLACES {
             self.places.push(place);
         }
@@ -151,13 +164,21 @@ impl Ledger {
     }
 
     /// Counts a document that was read, and that no row will hold.
-    pub fn drop_document(&mut self, reason: Reason, tokens: u64) {
+    pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().add(tokens);
+        self.firsts.entry(reason).or_insert_with(origin);
     }
 
     /// Counts a part of a document that no row will hold; the document is counted for itself.
-    pub fn drop_part(&mut self, reason: Reason, tokens: u64) {
+    pub fn drop_part(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().tokens += tokens;
+        self.firsts.entry(reason).or_insert_with(origin);
+    }
+
+    /// Counts the tokens that were cut off a document.
+    pub fn truncate(&mut self, tokens: u64, origin: impl FnOnce() -> Origin) {
+        self.truncated.add(tokens);
+        self.firsts.entry(Reason::Truncated).or_insert_with(origin);
     }
 
     /// Adds what a later part of the input came to.
@@ -165,8 +186,12 @@ impl Ledger {
         self.read.merge(later.read);
         self.kept.merge(later.kept);
         self.truncated.merge(later.truncated);
+        self.repeated.merge(later.repeated);
         for (reason, count) in later.dropped {
             self.dropped.entry(reason).or_default().merge(count);
+        }
+        for (reason, origin) in later.firsts {
+            self.firsts.entry(reason).or_insert(origin);
         }
         let room = PLACES - self.places.len();
         self.places.extend(later.places.into_iter().take(room));
@@ -179,6 +204,19 @@ impl Ledger {
             sum.merge(*count);
         }
         sum
+    }
+
+    /// Fails with [`Error::Lost`] if more of the documents or of their tokens is lost than `most` allows.
+    ///
+    /// A record that cannot be read counts among the documents; a token cut off a document that is kept counts
+    /// among the tokens. What the caller filtered out counts for nothing.
+    pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        let dropped = self.dropped.iter().map(|(reason, count)| (reason.name(), *count));
+        let first = |reason: &str| {
+            let found = self.firsts.iter().find(|(it, _)| it.name() == reason);
+            found.map_or_else(String::new, |(_, origin)| format!(", first at {origin}"))
+        };
+        check_lost(self.read, dropped, self.truncated, most, first)
     }
 
     /// Fails with [`Error::Unbalanced`] unless what was read is what was kept and what was dropped.
@@ -194,4 +232,44 @@ impl Ledger {
             self.read.documents, self.read.tokens,
         )))
     }
+}
+
+/// Fails with [`Error::Lost`] if more of what was `read` is dropped or cut off than `most` allows.
+///
+/// `first` says where a reason was met first, to be put behind what it lost.
+pub fn check_lost<'a>(
+    mut read: Count,
+    dropped: impl Iterator<Item = (&'a str, Count)>,
+    truncated: Count,
+    most: Option<MaxLost>,
+    first: impl Fn(&str) -> String,
+) -> Result<()> {
+    let Some(most) = most else { return Ok(()) };
+    let mut lost = Count { documents: 0, tokens: truncated.tokens };
+    let mut causes = Vec::new();
+    for (reason, count) in dropped {
+        if reason == Reason::Filtered.name() {
+            read.documents -= count.documents;
+        } else {
+            lost.merge(count);
+            causes.push((reason, count));
+        }
+    }
+    let parts = [(lost.documents, read.documents), (lost.tokens, read.tokens)];
+    if !parts.iter().any(|&(lost, read)| most.is_exceeded(lost, read)) {
+        return Ok(());
+    }
+    causes.extend(Some((Reason::Truncated.name(), truncated)).filter(|(_, cut)| cut.tokens > 0));
+    let causes = causes.into_iter().map(|(reason, Count { documents, tokens })| {
+        format!("{reason}: {documents} documents, {tokens} tokens{}", first(reason))
+    });
+    let message = format!(
+        "{} of {} documents and {} of {} tokens are lost, more than max_lost=\"{most}\": {}",
+        lost.documents,
+        read.documents,
+        lost.tokens,
+        read.tokens,
+        causes.collect::<Vec<_>>().join("; "),
+    );
+    Err(Error::Lost { lost, message })
 }

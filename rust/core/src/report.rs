@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Options;
-use crate::ledger::{Count, Ledger};
+use crate::config::{MaxLost, Options};
+use crate::error::Result;
+use crate::ledger::{Count, Ledger, check_lost};
 
 /// Rows of a training step for which the report counts steps.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
@@ -36,10 +37,16 @@ pub struct Report {
     pub documents: Balance,
     /// Tokens read, kept and dropped.
     pub tokens: Balance,
+    /// The files by the numbers that rows give them; empty where rows name none.
+    #[serde(default)]
+    pub sources: Vec<String>,
     /// What was dropped, by reason.
     pub dropped: BTreeMap<String, Count>,
     /// Documents that were cut to fit a row, and the tokens they lost.
     pub truncated: Count,
+    /// Documents that a second row holds too, and the tokens in them; they count as kept once.
+    #[serde(default)]
+    pub repeated: Count,
     /// The first places at which records could not be read.
     pub places: Vec<PlaceReport>,
     /// Rows made.
@@ -237,6 +244,7 @@ pub(crate) struct Tally {
     pub(crate) engine: String,
     pub(crate) engine_reason: Option<String>,
     pub(crate) inputs: Vec<InputReport>,
+    pub(crate) sources: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -270,6 +278,8 @@ impl Report {
                 .map(|(reason, count)| (reason.name().to_owned(), *count))
                 .collect(),
             truncated: ledger.truncated,
+            repeated: ledger.repeated,
+            sources: tally.sources,
             places: ledger
                 .places
                 .into_iter()
@@ -318,6 +328,13 @@ impl Report {
                 .into(),
         });
         self
+    }
+
+    /// Fails with [`Error::Lost`](crate::Error::Lost) if more was lost than `most` allows.
+    pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        let read = Count { documents: self.documents.read, tokens: self.tokens.read };
+        let dropped = self.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
+        check_lost(read, dropped, self.truncated, most, |_| String::new())
     }
 
     /// The report as JSON.

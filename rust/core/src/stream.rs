@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
+use crate::assemble::Sources;
 use crate::config::{Inputs, Strategy};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
@@ -52,7 +53,7 @@ pub fn stream(
     let started = Instant::now();
     let found = discover(inputs)?;
     let mut about = About::new(job, &found);
-    let mut rows = Rows::new(job, options, control, emit)?;
+    let mut rows = Rows::new(job, about.sources.clone(), options, control, emit)?;
     let blocks = Blocks::new(found.files);
     about.inputs = Intake::new(job, control).read(blocks, |outcome| rows.take(outcome))?;
     about.rendered(job);
@@ -73,6 +74,7 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(
         job: &'a Job,
+        sources: Sources,
         options: StreamOptions,
         control: &'a Control,
         emit: &'a mut dyn FnMut(RecordBatch) -> Result<()>,
@@ -89,8 +91,9 @@ impl<'a> Rows<'a> {
                 return Err(Error::option("strategy", reason));
             }
         };
-        let packing = Packing::new(&job.options, job.padding()?);
-        Ok(Self { packing, open, closed: Plan::new(packs.max_length), options, control, emit })
+        let packing = Packing::new(&job.options, job.layout(sources)?);
+        let closed = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
+        Ok(Self { packing, open, closed, options, control, emit })
     }
 
     /// Packs the documents of a block and hands over the batches that this fills.
@@ -124,8 +127,7 @@ impl<'a> Rows<'a> {
             )?;
         }
         if full > 0 {
-            let mut left =
-                Plan::starting_at(self.closed.max_length(), self.closed.first_document());
+            let mut left = self.closed.emptied(self.closed.first_document());
             for row in full * batch..self.closed.rows() {
                 left.push(&self.closed.row(row).collect::<Vec<_>>());
             }
@@ -150,7 +152,7 @@ impl<'a> Rows<'a> {
 
         let oldest = needed.into_iter().min().unwrap_or(end);
         let step = u32::try_from(oldest - first).expect("far fewer documents wait for their rows");
-        let mut rebased = Plan::starting_at(self.closed.max_length(), oldest);
+        let mut rebased = self.closed.emptied(oldest);
         for row in 0..self.closed.rows() {
             let pieces = self
                 .closed
@@ -170,6 +172,7 @@ impl<'a> Rows<'a> {
         if !self.closed.is_empty() {
             self.packing.hand_over(&self.closed, 0..self.closed.rows(), self.control, self.emit)?;
         }
+        self.packing.allow_losses()?;
         Ok(self.packing)
     }
 }

@@ -36,6 +36,9 @@ pub(crate) fn to_py(error: Error) -> PyErr {
             Error::Output { path, reason } => {
                 exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
             }
+            Error::Lost { lost, .. } => {
+                exception(py, "LossError", (message, lost.documents, lost.tokens))
+            }
             Error::Differs(_) => exception(py, "VerificationError", (message,)),
             Error::Caller(raised) => raised.downcast::<PyErr>().map_or_else(
                 |other| exception(py, "FastpackError", (other.to_string(),)),

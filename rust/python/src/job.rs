@@ -68,11 +68,14 @@ impl Parts {
         let pretrained = &self.renderer.pretrained;
         let tokenizer = pretrained.tokenizer.clone();
         let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
-        let (eos_id, pad_id) = (id(pretrained.eos_token()), id(pretrained.pad_token()));
+        let (bos_id, eos_id) =
+            (id(pretrained.special_token("bos_token")), id(pretrained.eos_token()));
+        let pad_id = id(pretrained.pad_token());
         let template = self.renderer.template(self.options.now.time(), caller)?;
         Ok(Job {
             options: self.options,
             tokenizer,
+            bos_id,
             eos_id,
             pad_id,
             template,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Eos, Fields, Format, Inputs, Now, OnBadRecord, Options, Output, Part, Prompt, RowColumn,
-    ShapeName, TrainOn,
+    Bos, Coding, Compression, Eos, Fields, Format, Inputs, MaxLost, Now, OnBadRecord, Options,
+    Output, Part, Prompt, RowColumn, ShapeName, TrainOn,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, conversation};
@@ -15,7 +15,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
-use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId};
+use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
 
 /// What decides the content of the output.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -25,15 +25,19 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, pad_to, pad_token_id, train_on, eos, on_bad_record, columns, shape, fields, prompt, now, verify, threads))]
+    #[pyo3(signature = (*, packing, pad_to, padding_side, pad_token_id, train_on, shift_labels, eos, bos, on_bad_record, max_lost, columns, shape, fields, prompt, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
         pad_to: PyPadTo,
+        padding_side: PySide,
         pad_token_id: Option<PyPadTokenId>,
         train_on: PyTrainOn,
+        shift_labels: PyShiftLabels,
         eos: PyEos,
+        bos: PyBos,
         on_bad_record: PyOnBadRecord,
+        max_lost: Option<PyMaxLost>,
         columns: PyColumns,
         shape: Option<PyShape>,
         fields: PyFields,
@@ -45,10 +49,14 @@ impl PyOptions {
         let options = Options {
             packing: packing.0.clone(),
             pad_to: pad_to.0,
+            padding_side: padding_side.0,
             pad_token_id: pad_token_id.map(|id| id.0),
             train_on: train_on.0,
+            shift_labels: shift_labels.0,
             eos: eos.0,
+            bos: bos.0,
             on_bad_record: on_bad_record.0,
+            max_lost: max_lost.map(|most| most.0),
             columns: columns.0,
             shape: shape.map(|shape| shape.0),
             fields: fields.0,
@@ -84,9 +92,17 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, shard_size, overwrite))]
-    fn new(dir: PathBuf, format: PyFormat, shard_size: PyShardSize, overwrite: bool) -> Self {
-        Self(Output { dir, format: format.0, shard_bytes: shard_size.0, overwrite })
+    #[pyo3(signature = (*, dir, format, compression, shard_size, overwrite))]
+    fn new(
+        dir: PathBuf,
+        format: PyFormat,
+        compression: Option<PyCompression>,
+        shard_size: PyShardSize,
+        overwrite: bool,
+    ) -> Self {
+        let compression = compression.map(|compression| compression.0);
+        let coding = Coding { format: format.0, compression };
+        Self(Output { dir, coding, shard_bytes: shard_size.0, overwrite })
     }
 }
 
@@ -145,6 +161,12 @@ words!(
         "labels" => RowColumn::Labels,
         "position_ids" => RowColumn::PositionIds,
         "seq_lengths" => RowColumn::SeqLengths,
+        "document_ids" => RowColumn::DocumentIds,
+        "unpadded_lengths" => RowColumn::UnpaddedLengths,
+        "source_file" => RowColumn::SourceFile,
+        "source_row" => RowColumn::SourceRow,
+        "attn_cost" => RowColumn::AttnCost,
+        "group" => RowColumn::Group,
     }
 );
 words!(
@@ -152,6 +174,18 @@ words!(
     PyFormat(Format), "format", {
         "arrow" => Format::Arrow,
         "jsonl" => Format::Jsonl,
+        "msgpack" => Format::Msgpack,
+        "msgpack_arrays" => Format::MsgpackArrays,
+        "parquet" => Format::Parquet,
+    }
+);
+words!(
+    /// How the columns of a file are compressed.
+    PyCompression(Compression), "compression", {
+        "none" => Compression::None,
+        "lz4" => Compression::Lz4,
+        "snappy" => Compression::Snappy,
+        "zstd" => Compression::Zstd,
     }
 );
 
@@ -182,6 +216,57 @@ impl<'py> FromPyObject<'_, 'py> for PyEos {
             Ok("auto") => Ok(Self(Eos::Auto)),
             _ => Err(refuse(value, "eos", "\"auto\", True or False")),
         }
+    }
+}
+
+/// Whether documents begin with the token for it: `"auto"`, or `True`.
+pub(crate) struct PyBos(Bos);
+
+impl<'py> FromPyObject<'_, 'py> for PyBos {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.cast::<PyBool>().is_ok_and(|always| always.is_true()) {
+            return Ok(Self(Bos::Always));
+        }
+        match value.extract::<&str>() {
+            Ok("auto") => Ok(Self(Bos::Auto)),
+            _ => Err(refuse(value, "bos", "\"auto\" or True")),
+        }
+    }
+}
+
+/// Whether each label stands one place before its token.
+pub(crate) struct PyShiftLabels(bool);
+
+impl<'py> FromPyObject<'_, 'py> for PyShiftLabels {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let shifted = value.cast::<PyBool>().map(|shifted| Self(shifted.is_true()));
+        shifted.map_err(|_| refuse(value, "shift_labels", "True or False"))
+    }
+}
+
+/// How much may be lost: a share, or a text such as `0.1%`.
+pub(crate) struct PyMaxLost(MaxLost);
+
+impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let share = match value.extract::<&str>() {
+            // As one number: a hundredth of 0.7 is not 0.007.
+            Ok(text) => match text.strip_suffix('%') {
+                Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
+                None => text.parse().ok(),
+            },
+            Err(_) => value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>()),
+        };
+        share
+            .and_then(MaxLost::new)
+            .map(Self)
+            .ok_or_else(|| refuse(value, "max_lost", "a share such as \"0.1%\" or 0.001"))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use fastpack_core::config::{Keep, Order, Overlong, PackOptions, PadTo, Strategy, Tail};
+use fastpack_core::config::{
+    Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
@@ -17,7 +19,7 @@ pub(crate) struct PyPackOptions(pub(crate) PackOptions);
 #[pymethods]
 impl PyPackOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, keep, tail, max_documents_per_pack, order, seed))]
+    #[pyo3(signature = (*, max_length, strategy, overlong, keep, tail, max_documents_per_pack, align_documents_to, order, world_size, on_remainder, seed))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         max_length: PyMaxLength,
@@ -26,7 +28,10 @@ impl PyPackOptions {
         keep: PyKeep,
         tail: PyTail,
         max_documents_per_pack: Option<PyMaxDocuments>,
+        align_documents_to: Option<PyAlign>,
         order: Option<PyOrder>,
+        world_size: Option<PyWorldSize>,
+        on_remainder: PyOnRemainder,
         seed: PySeed,
     ) -> PyResult<Self> {
         let options = PackOptions {
@@ -36,7 +41,10 @@ impl PyPackOptions {
             keep: keep.0,
             tail: tail.0,
             max_documents_per_pack: max_documents_per_pack.map(|most| most.0),
+            align_documents_to: align_documents_to.map(|align| align.0),
             order: order.map(|order| order.0),
+            world_size: world_size.map(|size| size.0),
+            on_remainder: on_remainder.0,
             seed: seed.0,
         };
         options.validate().map_err(error::to_py)?;
@@ -60,6 +68,7 @@ words!(
     PyOverlong(Overlong), "overlong", {
         "drop" => Overlong::Drop,
         "truncate" => Overlong::Truncate,
+        "trim" => Overlong::Trim,
         "split" => Overlong::Split,
         "error" => Overlong::Error,
     }
@@ -83,6 +92,22 @@ words!(
     PyOrder(Order), "order", {
         "shuffle" => Order::Shuffle,
         "input" => Order::Input,
+        "balanced" => Order::Balanced,
+    }
+);
+words!(
+    /// What happens where ranks cannot share the rows equally.
+    PyOnRemainder(OnRemainder), "on_remainder", {
+        "pad" => OnRemainder::Pad,
+        "drop" => OnRemainder::Drop,
+        "repeat" => OnRemainder::Repeat,
+    }
+);
+words!(
+    /// The end of a row at which it is filled up.
+    PySide(Side), "padding_side", {
+        "left" => Side::Left,
+        "right" => Side::Right,
     }
 );
 
@@ -93,6 +118,14 @@ counts!(
 counts!(
     /// Documents that a row holds at most.
     PyMaxDocuments(NonZeroU32), "max_documents_per_pack", "4294967295"
+);
+counts!(
+    /// What the room of a document is a multiple of.
+    PyAlign(NonZeroU32), "align_documents_to", "4294967295"
+);
+counts!(
+    /// Ranks that share the rows.
+    PyWorldSize(NonZeroU32), "world_size", "4294967295"
 );
 
 /// What decides what is left to chance.

@@ -1,5 +1,6 @@
 //! A [`Plan`] and the [`Store`] to record batches.
 
+mod layout;
 mod padding;
 mod ranges;
 pub mod schema;
@@ -7,27 +8,33 @@ pub mod schema;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, ListArray};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::{ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{Int32Type, Int64Type};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::RowColumn;
 use crate::document::{Document, INPUTS};
-use crate::error::Result;
+use crate::error::{Origin, Result};
 use crate::pack::{Piece, Plan};
 use crate::store::Store;
 
+pub use layout::{Layout, Sources};
 pub use padding::Padding;
 pub use ranges::batch_ranges;
 
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
 const UNTRAINED: i32 = -100;
 
+/// What stands for the source of padding, which has none.
+const NO_SOURCE: i32 = -1;
+
 /// Builds the rows `rows` of `plan`.
 ///
-/// `labels` are not shifted: they are the ids where trained, -100 elsewhere and on the first token of every
-/// piece, which nothing before it may predict. `position_ids` restart at 0 in every piece. What fills a row up
-/// stands at its end like one more piece without labels.
+/// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
+/// it may predict; shifted, each stands where it is predicted. `position_ids` restart at 0 in every piece, and
+/// count on through what makes its length a multiple. What fills a row up stands at one of its ends like one
+/// more piece without labels.
 ///
 /// # Panics
 ///
@@ -37,102 +44,164 @@ pub fn rows(
     store: &Store,
     plan: &Plan,
     rows: Range<usize>,
-    padding: Padding,
-    columns: &[RowColumn],
+    layout: &Layout,
 ) -> Result<RecordBatch> {
-    let room: Vec<u32> = rows.clone().map(|row| padding.room(plan.tokens_of(row))).collect();
-    let cells = Cells { plan, rows, room: &room };
-    let arrays = columns.iter().map(|&column| match column {
-        RowColumn::InputIds => cells.per_token(
-            |piece, values| {
-                let ids = ids(source(store, plan, piece), piece).iter();
-                values.extend(ids.map(|id| id.cast_signed()));
-            },
-            |room, values| values.extend((0..room).map(|_| padding.id())),
-        ),
-        RowColumn::Labels => cells.per_token(
-            |piece, values| labels(source(store, plan, piece), piece, values),
-            |room, values| values.extend((0..room).map(|_| UNTRAINED)),
-        ),
-        RowColumn::PositionIds => cells.per_token(
-            |piece, values| values.extend(0..piece.length.cast_signed()),
-            |room, values| values.extend(0..room.cast_signed()),
-        ),
-        RowColumn::SeqLengths => cells.per_piece(),
+    let cells = Cells { store, plan, rows, layout };
+    let arrays = layout.columns().iter().map(|&column| match column {
+        RowColumn::InputIds => cells.per_token(|segment, values| {
+            values.extend(segment.ids().iter().map(|id| id.cast_signed()));
+            values.extend((segment.tokens()..segment.room).map(|_| layout.padding.id()));
+        }),
+        RowColumn::Labels => {
+            cells.per_token(|segment, values| segment.labels(layout.shift_labels, values))
+        }
+        RowColumn::PositionIds => {
+            cells.per_token(|segment, values| values.extend(0..segment.room.cast_signed()))
+        }
+        RowColumn::DocumentIds => cells.per_token(|segment, values| {
+            values.extend((0..segment.tokens()).map(|_| segment.number));
+            values.extend((segment.tokens()..segment.room).map(|_| 0));
+        }),
+        RowColumn::SeqLengths => cells.per_segment::<Int32Type>(|it| it.room.cast_signed()),
+        RowColumn::UnpaddedLengths => {
+            cells.per_segment::<Int32Type>(|it| it.tokens().cast_signed())
+        }
+        RowColumn::SourceFile => cells.per_segment::<Int32Type>(|segment| {
+            segment.origin().map_or(NO_SOURCE, |it| layout.sources.number(&it.path))
+        }),
+        RowColumn::SourceRow => cells.per_segment::<Int64Type>(|segment| {
+            segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
+        }),
+        RowColumn::AttnCost => {
+            cells.per_row::<Int64Type>(|row| plan.attention_cost(row).cast_signed())
+        }
+        RowColumn::Group => cells.per_row::<Int32Type>(|row| layout.group(row)),
     });
     let arrays: Vec<ArrayRef> = arrays.collect();
-    Ok(RecordBatch::try_new(schema::schema(columns), arrays)?)
+    Ok(RecordBatch::try_new(schema::schema(layout.columns()), arrays)?)
 }
 
 /// The rows that columns are made of.
 struct Cells<'a> {
+    store: &'a Store,
     plan: &'a Plan,
     rows: Range<usize>,
-    /// What each row is filled up with, in tokens.
-    room: &'a [u32],
+    layout: &'a Layout,
 }
 
-impl Cells<'_> {
-    /// A column with a value for each token; `append` adds those of a piece, `fill` those behind the last.
-    fn per_token(
-        &self,
-        append: impl Fn(Piece, &mut Vec<i32>),
-        fill: impl Fn(u32, &mut Vec<i32>),
-    ) -> ArrayRef {
-        let lengths = self.rows.clone().zip(self.room);
-        let lengths = lengths.map(|(row, room)| self.plan.tokens_of(row) + *room as usize);
-        let mut values = Vec::with_capacity(lengths.clone().sum());
-        for (row, &room) in self.rows.clone().zip(self.room) {
-            for piece in self.plan.row(row) {
-                append(piece, &mut values);
-            }
-            fill(room, &mut values);
-        }
-        list(values, lengths)
+impl<'a> Cells<'a> {
+    /// A column with a value for each token; `append` adds those of a segment.
+    fn per_token(&self, append: impl Fn(&Segment<'a>, &mut Vec<i32>)) -> ArrayRef {
+        let rooms = self.rows.clone().map(|row| self.plan.room_of(row));
+        let most = rooms.map(|room| room + self.layout.padding.room(room) as usize).sum();
+        self.lists::<Int32Type>(most, append)
     }
 
-    fn per_piece(&self) -> ArrayRef {
-        let mut values = Vec::new();
-        let mut lengths = Vec::with_capacity(self.room.len());
-        for (row, room) in self.rows.clone().zip(self.room) {
+    /// A column with a value for each entry of `seq_lengths`.
+    fn per_segment<T: ArrowPrimitiveType>(
+        &self,
+        value: impl Fn(&Segment<'a>) -> T::Native,
+    ) -> ArrayRef {
+        let most = self.plan.pieces(self.rows.clone()).len() + self.rows.len();
+        self.lists::<T>(most, |segment, values| values.push(value(segment)))
+    }
+
+    /// A column with one value for each row.
+    fn per_row<T: ArrowPrimitiveType>(&self, value: impl Fn(usize) -> T::Native) -> ArrayRef {
+        Arc::new(PrimitiveArray::<T>::from_iter_values(self.rows.clone().map(value)))
+    }
+
+    /// Copies nothing: the list takes the values over.
+    fn lists<T: ArrowPrimitiveType>(
+        &self,
+        most: usize,
+        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+    ) -> ArrayRef {
+        let mut values = Vec::with_capacity(most);
+        let mut lengths = Vec::with_capacity(self.rows.len());
+        for row in self.rows.clone() {
             let before = values.len();
-            values.extend(
-                self.plan.lengths_of(row..row + 1).iter().map(|length| length.cast_signed()),
-            );
-            values.extend(Some(room.cast_signed()).filter(|room| *room > 0));
+            for segment in self.segments(row) {
+                append(&segment, &mut values);
+            }
             lengths.push(values.len() - before);
         }
-        list(values, lengths)
+        let item = schema::item(T::DATA_TYPE);
+        let values = Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), None));
+        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), values, None))
+    }
+
+    /// What a row is made of: its pieces, and the padding at one of its ends.
+    fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
+        let padding = &self.layout.padding;
+        let room = padding.room(self.plan.room_of(row));
+        let (store, plan) = (self.store, self.plan);
+        let filling = Segment { store, document: 0, piece: None, number: 0, room };
+        let filling = Some(filling).filter(|_| room > 0);
+        let (before, after) = if padding.is_left() { (filling, None) } else { (None, filling) };
+        let pieces = (1..).zip(plan.row(row)).map(move |(number, piece)| Segment {
+            store,
+            document: plan.first_document() + u64::from(piece.document),
+            piece: Some(piece),
+            number,
+            room: plan.room(piece.length),
+        });
+        before.into_iter().chain(pieces).chain(after)
     }
 }
 
-/// Copies nothing: the list takes the values over.
-fn list(values: Vec<i32>, lengths: impl IntoIterator<Item = usize>) -> ArrayRef {
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    Arc::new(ListArray::new(schema::item(), offsets, Arc::new(Int32Array::from(values)), None))
+/// A piece with what makes its length a multiple, or what fills a row up.
+struct Segment<'a> {
+    store: &'a Store,
+    document: u64,
+    /// Nothing for padding.
+    piece: Option<Piece>,
+    /// Counted from 1 in each row; 0 for padding.
+    number: i32,
+    /// The tokens it takes in the row.
+    room: u32,
 }
 
-fn source<'a>(store: &'a Store, plan: &Plan, piece: Piece) -> Document<'a> {
-    store.document(plan.first_document() + u64::from(piece.document))
-}
+impl<'a> Segment<'a> {
+    /// The document and the piece of it; nothing for padding.
+    fn source(&self) -> Option<(Document<'a>, Piece)> {
+        self.piece.map(|piece| (self.store.document(self.document), piece))
+    }
 
-/// The ids of a piece. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
-fn ids(document: Document<'_>, piece: Piece) -> &[u32] {
-    &document.column(INPUTS)[piece.start as usize..][..piece.length as usize]
-}
+    fn origin(&self) -> Option<Origin> {
+        self.source().map(|(document, _)| document.origin())
+    }
 
-fn labels(document: Document<'_>, piece: Piece, values: &mut Vec<i32>) {
-    let first = values.len();
-    values.resize(first + piece.length as usize, UNTRAINED);
-    let labels = &mut values[first..];
-    let ids = ids(document, piece);
-    for run in document.trained() {
-        let start = run.start.max(piece.start + 1);
-        let end = run.end.min(piece.start + piece.length);
-        if start < end {
-            let trained = (start - piece.start) as usize..(end - piece.start) as usize;
-            for (label, id) in labels[trained.clone()].iter_mut().zip(&ids[trained]) {
-                *label = id.cast_signed();
+    /// The tokens that are no padding.
+    fn tokens(&self) -> u32 {
+        self.piece.map_or(0, |piece| piece.length)
+    }
+
+    /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
+    fn ids(&self) -> &'a [u32] {
+        self.source().map_or(&[], |(document, piece)| {
+            &document.column(INPUTS)[piece.start as usize..][..piece.length as usize]
+        })
+    }
+
+    /// Appends the labels; if `shifted`, each one place before its token.
+    fn labels(&self, shifted: bool, values: &mut Vec<i32>) {
+        let first = values.len();
+        values.resize(first + self.room as usize, UNTRAINED);
+        let Some((document, piece)) = self.source() else { return };
+        let labels = &mut values[first..];
+        let ids = self.ids();
+        for run in document.trained() {
+            let start = run.start.max(piece.start + 1);
+            let end = run.end.min(piece.start + piece.length);
+            if start < end {
+                let trained = (start - piece.start) as usize..(end - piece.start) as usize;
+                // A first token has no label, so there is always a place before.
+                let places =
+                    trained.start - usize::from(shifted)..trained.end - usize::from(shifted);
+                for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
+                    *label = id.cast_signed();
+                }
             }
         }
     }

@@ -1,42 +1,55 @@
-//! [`Padding`]: how far rows are filled up, and with which id.
+//! [`Padding`]: how far rows are filled up, at which end, and with which id.
 
-use crate::config::{Options, PadTo};
+use crate::config::{OnRemainder, Options, Order, PadTo, Side};
 use crate::error::{Error, Result};
 
-/// How far rows are filled up, and with which id.
+/// How far rows are filled up, at which end, and with which id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padding {
     /// Rows are filled up to a multiple of this.
     multiple: u32,
+    side: Side,
     id: u32,
 }
 
 impl Padding {
     /// Rows as long as they are.
-    pub const NONE: Self = Self { multiple: 1, id: 0 };
+    pub const NONE: Self = Self { multiple: 1, side: Side::Right, id: 0 };
 
-    /// What the options ask for; `id` is what fills rows up where they do not say.
+    /// What the options ask for; `id` is what fills up where they do not say.
     ///
-    /// Fails with [`Error::Option`] about `pad_to` where nobody says.
+    /// Fails with [`Error::Option`] about the option that wants padding where nobody says.
     pub fn new(options: &Options, id: Option<u32>) -> Result<Self> {
+        let packing = &options.packing;
+        let aligned = packing.align_documents_to;
         let multiple = match options.pad_to {
-            PadTo::Nothing => return Ok(Self::NONE),
-            PadTo::MaxLength => options.packing.max_length.get(),
+            PadTo::Nothing => aligned.map_or(1, |align| align.get()),
+            PadTo::MaxLength => packing.max_length.get(),
             PadTo::Multiple(multiple) => multiple.get(),
         };
+        let whole_rows =
+            packing.order() == Order::Balanced && packing.on_remainder == OnRemainder::Pad;
+        let wanted_by = match options.pad_to {
+            PadTo::MaxLength | PadTo::Multiple(_) => "pad_to",
+            PadTo::Nothing if aligned.is_some() => "align_documents_to",
+            PadTo::Nothing if whole_rows => "on_remainder",
+            PadTo::Nothing => return Ok(Self::NONE),
+        };
         let id = options.pad_token_id.or(id).ok_or_else(|| {
-            Error::option(
-                "pad_to",
-                "needs an id to pad with, and no tokenizer names one; pass `pad_token_id`",
-            )
+            let reason = "needs an id to pad with, and no tokenizer names one; pass `pad_token_id`";
+            Error::option(wanted_by, reason)
         })?;
-        Ok(Self { multiple, id })
+        Ok(Self { multiple, side: options.padding_side, id })
     }
 
-    /// The tokens that fill up a row of `tokens`.
+    /// The tokens that fill up a row of `tokens`; one that holds none becomes as long as it must be.
     pub(super) fn room(self, tokens: usize) -> u32 {
         let tokens = u32::try_from(tokens).expect("a row holds fewer than 2^31 tokens");
-        tokens.next_multiple_of(self.multiple) - tokens
+        tokens.max(1).next_multiple_of(self.multiple) - tokens
+    }
+
+    pub(super) fn is_left(self) -> bool {
+        self.side == Side::Left
     }
 
     /// The id, signed as in Arrow; no vocabulary comes near 2³¹.

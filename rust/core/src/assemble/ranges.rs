@@ -28,7 +28,7 @@ pub fn batch_ranges(
         let mut tokens = 0;
         let mut end = start;
         while end < last {
-            let row = plan.tokens_of(end);
+            let row = plan.room_of(end);
             tokens += row as u64 + u64::from(padding.room(row));
             if tokens > most_tokens && end > start {
                 break;

@@ -20,17 +20,37 @@ pub fn name(column: RowColumn) -> &'static str {
         RowColumn::Labels => "labels",
         RowColumn::PositionIds => "position_ids",
         RowColumn::SeqLengths => "seq_lengths",
+        RowColumn::DocumentIds => "document_ids",
+        RowColumn::UnpaddedLengths => "unpadded_lengths",
+        RowColumn::SourceFile => "source_file",
+        RowColumn::SourceRow => "source_row",
+        RowColumn::AttnCost => "attn_cost",
+        RowColumn::Group => "group",
+    }
+}
+
+/// The integers of a column, and whether a row has a list of them.
+fn integers(column: RowColumn) -> (DataType, bool) {
+    match column {
+        RowColumn::SourceRow => (DataType::Int64, true),
+        RowColumn::AttnCost => (DataType::Int64, false),
+        RowColumn::Group => (DataType::Int32, false),
+        _ => (DataType::Int32, true),
     }
 }
 
 /// The schema of rows with these columns, with the `huggingface` metadata that `datasets` reads.
 ///
-/// Every column is a list of 32-bit integers, whose item is called `item` and nullable, as `datasets`
-/// writes it; no list and no item is ever null.
+/// A column is an integer a row or a list of integers, whose item is called `item` and nullable, as `datasets`
+/// writes it; no list and no integer is ever null.
 pub fn schema(columns: &[RowColumn]) -> SchemaRef {
     let fields: Vec<Field> = columns
         .iter()
-        .map(|&column| Field::new(name(column), DataType::List(item()), true))
+        .map(|&column| {
+            let (integer, lists) = integers(column);
+            let kind = if lists { DataType::List(item(integer)) } else { integer };
+            Field::new(name(column), kind, true)
+        })
         .collect();
     let features = json!({ "info": { "features": features(columns) } });
     Arc::new(Schema::new(fields).with_metadata([(HUGGINGFACE, features.to_string())]))
@@ -43,14 +63,19 @@ pub fn with_report(schema: &Schema, report: impl Into<String>) -> SchemaRef {
     Arc::new(schema.clone().with_metadata(metadata))
 }
 
-/// The integers in a row.
-pub(super) fn item() -> FieldRef {
-    Arc::new(Field::new_list_field(DataType::Int32, true))
+/// The integers in a list.
+pub(super) fn item(integer: DataType) -> FieldRef {
+    Arc::new(Field::new_list_field(integer, true))
 }
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
 fn features(columns: &[RowColumn]) -> Map<String, Value> {
-    let feature = json!({ "feature": { "dtype": "int32", "_type": "Value" }, "_type": "Sequence" });
-    columns.iter().map(|&column| (name(column).to_owned(), feature.clone())).collect()
+    let feature = |column| {
+        let (integer, lists) = integers(column);
+        let dtype = if integer == DataType::Int64 { "int64" } else { "int32" };
+        let value = json!({ "dtype": dtype, "_type": "Value" });
+        if lists { json!({ "feature": value, "_type": "Sequence" }) } else { value }
+    };
+    columns.iter().map(|&column| (name(column).to_owned(), feature(column))).collect()
 }

@@ -56,6 +56,9 @@ pub enum Overlong {
     Drop,
     /// As much as a row holds is kept, the rest counted.
     Truncate,
+    /// A conversation is cut after the last turn of the assistant that a row holds, and the rest counted; anything else
+    /// is dropped.
+    Trim,
     /// It is cut into pieces that each fill a row, and one that may not.
     Split,
     /// The run fails, naming it.
@@ -91,9 +94,33 @@ pub enum Order {
     Shuffle,
     /// By the first document in each.
     Input,
+    /// In groups of rows that cost as much attention, one for each rank; groups at random, as the seed decides.
+    Balanced,
 }
 
-/// What a row is filled up to, on its right side.
+/// What happens where the rows are no multiple of the ranks that share them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRemainder {
+    /// Rows of nothing but padding are added.
+    Pad,
+    /// The last rows are dropped, and counted.
+    Drop,
+    /// Rows are repeated, and counted.
+    Repeat,
+}
+
+/// An end of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Before the first document.
+    Left,
+    /// Behind the last.
+    Right,
+}
+
+/// What a row is filled up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PadTo {
@@ -106,9 +133,19 @@ pub enum PadTo {
 }
 
 impl PadTo {
-    /// Checks that no row is made longer than `max_length`.
-    pub(super) fn validate(self, max_length: NonZeroU32) -> Result<()> {
+    /// Checks that no row is made longer than `max_length`, and that padding is aligned as documents are.
+    pub(super) fn validate(self, packing: &PackOptions) -> Result<()> {
+        let max_length = packing.max_length;
         match self {
+            Self::Multiple(multiple)
+                if packing
+                    .align_documents_to
+                    .is_some_and(|it| !multiple.get().is_multiple_of(it.get())) =>
+            {
+                let reason =
+                    format!("is {multiple}, but must be a multiple of align_documents_to too");
+                Err(Error::option("pad_to", reason))
+            }
             Self::Multiple(multiple) if !max_length.get().is_multiple_of(multiple.get()) => {
                 let reason = format!(
                     "is {multiple}, but must divide max_length={max_length}, or rows would outgrow it"
@@ -135,8 +172,14 @@ pub struct PackOptions {
     pub tail: Tail,
     /// Documents a row holds at most, each piece of one counted.
     pub max_documents_per_pack: Option<NonZeroU32>,
+    /// The length that each document takes in a row is a multiple of this.
+    pub align_documents_to: Option<NonZeroU32>,
     /// The order of the rows, where the strategy's own is not wanted.
     pub order: Option<Order>,
+    /// The ranks that share the rows of [`Order::Balanced`].
+    pub world_size: Option<NonZeroU32>,
+    /// What happens where they cannot share them equally.
+    pub on_remainder: OnRemainder,
     /// What decides everything that is left to chance.
     pub seed: u64,
 }
@@ -147,6 +190,26 @@ impl PackOptions {
         if i32::try_from(self.max_length.get()).is_err() {
             let reason = "must be below 2147483648, the reach of an Arrow list";
             return Err(Error::option("max_length", reason));
+        }
+        if let Some(align) = self.align_documents_to
+            && !self.max_length.get().is_multiple_of(align.get())
+        {
+            let reason = format!(
+                "is {align}, but must divide max_length={}, or a document could outgrow its row",
+                self.max_length
+            );
+            return Err(Error::option("align_documents_to", reason));
+        }
+        match (self.order(), self.world_size) {
+            (Order::Balanced, None) => {
+                let reason = "must be given with order=\"balanced\": the ranks that share the rows";
+                return Err(Error::option("world_size", reason));
+            }
+            (Order::Shuffle | Order::Input, Some(_)) => {
+                let reason = "is given, but only order=\"balanced\" heeds it";
+                return Err(Error::option("world_size", reason));
+            }
+            _ => {}
         }
         let concat = self.strategy == Strategy::Concat;
         if concat && self.overlong.is_some() {
@@ -170,6 +233,11 @@ impl PackOptions {
     /// The order of the rows.
     pub fn order(&self) -> Order {
         self.order.unwrap_or_else(|| self.strategy.order())
+    }
+
+    /// The tokens that a piece of `length` tokens takes in a row.
+    pub fn room(&self, length: u32) -> u32 {
+        self.align_documents_to.map_or(length, |align| length.next_multiple_of(align.get()))
     }
 
     /// Documents a row holds at most.

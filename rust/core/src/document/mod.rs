@@ -4,6 +4,7 @@
 
 pub mod table;
 pub mod tokenize;
+mod turns;
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,6 +18,9 @@ pub struct ColumnName(pub &'static str);
 
 /// What a causal language model reads.
 pub const INPUTS: ColumnName = ColumnName("inputs");
+
+/// Not ids, but how many tokens come before each place at which a conversation may be cut, ascending.
+pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
 
 /// Token ids, ragged over documents: one flat list, and where each document begins in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +86,12 @@ impl<'a> Document<'a> {
         self.documents.column(name).document(self.index)
     }
 
+    /// How many tokens come before each place at which it may be cut; none where nobody asked.
+    pub fn turn_ends(&self) -> &'a [u32] {
+        let found = self.documents.columns.iter().find(|(column, _)| *column == TURN_ENDS);
+        found.map_or(&[], |(_, ends)| ends.document(self.index))
+    }
+
     /// The trained runs of the first column: ascending, disjoint, none empty.
     pub fn trained(&self) -> &'a [Run] {
         &self.documents.runs
@@ -104,7 +114,7 @@ impl<'a> Document<'a> {
 
     /// Where its record was read.
     pub fn origin(&self) -> Origin {
-        Origin { path: Arc::clone(&self.documents.path), line: self.documents.lines[self.index] }
+        self.documents.origin_of(self.documents.lines[self.index])
     }
 }
 
@@ -172,6 +182,11 @@ impl Documents {
         selected
     }
 
+    /// Where the record at `line` was read.
+    pub fn origin_of(&self, line: u64) -> Origin {
+        Origin { path: Arc::clone(&self.path), line }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.lines.len()
@@ -185,6 +200,11 @@ impl Documents {
     /// One of them.
     pub fn document(&self, index: usize) -> Document<'_> {
         Document { documents: self, index }
+    }
+
+    /// Whether they have such a column.
+    pub fn has(&self, name: ColumnName) -> bool {
+        self.columns.iter().any(|(column, _)| *column == name)
     }
 
     /// A column by its name.

@@ -75,12 +75,13 @@ pub fn read(
         let length = tokens.len() as u64;
         ledger.read.add(length);
         if tokens.is_empty() {
-            ledger.drop_document(Reason::Empty, 0);
+            ledger.drop_document(Reason::Empty, 0, || documents.origin_of(line));
             continue;
         }
         let trained = marks.trained(row, row_ids).map_err(wrong)?;
         if trained.last().is_none_or(|run| run.end <= 1) {
-            ledger.drop_document(Reason::NoTrainedToken, length);
+            let origin = || documents.origin_of(line);
+            ledger.drop_document(Reason::NoTrainedToken, length, origin);
         } else {
             documents.push(&[&tokens], trained, line);
         }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
-use super::{Documents, Run};
+use super::turns::Edges;
+use super::{Documents, Run, TURN_ENDS};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::{Fault, Tokens};
@@ -19,13 +20,15 @@ pub enum Kind {
     Text,
 }
 
-/// How documents end.
+/// How documents begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// The rule.
     pub eos: Eos,
-    /// The token, if the tokenizer names one.
+    /// The token that ends a text, if the tokenizer names one.
     pub eos_id: Option<u32>,
+    /// The token that every document begins with, if that is wanted.
+    pub bos_id: Option<u32>,
 }
 
 impl Ending {
@@ -44,6 +47,9 @@ pub struct DocumentMaker {
     ending: Ending,
     encoding: Encoding,
     ranges: Vec<Range<usize>>,
+    edges: Edges,
+    /// How many tokens come before each place at which the document may be cut.
+    turn_ends: Vec<u32>,
     runs: Vec<Run>,
 }
 
@@ -55,6 +61,8 @@ impl DocumentMaker {
             ending,
             encoding: Encoding::default(),
             ranges: Vec::new(),
+            edges: Edges::default(),
+            turn_ends: Vec::new(),
             runs: Vec::new(),
         }
     }
@@ -85,9 +93,10 @@ impl DocumentMaker {
         ledger.read.add(u64::from(length));
         self.mark(rendered, length, eos_appended);
         if self.runs.last().is_none_or(|run| run.end <= 1) {
-            ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+            let origin = || documents.origin_of(line);
+            ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
         } else {
-            documents.push(&[&self.encoding.ids], self.runs.drain(..), line);
+            push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
             if kind == Kind::Text {
                 documents.mark_text();
             }
@@ -106,6 +115,10 @@ impl DocumentMaker {
     ) -> Result<(), Fault> {
         let Tokens { mut ids, trained } = tokens;
         let mut trained = trained.filter(|_| !all).unwrap_or_else(|| vec![true; ids.len()]);
+        if let Some(bos) = self.ending.bos_id.filter(|id| ids.first() != Some(id)) {
+            ids.insert(0, bos);
+            trained.insert(0, false);
+        }
         let due = match self.ending.eos {
             Eos::Always => self.ending.eos_id.filter(|id| ids.last() != Some(id)),
             Eos::Auto | Eos::Never => None,
@@ -124,9 +137,10 @@ impl DocumentMaker {
             push_run(&mut self.runs, at, at + 1, 1.0);
         }
         if self.runs.last().is_none_or(|run| run.end <= 1) {
-            ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+            let origin = || documents.origin_of(line);
+            ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
         } else {
-            documents.push(&[&ids], self.runs.drain(..), line);
+            push(documents, &ids, &[], self.runs.drain(..), line);
         }
         Ok(())
     }
@@ -136,9 +150,10 @@ impl DocumentMaker {
         reference.encode(rendered, kind).is_ok() && reference.encoding == self.encoding
     }
 
-    /// Fills `encoding` with the ids, the last of them the end-of-text token where one is due.
+    /// Fills `encoding` with the ids, the first and the last of them those that begin and end a text where they are
+    /// due.
     ///
-    /// Returns whether that token was appended.
+    /// Returns whether the last was appended.
     fn encode(&mut self, rendered: &Rendered, kind: Kind) -> Result<bool, Fault> {
         self.encoding.clear();
         self.ranges.clear();
@@ -149,10 +164,35 @@ impl DocumentMaker {
             Kind::Conversation => SpecialTokens::Omit,
             Kind::Text => SpecialTokens::Add,
         };
+        let spans = rendered.turn_ends.first().map(|_| std::mem::take(&mut self.ranges));
+        if let Some(spans) = &spans {
+            let Rendered { text, turn_ends, .. } = rendered;
+            self.edges.stretches(spans, turn_ends, text.len(), &mut self.ranges);
+        }
         self.encoder
             .encode(&rendered.text, &self.ranges, special, &mut self.encoding)
             .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        self.turn_ends.clear();
+        if let Some(spans) = spans {
+            let stretches = std::mem::take(&mut self.encoding.touched);
+            let touched = spans.iter().map(|span| self.edges.touched(span, &stretches));
+            self.encoding.touched.extend(touched);
+            let cuts = rendered.turn_ends.iter();
+            let before = cuts.filter_map(|&cut| self.edges.tokens_before(cut, &stretches));
+            self.turn_ends.extend(before.map_while(|tokens| u32::try_from(tokens).ok()));
+            self.turn_ends.dedup();
+            self.ranges = spans;
+        }
         let ids = &mut self.encoding.ids;
+        if let Some(bos) = self.ending.bos_id.filter(|id| ids.first().is_some_and(|it| it != id)) {
+            ids.insert(0, bos);
+            for touched in &mut self.encoding.touched {
+                *touched = touched.start + 1..touched.end + 1;
+            }
+            for end in &mut self.turn_ends {
+                *end = end.saturating_add(1);
+            }
+        }
         let due = self.ending.id(kind).filter(|id| ids.last().is_some_and(|last| last != id));
         ids.extend(due);
         Ok(due.is_some())
@@ -179,6 +219,19 @@ impl DocumentMaker {
             push_run(&mut self.runs, length - 1, length, last.weight);
         }
     }
+}
+
+/// Appends a document, with the places at which it may be cut if such are kept.
+fn push(
+    documents: &mut Documents,
+    ids: &[u32],
+    turn_ends: &[u32],
+    runs: impl IntoIterator<Item = Run>,
+    line: u64,
+) {
+    let columns = [ids, turn_ends];
+    let kept = if documents.has(TURN_ENDS) { &columns[..] } else { &columns[..1] };
+    documents.push(kept, runs, line);
 }
 
 /// Appends the part of a run that comes after the runs so far, to the last of them where they meet.

@@ -35,7 +35,7 @@ pub(super) fn pack(documents: &[Piece], options: &PackOptions, control: &Control
             rows.extend(index);
             left.start += length;
             left.length -= length;
-            space -= length;
+            space -= options.room(length);
             if space == 0 || pieces.len() - begin == most {
                 control.tick()?;
                 rows.close();

@@ -2,7 +2,7 @@
 
 use super::concat::too_many;
 use super::order::histogram;
-use super::{Cut, Piece, Plan, Planned, TICK, cut, lower_bound, plan};
+use super::{Cut, Piece, Plan, TICK, cut, lower_bound, plan};
 use crate::config::{Keep, Overlong, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ pub fn plan_lengths(
             return refuse(index, length, rule);
         }
         let tokens = u32::try_from(length).unwrap_or(u32::MAX);
-        match cut(tokens, options, Overlong::Drop) {
+        match cut(tokens, &[], options, Overlong::Drop) {
             Cut::Into(stretches) => {
                 pieces.extend(stretches.map(|(start, length)| Piece { document, start, length }));
                 if u32::try_from(pieces.len()).is_err() {
@@ -68,9 +68,13 @@ pub fn plan_lengths(
             }
         }
     }
-    let Planned { plan, tail } = plan(pieces, options, control)?;
-    dropped.extend(tail.iter().filter(|piece| piece.start == 0).map(|piece| piece.document));
-    let lower_bound = lower_bound(&histogram(plan.lengths().iter().copied()), options);
+    let planned = plan(pieces, options, control)?;
+    dropped.extend(planned.gone().iter().map(|(document, _)| document));
+    dropped.sort_unstable();
+    let plan = planned.plan;
+    let lengths = plan.lengths_of(0..plan.distinct_rows());
+    let rooms = histogram(lengths.iter().map(|&length| options.room(length)));
+    let lower_bound = lower_bound(&rooms, options);
     Ok(PlannedLengths { plan, dropped, lower_bound })
 }
 

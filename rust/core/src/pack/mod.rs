@@ -3,6 +3,7 @@
 //! Each strategy has a file of its own. Ties are broken by the order of the input and what is left to chance by
 //! the seed, so a plan depends on nothing but the pieces and the options.
 
+mod balance;
 mod best_fit;
 mod bits;
 mod bound;
@@ -22,12 +23,16 @@ mod sequential;
 mod spaces;
 mod stock;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use concat::Laid;
 use rows::Rows;
 
 use crate::config::{PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;
+use crate::ledger::Reason;
 
 pub use bound::lower_bound;
 pub use lengths::{PlannedLengths, plan_lengths};
@@ -43,14 +48,37 @@ const TICK: usize = 4096;
 pub struct Planned {
     /// The rows.
     pub plan: Plan,
-    /// The pieces of the last row of `concat` where [`Tail::Drop`](crate::config::Tail::Drop) drops it.
-    pub tail: Vec<Piece>,
+    /// What is in none of them.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A piece that is in no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The piece.
+    pub piece: Piece,
+    /// Whether it is in the tail of `concat`, or in a row that ranks could not share.
+    pub reason: Reason,
+}
+
+impl Planned {
+    /// The documents of which pieces were left out and none was packed, ascending, each with the first reason.
+    pub fn gone(&self) -> Vec<(u32, Reason)> {
+        let reasons = self.left_out.iter().rev().map(|left| (left.piece.document, left.reason));
+        let mut gone: BTreeMap<u32, Reason> = reasons.collect();
+        if !gone.is_empty() {
+            for document in self.plan.members() {
+                gone.remove(document);
+            }
+        }
+        gone.into_iter().collect()
+    }
 }
 
 /// Packs `pieces` into rows of at most `max_length` tokens and `max_documents_per_pack` pieces.
 ///
-/// Every piece is in exactly one row; `concat` cuts them first, and may leave out a tail. Pieces are taken in
-/// input order: the first pieces are the first in the input.
+/// Every piece is in exactly one row; `concat` cuts them first, and may leave out a tail. Rows for several ranks may
+/// be left out or repeated too. Pieces are taken in input order: the first pieces are the first in the input.
 ///
 /// # Panics
 ///
@@ -65,21 +93,39 @@ pub fn plan(pieces: Vec<Piece>, options: &PackOptions, control: &Control) -> Res
     assert!(pieces.iter().all(fits), "a piece has at least one token and at most `max_length`");
     assert!(u32::try_from(pieces.len()).is_ok(), "pieces are counted by a u32");
     let (pieces, rows, tail) = match options.strategy {
-        Strategy::Mix => whole(mix::pack(&pieces, options, control)?, pieces),
-        Strategy::BestFit => whole(best_fit::pack(&pieces, options, control)?, pieces),
-        Strategy::Heap => whole(heap::pack(&pieces, options, control)?, pieces),
-        Strategy::Sequential => whole(sequential::pack(&pieces, options, control)?, pieces),
-        Strategy::None => whole(none::pack(&pieces, control)?, pieces),
         Strategy::Concat => {
             let Laid { pieces, rows, tail } = concat::pack(&pieces, options, control)?;
             (pieces, rows, tail)
         }
+        _ => {
+            let rows = whole(&with_room(&pieces, options), options, control)?;
+            (pieces, rows, Vec::new())
+        }
     };
     control.tick()?;
-    Ok(Planned { plan: rows.into_plan(&pieces, options), tail })
+    let (plan, remainder) = rows.into_plan(&pieces, options);
+    let left_out = |reason| move |piece| LeftOut { piece, reason };
+    let tail = tail.into_iter().map(left_out(Reason::Tail));
+    let left_out = tail.chain(remainder.into_iter().map(left_out(Reason::Remainder))).collect();
+    Ok(Planned { plan, left_out })
 }
 
-/// Rows of pieces that were not cut.
-fn whole(rows: Rows, pieces: Vec<Piece>) -> (Vec<Piece>, Rows, Vec<Piece>) {
-    (pieces, rows, Vec::new())
+/// The rows of a strategy that cuts no piece.
+fn whole(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
+    match options.strategy {
+        Strategy::Mix => mix::pack(pieces, options, control),
+        Strategy::BestFit => best_fit::pack(pieces, options, control),
+        Strategy::Heap => heap::pack(pieces, options, control),
+        Strategy::Sequential => sequential::pack(pieces, options, control),
+        Strategy::None | Strategy::Concat => none::pack(pieces, control),
+    }
+}
+
+/// The pieces as long as the room that they take.
+fn with_room<'a>(pieces: &'a [Piece], options: &PackOptions) -> Cow<'a, [Piece]> {
+    if options.align_documents_to.is_none() {
+        return Cow::Borrowed(pieces);
+    }
+    let room = |piece: &Piece| Piece { length: options.room(piece.length), ..*piece };
+    pieces.iter().map(room).collect()
 }

@@ -1,7 +1,7 @@
 //! [`OpenPacks`]: packing on the fly, for a stream that cannot see all lengths at once.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 
 use super::{Piece, Plan};
 use crate::config::PackOptions;
@@ -12,9 +12,8 @@ use crate::config::PackOptions;
 /// on nothing but the pieces pushed and the calls made.
 #[derive(Clone, Debug)]
 pub struct OpenPacks {
-    max_length: NonZeroU32,
+    options: PackOptions,
     most: NonZeroUsize,
-    most_documents: u32,
     /// By the room left, then by since when: the first that suffices is the best, ties first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
@@ -37,8 +36,7 @@ impl OpenPacks {
     /// When it fits into none and `most` are open, the fullest is closed. With one open row, this is
     /// [`OpenPacks::sequential`].
     pub fn best_fit(options: &PackOptions, most: NonZeroUsize) -> Self {
-        let (max_length, most_documents) = (options.max_length, options.most_documents());
-        Self { max_length, most, most_documents, packs: BTreeMap::new(), clock: 0 }
+        Self { options: options.clone(), most, packs: BTreeMap::new(), clock: 0 }
     }
 
     /// Adds a piece, and moves to `done` what this closes: the row made way, then the row made full.
@@ -47,16 +45,17 @@ impl OpenPacks {
     ///
     /// If the piece is empty or longer than `max_length`.
     pub fn push(&mut self, piece: Piece, done: &mut Plan) {
-        let max = self.max_length.get();
+        let (max, most_documents) = (self.options.max_length.get(), self.options.most_documents());
         let fits = (1..=max).contains(&piece.length);
         assert!(fits, "a piece has at least one token and at most `max_length`");
 
-        let best = self.packs.range((piece.length, 0)..).next().map(|(&key, _)| key);
+        let room = self.options.room(piece.length);
+        let best = self.packs.range((room, 0)..).next().map(|(&key, _)| key);
         let (space, mut pack) = if let Some(key) = best {
             (key.0, self.packs.remove(&key).expect("the key that was just found"))
         } else {
             // A full row needs no place among many; the only one it would overtake.
-            let full = piece.length == max || self.most_documents == 1;
+            let full = room == max || most_documents == 1;
             let needs_place = !full || self.most == NonZeroUsize::MIN;
             if needs_place && self.packs.len() == self.most.get() {
                 let (_, fullest) = self.packs.pop_first().expect("at least one row is open");
@@ -65,10 +64,10 @@ impl OpenPacks {
             (max, Pack { opened: self.clock, pieces: Vec::new() })
         };
         pack.pieces.push(piece);
-        if space == piece.length || pack.pieces.len() >= self.most_documents as usize {
+        if space == room || pack.pieces.len() >= most_documents as usize {
             done.push(&pack.pieces);
         } else {
-            self.packs.insert((space - piece.length, self.clock), pack);
+            self.packs.insert((space - room, self.clock), pack);
         }
         self.clock += 1;
     }
@@ -105,8 +104,7 @@ impl OpenPacks {
 
     /// The tokens in all open rows.
     pub fn tokens(&self) -> u64 {
-        let max = self.max_length.get();
-        self.packs.keys().map(|&(space, _)| u64::from(max - space)).sum()
+        self.pieces().map(|piece| u64::from(piece.length)).sum()
     }
 
     /// The least document number in an open row: what lies before it may be released.

@@ -46,8 +46,11 @@ impl Iterator for Stretches {
 
 impl ExactSizeIterator for Stretches {}
 
-/// What becomes of a document of `length` tokens; `unsaid` is what `overlong` means where it is not given.
-pub fn cut(length: u32, options: &PackOptions, unsaid: Overlong) -> Cut {
+/// What becomes of a document of `length` tokens.
+///
+/// `unsaid` is what `overlong` means where it is not given, and `turn_ends` tell how many tokens come before each place at
+/// which the document may be trimmed, ascending.
+pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> Cut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.max_length.get();
     if length <= max || options.strategy == Strategy::Concat {
@@ -57,6 +60,12 @@ pub fn cut(length: u32, options: &PackOptions, unsaid: Overlong) -> Cut {
         (Overlong::Drop, _) => Cut::Drop,
         (Overlong::Truncate, Keep::Start) => Cut::Into(Stretches { end: max, ..whole }),
         (Overlong::Truncate, Keep::End) => Cut::Into(Stretches { next: length - max, ..whole }),
+        (Overlong::Trim, _) => {
+            match turn_ends.iter().rev().find(|&&end| (1..=max).contains(&end)) {
+                Some(&end) => Cut::Into(Stretches { end, ..whole }),
+                None => Cut::Drop,
+            }
+        }
         (Overlong::Split, _) => Cut::Into(Stretches { most: max, ..whole }),
         (Overlong::Error, _) => Cut::Refuse,
     }

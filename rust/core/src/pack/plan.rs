@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use crate::config::PackOptions;
+
 /// Pieces that are gathered at once: 48 KiB, what a core has closest at hand.
 const NEAR: usize = 4096;
 
@@ -21,12 +23,16 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     max_length: NonZeroU32,
+    /// The room that a piece takes is a multiple of this.
+    align: NonZeroU32,
     first_document: u64,
     offsets: Vec<u64>,
     members: Vec<u32>,
     starts: Vec<u32>,
     lengths: Vec<u32>,
+    /// Not those of rows that are repeated.
     tokens: u64,
+    repeated: usize,
 }
 
 impl Plan {
@@ -41,27 +47,44 @@ impl Plan {
     pub fn starting_at(max_length: NonZeroU32, first_document: u64) -> Self {
         Self {
             max_length,
+            align: NonZeroU32::MIN,
             first_document,
             offsets: vec![0],
             members: Vec::new(),
             starts: Vec::new(),
             lengths: Vec::new(),
             tokens: 0,
+            repeated: 0,
         }
     }
 
-    /// The plan whose rows hold the pieces at `indices`, and end at `offsets`.
+    /// The same plan without rows, in which each piece takes room for a multiple of `align` tokens.
+    #[must_use]
+    pub fn aligned_to(self, align: Option<NonZeroU32>) -> Self {
+        let align = align.unwrap_or(NonZeroU32::MIN);
+        Self { align, ..Self::starting_at(self.max_length, self.first_document) }
+    }
+
+    /// A plan like this one without rows whose document 0 is the document `first_document` of the store.
+    #[must_use]
+    pub fn emptied(&self, first_document: u64) -> Self {
+        Self { align: self.align, ..Self::starting_at(self.max_length, first_document) }
+    }
+
+    /// The plan whose rows hold the pieces at `indices`, and end at `offsets`; rows that hold none are padding.
     pub(super) fn gathered(
-        max_length: NonZeroU32,
+        options: &PackOptions,
         pieces: &[Piece],
         indices: &[u32],
         offsets: Vec<u64>,
+        repeated: usize,
     ) -> Self {
         let mut plan = Self {
             members: Vec::with_capacity(indices.len()),
             starts: Vec::with_capacity(indices.len()),
             lengths: Vec::with_capacity(indices.len()),
-            ..Self::new(max_length)
+            repeated,
+            ..Self::new(options.max_length).aligned_to(options.align_documents_to)
         };
         // Pieces lie far apart: they are read once for all columns, many at a time.
         let mut near = Vec::with_capacity(NEAR);
@@ -72,8 +95,10 @@ impl Plan {
             plan.starts.extend(near.iter().map(|piece| piece.start));
             plan.lengths.extend(near.iter().map(|piece| piece.length));
         }
-        for row in offsets.windows(2) {
-            plan.tokens += plan.checked(position(row[0])..position(row[1]));
+        let first = offsets.len() - 1 - repeated;
+        for (at, row) in offsets.windows(2).enumerate().filter(|(_, row)| row[0] < row[1]) {
+            let tokens = plan.checked(position(row[0])..position(row[1]));
+            plan.tokens += if at < first { tokens } else { 0 };
         }
         plan.offsets = offsets;
         plan
@@ -97,17 +122,21 @@ impl Plan {
     /// The tokens of a row that is as it must be.
     fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
-        let tokens: u64 = self.lengths[row].iter().copied().map(u64::from).sum();
-        assert!(
-            tokens <= u64::from(self.max_length.get()),
-            "a row holds at most `max_length` tokens"
-        );
-        tokens
+        let lengths = &self.lengths[row];
+        let room: u64 = lengths.iter().map(|&length| u64::from(self.room(length))).sum();
+        let most = u64::from(self.max_length.get());
+        assert!(room <= most, "a row holds at most `max_length` tokens");
+        lengths.iter().copied().map(u64::from).sum()
     }
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
+    }
+
+    /// The rows but those at the end that say again what other rows say.
+    pub fn distinct_rows(&self) -> usize {
+        self.rows() - self.repeated
     }
 
     /// Whether there are no rows.
@@ -139,6 +168,22 @@ impl Plan {
         self.lengths_of(row..row + 1).iter().map(|&length| length as usize).sum()
     }
 
+    /// The tokens that a piece of `length` tokens takes in its row.
+    pub fn room(&self, length: u32) -> u32 {
+        length.next_multiple_of(self.align.get())
+    }
+
+    /// The room that the pieces in one row take, in tokens.
+    pub fn room_of(&self, row: usize) -> usize {
+        self.lengths_of(row..row + 1).iter().map(|&length| self.room(length) as usize).sum()
+    }
+
+    /// What attention costs in one row: the sum of the squares of the room that each piece takes.
+    pub fn attention_cost(&self, row: usize) -> u64 {
+        let lengths = self.lengths_of(row..row + 1).iter();
+        lengths.map(|&length| u64::from(self.room(length)).pow(2)).sum()
+    }
+
     fn span(&self, rows: Range<usize>) -> Range<usize> {
         position(self.offsets[rows.start])..position(self.offsets[rows.end])
     }
@@ -168,7 +213,7 @@ impl Plan {
         self.first_document
     }
 
-    /// The tokens in all rows.
+    /// The tokens in all rows, each counted once.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }

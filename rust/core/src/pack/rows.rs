@@ -1,5 +1,6 @@
 //! [`Rows`]: which pieces share a row, before the rows are put in order.
 
+use super::balance::{Ordered, balanced};
 use super::random::Random;
 use super::{Piece, Plan};
 use crate::config::{Order, PackOptions, Strategy};
@@ -63,33 +64,46 @@ impl Rows {
         self.offsets.len() - 1
     }
 
-    fn row(&self, row: usize) -> &[u32] {
+    fn row(&self, row: u32) -> &[u32] {
+        let row = row as usize;
         &self.members[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    /// The plan of these rows of `pieces`, in the order that the options ask for.
-    pub(super) fn into_plan(self, pieces: &[Piece], options: &PackOptions) -> Plan {
+    /// The plan of these rows of `pieces`, in the order that the options ask for, and the pieces of the rows that
+    /// this order leaves out.
+    pub(super) fn into_plan(self, pieces: &[Piece], options: &PackOptions) -> (Plan, Vec<Piece>) {
+        let ordered = self.order(pieces, options);
         let mut members = Vec::with_capacity(self.members.len());
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
-        for row in self.order(options) {
-            members.extend_from_slice(self.row(row as usize));
+        for &row in &ordered.rows {
+            members.extend_from_slice(self.row(row));
             offsets.push(members.len() as u64);
         }
-        Plan::gathered(options.max_length, pieces, &members, offsets)
+        offsets.extend((0..ordered.padding).map(|_| members.len() as u64));
+        let left_out = ordered.left_out.iter().flat_map(|&row| self.row(row));
+        let left_out = left_out.map(|&piece| pieces[piece as usize]).collect();
+        (Plan::gathered(options, pieces, &members, offsets, ordered.repeated), left_out)
     }
 
     /// The rows in the order that the options ask for.
-    fn order(&self, options: &PackOptions) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
+    fn order(&self, pieces: &[Piece], options: &PackOptions) -> Ordered {
+        let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match (options.order(), options.strategy) {
-            (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut order),
+            (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows),
             (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap) => {
-                order.sort_unstable_by_key(|&row| self.row(row as usize).iter().min());
+                rows.sort_unstable_by_key(|&row| self.row(row).iter().min());
             }
             // These make their rows in input order.
             (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
+            (Order::Balanced, _) => {
+                let square =
+                    |piece: u32| u64::from(options.room(pieces[piece as usize].length)).pow(2);
+                let cost = |row| self.row(row).iter().map(|&piece| square(piece)).sum();
+                let costs: Vec<u64> = rows.into_iter().map(cost).collect();
+                return balanced(&costs, options, &mut Random::new(options.seed));
+            }
         }
-        order
+        Ordered { rows, ..Ordered::default() }
     }
 }

@@ -9,10 +9,10 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use super::recognise::{Recogniser, expectation};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::OnBadRecord;
+use crate::config::{Bos, OnBadRecord, Overlong};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{Documents, INPUTS};
+use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Ledger;
 use crate::ordered::ordered;
@@ -83,12 +83,18 @@ impl<'a> Intake<'a> {
         words: &Renderer<'a>,
         reference: Option<&Tokenizer>,
     ) -> impl FnMut(Share) -> Result<Outcome> {
-        let ending = Ending { eos: self.job.options.eos, eos_id: self.job.eos_id };
+        let ending = Ending {
+            eos: self.job.options.eos,
+            eos_id: self.job.eos_id,
+            bos_id: self.job.bos_id.filter(|_| self.job.options.bos == Bos::Always),
+        };
         let mut maker = DocumentMaker::new(&self.job.tokenizer, ending);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
+        let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
+        let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
         move |Share { block, shape, read, mut verify }| {
             let mut outcome = Outcome {
-                documents: Documents::new(Arc::clone(&block.path), &[INPUTS]),
+                documents: Documents::new(Arc::clone(&block.path), columns),
                 ledger: Ledger::default(),
                 stages: Stages { read, ..Stages::default() },
             };

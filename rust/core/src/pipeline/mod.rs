@@ -11,14 +11,16 @@ mod recognise;
 mod render;
 mod transform;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use fastpack_tokenize::{Engine, Tokenizer};
 use serde_json::json;
 
-use crate::assemble::{Padding, schema};
-use crate::config::{Eos, Inputs, Options, Output, RowColumn};
+use crate::assemble::{Layout, Sources, schema};
+use crate::config::{Bos, Eos, Inputs, Options, Output, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
@@ -40,6 +42,8 @@ pub struct Job {
     pub options: Options,
     /// Makes the ids.
     pub tokenizer: Tokenizer,
+    /// The id that begins a text, if the tokenizer names one.
+    pub bos_id: Option<u32>,
     /// The id that ends a text, if the tokenizer names one.
     pub eos_id: Option<u32>,
     /// The id that fills rows up, if the tokenizer names one.
@@ -62,9 +66,9 @@ pub enum JobTemplate {
 }
 
 impl Job {
-    /// What rows are filled up with.
-    pub(crate) fn padding(&self) -> Result<Padding> {
-        Padding::new(&self.options, self.pad_id.or(self.eos_id))
+    /// What rows look like.
+    pub(crate) fn layout(&self, sources: Sources) -> Result<Layout> {
+        Layout::new(&self.options, self.pad_id.or(self.eos_id), sources)
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
@@ -72,6 +76,9 @@ impl Job {
         self.options.prompt.as_ref().map(Prompts::new).transpose()?;
         if self.options.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
+        }
+        if self.options.bos == Bos::Always && self.bos_id.is_none() {
+            return Err(Error::option("bos", "is True, but the tokenizer names no `bos_token`"));
         }
         Ok(())
     }
@@ -96,7 +103,8 @@ pub fn pack_memory(
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     job.validate()?;
-    let about = About::new(job, &Found::default());
+    let sources = Sources::new([memory.name()]);
+    let about = About { sources, ..About::new(job, &Found::default()) };
     pack_blocks(job, Blocks::of_memory(memory), about, control, emit)
 }
 
@@ -105,17 +113,20 @@ pub fn pack_memory(
 /// A folder in which the very job has finished before is left as it is, and its report returned.
 pub fn pack_dir(job: &Job, inputs: &Inputs, output: &Output, control: &Control) -> Result<Report> {
     job.validate()?;
+    output.validate(&job.options.columns)?;
     let found = discover(inputs)?;
     refuse_own_inputs(&found.files, output)?;
     let mut folder = match open(output, &identity(job, &found.files, output))? {
         Opened::Ready(folder) => folder,
         Opened::Finished(report) => {
-            return serde_json::from_str(&report).map_err(|error| Error::Output {
+            let report: Report = serde_json::from_str(&report).map_err(|error| Error::Output {
                 path: output.dir.clone(),
                 reason: format!(
                     "its report cannot be read ({error}); `overwrite=True` packs again"
                 ),
-            });
+            })?;
+            report.allow(job.options.max_lost)?;
+            return Ok(report);
         }
     };
     let report = pack_found(job, found, control, &mut |batch| folder.write(&batch))?;
@@ -132,7 +143,9 @@ pub fn pack_table(
 ) -> Result<Report> {
     options.validate()?;
     let started = Instant::now();
-    let mut packing = Packing::new(options, Padding::new(options, None)?);
+    let sources = Sources::new([Arc::from(Path::new(table::TABLE))]);
+    let layout = Layout::new(options, None, sources.clone())?;
+    let mut packing = Packing::new(options, layout);
     let columns = table::Columns {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
@@ -155,6 +168,7 @@ pub fn pack_table(
         engine: "none".to_owned(),
         engine_reason: None,
         inputs: Vec::new(),
+        sources,
         warnings: Vec::new(),
     };
     packing.report(about, started)
@@ -184,6 +198,7 @@ fn identity(job: &Job, files: &[SourceFile], output: &Output) -> serde_json::Val
         "options": job.options,
         "output": output,
         "tokenizer": job.tokenizer.fingerprint(),
+        "bos_id": job.bos_id,
         "eos_id": job.eos_id,
         "pad_id": job.pad_id,
         "template": match &job.template {
@@ -212,7 +227,7 @@ fn pack_blocks(
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut packing = Packing::new(&job.options, job.padding()?);
+    let mut packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
     about.inputs = Intake::new(job, control).read(blocks, |outcome| {
         packing.take(outcome);
         Ok(())
@@ -230,6 +245,7 @@ pub(crate) struct About {
     engine: String,
     engine_reason: Option<String>,
     pub(crate) inputs: Vec<InputReport>,
+    pub(crate) sources: Sources,
     warnings: Vec<String>,
 }
 
@@ -239,6 +255,7 @@ impl About {
             Engine::Compiled => ("compiled".to_owned(), None),
             Engine::Reference { reason } => ("reference".to_owned(), Some(reason)),
         };
+        let sources = Sources::new(found.files.iter().map(|file| Arc::clone(&file.path)));
         let mut warnings = Vec::new();
         if let Some(first) = found.passed_over.first() {
             let count = found.passed_over.len();
@@ -254,6 +271,7 @@ impl About {
             engine,
             engine_reason,
             inputs: Vec::new(),
+            sources,
             warnings,
         }
     }

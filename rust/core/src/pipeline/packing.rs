@@ -7,14 +7,14 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use super::{About, Outcome};
-use crate::assemble::{Padding, batch_ranges, rows};
-use crate::config::{Options, Overlong};
+use crate::assemble::{Layout, batch_ranges, rows};
+use crate::config::{Options, Overlong, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
-use crate::pack::{Cut, Piece, Plan, Planned, cut, lower_bound, plan};
+use crate::pack::{Cut, LeftOut, Piece, Plan, Planned, cut, lower_bound, plan};
 use crate::report::{Histogram, Report, Stages, Tally};
 use crate::store::Store;
 
@@ -28,7 +28,7 @@ const BATCH_TOKENS: u64 = 1 << 20;
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
     options: &'a Options,
-    padding: Padding,
+    layout: Layout,
     pub(crate) store: Store,
     pub(crate) books: Books,
 }
@@ -47,8 +47,8 @@ pub(crate) struct Books {
 }
 
 impl<'a> Packing<'a> {
-    pub(crate) fn new(options: &'a Options, padding: Padding) -> Self {
-        Self { options, padding, store: Store::default(), books: Books::default() }
+    pub(crate) fn new(options: &'a Options, layout: Layout) -> Self {
+        Self { options, layout, store: Store::default(), books: Books::default() }
     }
 
     /// Keeps what a block came to; returns the numbers of its documents.
@@ -81,16 +81,15 @@ impl<'a> Packing<'a> {
             })?;
             self.books.pieces(document, name, self.options, &mut pieces)?;
         }
-        let Planned { plan, tail } = plan(pieces, &self.options.packing, control)?;
-        for piece in tail {
-            self.books.drop_tail(piece);
-        }
+        let planned = plan(pieces, &self.options.packing, control)?;
+        self.books.leave_out(&planned, &self.store);
+        let plan = planned.plan;
+        self.allow_losses()?;
         self.books.stages.plan += started.elapsed();
 
         control.enter(Phase::Write);
-        let Self { options, padding, store, books } = self;
-        let padding = *padding;
-        let mut ranges = batch_ranges(&plan, padding, BATCH_ROWS, BATCH_TOKENS);
+        let Self { options, layout, store, books } = self;
+        let mut ranges = batch_ranges(&plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS);
         let next = || {
             control.tick()?;
             Ok(ranges.next())
@@ -99,7 +98,7 @@ impl<'a> Packing<'a> {
         let worker = || {
             |range: Range<usize>| {
                 let started = Instant::now();
-                let batch = rows(store, &plan, range.clone(), padding, &options.columns)?;
+                let batch = rows(store, &plan, range.clone(), layout)?;
                 Ok((range, batch, started.elapsed()))
             }
         };
@@ -107,6 +106,11 @@ impl<'a> Packing<'a> {
             books.stages.assemble += assembling;
             books.hand_over(store, &plan, range, batch, control, emit)
         })
+    }
+
+    /// Fails if more is lost than the options allow.
+    pub(crate) fn allow_losses(&self) -> Result<()> {
+        self.books.ledger.allow(self.options.max_lost)
     }
 
     /// Assembles some rows of `plan` and hands them over.
@@ -118,7 +122,7 @@ impl<'a> Packing<'a> {
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let started = Instant::now();
-        let batch = rows(&self.store, plan, range.clone(), self.padding, &self.options.columns)?;
+        let batch = rows(&self.store, plan, range.clone(), &self.layout)?;
         self.books.stages.assemble += started.elapsed();
         self.books.hand_over(&self.store, plan, range, batch, control, emit)
     }
@@ -128,6 +132,7 @@ impl<'a> Packing<'a> {
         let Books { ledger, lengths, packed, trained_tokens, rows, stages } = self.books;
         ledger.balance()?;
         let mut warnings = about.warnings;
+        let names = self.options.columns.contains(&RowColumn::SourceFile);
         if ledger.kept.documents == 0 {
             warnings.push("no document was kept".to_owned());
         }
@@ -143,6 +148,7 @@ impl<'a> Packing<'a> {
             engine: about.engine,
             engine_reason: about.engine_reason,
             inputs: about.inputs,
+            sources: if names { about.sources.names() } else { Vec::new() },
             warnings,
         };
         let seconds = started.elapsed().as_secs_f64();
@@ -167,10 +173,11 @@ impl Books {
             .expect("documents are made of fewer tokens");
         self.lengths.add(length);
         let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
-        let stretches = match cut(length, &options.packing, unsaid) {
+        let stretches = match cut(length, document.turn_ends(), &options.packing, unsaid) {
             Cut::Into(stretches) => stretches,
             Cut::Drop => {
-                self.ledger.drop_document(Reason::TooLong, u64::from(length));
+                let origin = || document.origin();
+                self.ledger.drop_document(Reason::TooLong, u64::from(length), origin);
                 return Ok(());
             }
             Cut::Refuse => {
@@ -196,7 +203,8 @@ impl Books {
             }
         }
         if pieces.len() == before {
-            self.ledger.drop_document(Reason::NoTrainedToken, u64::from(length));
+            let origin = || document.origin();
+            self.ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
             return Ok(());
         }
         if u32::try_from(pieces.len()).is_err() {
@@ -205,20 +213,23 @@ impl Books {
         }
         self.ledger.kept.documents += 1;
         if unlabelled > 0 {
-            self.ledger.drop_part(Reason::NoTrainedToken, unlabelled);
+            self.ledger.drop_part(Reason::NoTrainedToken, unlabelled, || document.origin());
         }
         if kept < length {
-            self.ledger.truncated.add(u64::from(length - kept));
+            self.ledger.truncate(u64::from(length - kept), || document.origin());
         }
         Ok(())
     }
 
-    /// Counts a piece of the tail that `concat` drops; a document that begins there is in no row at all.
-    fn drop_tail(&mut self, piece: Piece) {
-        self.ledger.drop_part(Reason::Tail, u64::from(piece.length));
-        if piece.start == 0 {
+    /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
+    fn leave_out(&mut self, planned: &Planned, store: &Store) {
+        for LeftOut { piece, reason } in &planned.left_out {
+            let origin = || store.document(u64::from(piece.document)).origin();
+            self.ledger.drop_part(*reason, u64::from(piece.length), origin);
+        }
+        for (_, reason) in planned.gone() {
             self.ledger.kept.documents -= 1;
-            self.ledger.dropped.entry(Reason::Tail).or_default().documents += 1;
+            self.ledger.dropped.entry(reason).or_default().documents += 1;
         }
     }
 
@@ -242,8 +253,12 @@ impl Books {
 
     fn count_rows(&mut self, store: &Store, plan: &Plan, range: Range<usize>) {
         self.rows += range.len() as u64;
-        for piece in plan.pieces(range) {
-            self.packed.add(piece.length);
+        let repeated = plan.distinct_rows().clamp(range.start, range.end);
+        for piece in plan.pieces(repeated..range.end) {
+            self.ledger.repeated.add(u64::from(piece.length));
+        }
+        for piece in plan.pieces(range.start..repeated) {
+            self.packed.add(plan.room(piece.length));
             self.ledger.kept.tokens += u64::from(piece.length);
             let document = store.document(plan.first_document() + u64::from(piece.document));
             self.trained_tokens += document.labels(piece.start, piece.length);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Job, JobTemplate};
-use crate::config::{Prompt, ShapeName, TrainOn};
+use crate::config::{Overlong, Prompt, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
@@ -35,6 +35,8 @@ impl From<Fault> for Failure<'_> {
 /// What puts records into words.
 pub(super) struct Renderer<'a> {
     train_on: TrainOn,
+    /// Whether conversations that are too long are cut after a turn.
+    trims: bool,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// What was named; nothing where that is left to fastpack.
     named: Option<Prompts>,
@@ -46,6 +48,7 @@ impl<'a> Renderer<'a> {
     pub(super) fn new(job: &'a Job) -> Result<Self> {
         Ok(Self {
             train_on: job.options.train_on,
+            trims: job.options.packing.overlong == Some(Overlong::Trim),
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
@@ -75,9 +78,7 @@ impl<'a> Renderer<'a> {
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
-            TrainOn::Auto | TrainOn::All => {
-                Ok(Made::Text(Rendered { text, trained: Trained::All }, Kind::Text))
-            }
+            TrainOn::Auto | TrainOn::All => Ok(Made::Text(whole(text), Kind::Text)),
             TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
                 "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
             )),
@@ -104,11 +105,11 @@ impl<'a> Renderer<'a> {
         let template = self.template()?;
         let (text, ranges) = match self.train_on {
             TrainOn::All => {
-                let text = template.render(conversation)?;
-                return Ok(Made::Text(
-                    Rendered { text, trained: Trained::All },
-                    Kind::Conversation,
-                ));
+                let mut rendered = whole(template.render(conversation)?);
+                if self.trims {
+                    rendered.turn_ends = turn_ends(template, conversation);
+                }
+                return Ok(Made::Text(rendered, Kind::Conversation));
             }
             TrainOn::Auto | TrainOn::Assistant => template.render_with_spans(conversation)?,
             TrainOn::LastAssistant => template.render_last_turn(conversation)?,
@@ -119,7 +120,13 @@ impl<'a> Renderer<'a> {
                 ));
             }
         };
-        Ok(Made::Text(spanned(text, ranges), Kind::Conversation))
+        let ends = match self.train_on {
+            _ if !self.trims => Vec::new(),
+            TrainOn::LastAssistant => turn_ends(template, conversation),
+            _ => template.turn_ends(conversation, &text, &ranges),
+        };
+        let rendered = Rendered { turn_ends: ends, ..spanned(text, ranges) };
+        Ok(Made::Text(rendered, Kind::Conversation))
     }
 
     fn completed(
@@ -145,7 +152,7 @@ impl<'a> Renderer<'a> {
             (None, false, Err(_)) => self.alpaca.render(pair)?,
         };
         let rendered = match self.train_on {
-            TrainOn::All => Rendered { text, trained: Trained::All },
+            TrainOn::All => whole(text),
             _ => spanned(text, vec![answer]),
         };
         Ok(Made::Text(rendered, Kind::Text))
@@ -177,7 +184,20 @@ pub(super) fn prompt_name(job: &Job, found: &Found) -> Option<&'static str> {
 
 fn spanned(text: String, ranges: Vec<Range<usize>>) -> Rendered {
     let spans = ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect();
-    Rendered { text, trained: Trained::Spans(spans) }
+    Rendered { text, trained: Trained::Spans(spans), turn_ends: Vec::new() }
+}
+
+fn whole(text: String) -> Rendered {
+    Rendered { text, trained: Trained::All, turn_ends: Vec::new() }
+}
+
+/// Where a conversation may be cut, found by a render of its own; nowhere if its turns do not show.
+fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
+    let found = template.render_with_spans(conversation);
+    found.map_or_else(
+        |_| Vec::new(),
+        |(text, spans)| template.turn_ends(conversation, &text, &spans),
+    )
 }
 
 fn unmaskable<'a>(message: &str) -> Failure<'a> {

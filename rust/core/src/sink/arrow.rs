@@ -2,17 +2,30 @@
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow::record_batch::RecordBatch;
 
 use super::shard::Sink;
+use crate::config::Compression;
 
 /// A file of record batches that is being written.
 pub(super) struct Rows(Box<StreamWriter<Sink>>);
 
 impl Rows {
-    pub(super) fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, ArrowError> {
-        StreamWriter::try_new(sink, schema).map(|writer| Self(Box::new(writer)))
+    pub(super) fn new(
+        sink: Sink,
+        schema: &SchemaRef,
+        compression: Option<Compression>,
+    ) -> Result<Self, ArrowError> {
+        let codec = match compression {
+            Some(Compression::Lz4) => Some(CompressionType::LZ4_FRAME),
+            Some(Compression::Zstd) => Some(CompressionType::ZSTD),
+            Some(Compression::None | Compression::Snappy) | None => None,
+        };
+        let options = IpcWriteOptions::default().try_with_compression(codec)?;
+        let writer = StreamWriter::try_new_with_options(sink, schema, options)?;
+        Ok(Self(Box::new(writer)))
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {

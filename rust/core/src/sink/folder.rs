@@ -5,15 +5,15 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use arrow::array::AsArray;
 use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
+use super::cells::Column;
 use super::lock::Lock;
 use super::manifest::{File, MANIFEST, Manifest};
 use super::shard::Shard;
 use super::survey::{self, REPORT, STARTED, is_ours, shard_name};
-use crate::config::{Format, Output};
+use crate::config::{Coding, Output};
 use crate::error::{Error, Result};
 
 /// An output folder that this run alone writes to.
@@ -24,7 +24,7 @@ pub struct Folder {
     /// Whether the folder was not there before, and goes if the run fails.
     created: bool,
     job: Value,
-    format: Format,
+    coding: Coding,
     shard_bytes: u64,
     shard: Option<Box<Shard>>,
     /// Column data in the shard at hand.
@@ -86,7 +86,7 @@ pub fn open(output: &Output, job: &Value) -> Result<Opened> {
         dir: dir.clone(),
         created,
         job: job.clone(),
-        format: output.format,
+        coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
         shard: None,
         bytes: 0,
@@ -115,9 +115,10 @@ impl Folder {
 
     /// Writes a batch to the shard at hand; starts another shard when that one is full.
     ///
-    /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Every
-    /// column is a list of 32-bit integers, as [`crate::assemble`] makes them.
+    /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
+    /// as [`crate::assemble`] makes them.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
         let mut start = 0;
         for row in 0..batch.num_rows() {
             if self.bytes >= self.shard_bytes {
@@ -125,7 +126,7 @@ impl Folder {
                 self.close_shard()?;
                 start = row;
             }
-            self.bytes += row_bytes(batch, row);
+            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
         }
         self.append(&batch.slice(start, batch.num_rows() - start))
     }
@@ -135,7 +136,7 @@ impl Folder {
             shard
         } else {
             let path = self.work().join(self.next_shard());
-            Box::new(Shard::create(path, self.format, &batch.schema())?)
+            Box::new(Shard::create(path, self.coding, &batch.schema())?)
         };
         shard.write(batch)?;
         self.shard = Some(shard);
@@ -151,11 +152,7 @@ impl Folder {
     }
 
     fn next_shard(&self) -> String {
-        let extension = match self.format {
-            Format::Arrow => "arrow",
-            Format::Jsonl => "jsonl",
-        };
-        shard_name(self.files.len(), extension)
+        shard_name(self.files.len(), self.coding.format.extension())
     }
 
     /// Renames the shards into place, then writes `report.json`, then the manifest.
@@ -239,14 +236,6 @@ impl fmt::Debug for Folder {
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
-}
-
-/// The column data of a row: its integers, and an offset a column.
-fn row_bytes(batch: &RecordBatch, row: usize) -> u64 {
-    /// Of an integer, and of an offset.
-    const BYTES: u64 = 4;
-    let values = |column| AsArray::as_list::<i32>(column).value_length(row).unsigned_abs();
-    batch.columns().iter().map(|column| BYTES * (u64::from(values(column)) + 1)).sum()
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -1,11 +1,10 @@
-//! Rows as JSON lines: an object a row, a list of integers a column.
+//! Rows as JSON lines: an object a row, a list of integers or an integer a column.
 
 use std::io::{self, Write};
 
-use arrow::array::AsArray;
-use arrow::datatypes::Int32Type;
 use arrow::record_batch::RecordBatch;
 
+use super::cells::{Cell, Column};
 use super::shard::Sink;
 
 /// A file of lines that is being written.
@@ -21,26 +20,19 @@ impl Rows {
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         let schema = batch.schema();
-        let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-            let lists = column.as_list::<i32>();
-            (
-                field.name().as_str(),
-                lists.value_offsets(),
-                lists.values().as_primitive::<Int32Type>(),
-            )
-        });
-        let columns: Vec<_> = columns.collect();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let columns: Vec<_> = names.zip(batch.columns().iter().map(Column::of)).collect();
         for row in 0..batch.num_rows() {
             self.line.clear();
-            for (index, (name, offsets, values)) in columns.iter().enumerate() {
+            for (index, (name, column)) in columns.iter().enumerate() {
                 self.line.push(if index == 0 { b'{' } else { b',' });
                 serde_json::to_writer(&mut self.line, name)?;
                 self.line.push(b':');
-                let (start, end) = (offsets[row].cast_unsigned(), offsets[row + 1].cast_unsigned());
-                serde_json::to_writer(
-                    &mut self.line,
-                    &values.values()[start as usize..end as usize],
-                )?;
+                match column.cell(row) {
+                    Cell::Integer(value) => serde_json::to_writer(&mut self.line, &value)?,
+                    Cell::Narrow(values) => serde_json::to_writer(&mut self.line, values)?,
+                    Cell::Wide(values) => serde_json::to_writer(&mut self.line, values)?,
+                }
             }
             self.line.extend_from_slice(b"}\n");
             self.sink.write_all(&self.line)?;

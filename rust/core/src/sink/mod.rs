@@ -9,10 +9,13 @@
 //! ```
 
 mod arrow;
+mod cells;
 mod folder;
 mod jsonl;
 mod lock;
 mod manifest;
+mod msgpack;
+mod parquet;
 mod shard;
 mod survey;
 

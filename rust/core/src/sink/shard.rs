@@ -1,7 +1,7 @@
 //! [`Shard`]: one file of rows, hashed as it is written.
 
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::SchemaRef;
@@ -9,8 +9,8 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use super::manifest::File;
-use super::{arrow as ipc, jsonl};
-use crate::config::Format;
+use super::{arrow as ipc, jsonl, msgpack, parquet};
+use crate::config::{Coding, Format};
 use crate::error::{Error, Result};
 
 /// What is written at once: far above a page, far below what memory would notice.
@@ -27,16 +27,28 @@ pub(super) struct Shard {
 enum Rows {
     Arrow(ipc::Rows),
     Jsonl(jsonl::Rows),
+    Msgpack(msgpack::Rows),
+    MsgpackArrays(msgpack::Rows),
+    Parquet(parquet::Rows),
 }
 
 impl Shard {
     /// Creates the file at `path`.
-    pub(super) fn create(path: PathBuf, format: Format, schema: &SchemaRef) -> Result<Self> {
-        let file = fs::File::create(&path).map_err(Error::io(&path))?;
+    pub(super) fn create(path: PathBuf, coding: Coding, schema: &SchemaRef) -> Result<Self> {
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&path).map_err(Error::io(&path))?;
         let file = BufWriter::with_capacity(BUFFER, Hashed::new(file));
-        let rows = match format {
-            Format::Arrow => ipc::Rows::new(file, schema).map(Rows::Arrow),
+        let rows = match coding.format {
+            Format::Arrow => ipc::Rows::new(file, schema, coding.compression).map(Rows::Arrow),
             Format::Jsonl => Ok(Rows::Jsonl(jsonl::Rows::new(file))),
+            Format::Msgpack => Ok(Rows::Msgpack(msgpack::Rows::maps(file))),
+            Format::MsgpackArrays => {
+                msgpack::Rows::arrays(file).map(Rows::MsgpackArrays).map_err(ArrowError::from)
+            }
+            Format::Parquet => {
+                parquet::Rows::new(file, schema, coding.compression).map(Rows::Parquet)
+            }
         };
         let rows = rows.map_err(|error| about(&path, error))?;
         Ok(Self { path, rows, count: 0 })
@@ -47,6 +59,10 @@ impl Shard {
         let written = match &mut self.rows {
             Rows::Arrow(rows) => rows.write(batch),
             Rows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
+            Rows::Msgpack(rows) | Rows::MsgpackArrays(rows) => {
+                rows.write(batch).map_err(ArrowError::from)
+            }
+            Rows::Parquet(rows) => rows.write(batch),
         };
         self.count += batch.num_rows() as u64;
         written.map_err(|error| about(&self.path, error))
@@ -54,13 +70,23 @@ impl Shard {
 
     /// Writes what is left to the disk, and tells what the file became under the name `name`.
     pub(super) fn close(self, name: String) -> Result<File> {
+        let counted = matches!(self.rows, Rows::MsgpackArrays(_));
         let file = match self.rows {
             Rows::Arrow(rows) => rows.finish(),
             Rows::Jsonl(rows) => Ok(rows.finish()),
+            Rows::Msgpack(rows) | Rows::MsgpackArrays(rows) => Ok(rows.finish()),
+            Rows::Parquet(rows) => rows.finish(),
         };
         let file =
             file.and_then(|file| file.into_inner().map_err(|error| error.into_error().into()));
-        let file = file.map_err(|error| about(&self.path, error))?;
+        let mut file = file.map_err(|error| about(&self.path, error))?;
+        if counted {
+            let rows = u32::try_from(self.count).map_err(|_| {
+                Error::option("shard_size", "is so large that a file has more than 2^32 rows")
+            })?;
+            let written = file.overwrite(msgpack::LENGTH.start, &rows.to_be_bytes());
+            written.map_err(Error::io(&self.path))?;
+        }
         file.file.sync_all().map_err(Error::io(&self.path))?;
         let blake3 = file.hasher.finalize().to_hex().to_string();
         Ok(File { name, rows: self.count, bytes: file.bytes, blake3 })
@@ -88,6 +114,16 @@ pub(super) struct Hashed {
 impl Hashed {
     fn new(file: fs::File) -> Self {
         Self { file, hasher: Box::default(), bytes: 0 }
+    }
+
+    /// Puts `bytes` in the place of others, and takes the hash anew.
+    fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(bytes)?;
+        self.file.rewind()?;
+        self.hasher = Box::default();
+        self.hasher.update_reader(&self.file)?;
+        Ok(())
     }
 }
 

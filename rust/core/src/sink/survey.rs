@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
+use crate::config::Format;
 use crate::error::{Error, Result};
 
 /// The name of the file that tells what a run came to.
@@ -29,11 +30,11 @@ pub(super) fn shard_name(number: usize, extension: &str) -> String {
 
 /// Whether this is the name of a shard, of whatever job and format.
 fn is_shard(name: &str) -> bool {
-    let number = name
-        .strip_prefix(SHARD)
-        .and_then(|rest| rest.strip_suffix(".arrow").or_else(|| rest.strip_suffix(".jsonl")));
-    number.is_some_and(|digits| {
-        digits.len() >= 5 && digits.bytes().all(|digit| digit.is_ascii_digit())
+    let parts = name.strip_prefix(SHARD).and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(digits, extension)| {
+        digits.len() >= 5
+            && digits.bytes().all(|digit| digit.is_ascii_digit())
+            && Format::ALL.iter().any(|format| format.extension() == extension)
     })
 }
 

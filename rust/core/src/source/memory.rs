@@ -49,6 +49,11 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
+    /// What errors and reports call the place.
+    pub fn name(&self) -> Arc<Path> {
+        Arc::clone(&self.name)
+    }
+
     /// The rows of a table.
     pub fn table(batches: Vec<RecordBatch>) -> Self {
         let size = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();

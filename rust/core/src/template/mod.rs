@@ -33,6 +33,7 @@ mod select;
 mod strftime;
 mod text;
 mod tojson;
+mod turns;
 mod value;
 mod visit;
 
@@ -79,6 +80,8 @@ pub struct Rendered {
     pub text: String,
     /// What is trained of it.
     pub trained: Trained,
+    /// Where it may be cut: places at which a turn of the assistant is over, ascending. None where nobody asks.
+    pub turn_ends: Vec<usize>,
 }
 
 /// A compiled chat template, shared by all threads.

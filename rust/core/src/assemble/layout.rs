@@ -1,0 +1,88 @@
+//! [`Layout`]: what rows look like, whatever is in them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Padding;
+use crate::config::{Options, RowColumn};
+use crate::error::Result;
+
+/// What rows look like, whatever is in them.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    columns: Vec<RowColumn>,
+    pub(super) padding: Padding,
+    pub(super) shift_labels: bool,
+    pub(super) sources: Sources,
+    /// Rows that are trained on in one step.
+    group: usize,
+}
+
+impl Layout {
+    /// These columns of rows as long as they are.
+    pub fn plain(columns: &[RowColumn]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            padding: Padding::NONE,
+            shift_labels: false,
+            sources: Sources::default(),
+            group: 1,
+        }
+    }
+
+    /// What the options ask for, of documents from `sources`; `pad_id` fills rows up where the options do not say.
+    pub fn new(options: &Options, pad_id: Option<u32>, sources: Sources) -> Result<Self> {
+        Ok(Self {
+            columns: options.columns.clone(),
+            padding: Padding::new(options, pad_id)?,
+            shift_labels: options.shift_labels,
+            sources,
+            group: options.packing.world_size.map_or(1, |size| size.get() as usize),
+        })
+    }
+
+    /// The columns, in their order.
+    pub fn columns(&self) -> &[RowColumn] {
+        &self.columns
+    }
+
+    /// How far rows are filled up.
+    pub fn padding(&self) -> Padding {
+        self.padding
+    }
+
+    /// The number of the step in which a row is trained on.
+    pub(super) fn group(&self, row: usize) -> i32 {
+        i32::try_from(row / self.group).unwrap_or(i32::MAX)
+    }
+}
+
+/// The files that documents come from, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    names: Vec<String>,
+    numbers: HashMap<Arc<Path>, i32>,
+}
+
+impl Sources {
+    /// The files in their order.
+    pub fn new(paths: impl IntoIterator<Item = Arc<Path>>) -> Self {
+        let mut sources = Self::default();
+        for (number, path) in (0..).zip(paths) {
+            sources.names.push(path.display().to_string());
+            sources.numbers.insert(path, number);
+        }
+        sources
+    }
+
+    /// What they are called, in their order.
+    pub fn names(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    /// The number of a file; what came from no file is 0.
+    pub(super) fn number(&self, path: &Arc<Path>) -> i32 {
+        self.numbers.get(path).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,71 @@
+//! [`Column`]: a column of packed rows as the integers of each row, for formats that are written row by row.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+
+/// A column of packed rows: an integer a row, or a list of them.
+pub(super) enum Column<'a> {
+    /// Where the integers of each row begin and end.
+    Lists(&'a [i32], Values<'a>),
+    Integers(Values<'a>),
+}
+
+/// Integers of a width.
+pub(super) enum Values<'a> {
+    Narrow(&'a [i32]),
+    Wide(&'a [i64]),
+}
+
+/// What a column holds in one row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cell<'a> {
+    Integer(i64),
+    Narrow(&'a [i32]),
+    Wide(&'a [i64]),
+}
+
+impl<'a> Column<'a> {
+    /// A column as [`crate::assemble`] makes it.
+    pub(super) fn of(column: &'a ArrayRef) -> Self {
+        match column.as_list_opt::<i32>() {
+            Some(lists) => Self::Lists(lists.value_offsets(), Values::of(lists.values())),
+            None => Self::Integers(Values::of(column)),
+        }
+    }
+
+    /// What it holds in one row.
+    pub(super) fn cell(&self, row: usize) -> Cell<'a> {
+        match self {
+            Self::Lists(offsets, values) => {
+                let (start, end) = (offsets[row].cast_unsigned(), offsets[row + 1].cast_unsigned());
+                let range = start as usize..end as usize;
+                match values {
+                    Values::Narrow(values) => Cell::Narrow(&values[range]),
+                    Values::Wide(values) => Cell::Wide(&values[range]),
+                }
+            }
+            Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
+            Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
+        }
+    }
+
+    /// The bytes that Arrow keeps for a row: its integers, and an offset for a list.
+    pub(super) fn bytes(&self, row: usize) -> u64 {
+        const OFFSET: u64 = 4;
+        match (self, self.cell(row)) {
+            (_, Cell::Narrow(values)) => OFFSET + 4 * values.len() as u64,
+            (_, Cell::Wide(values)) => OFFSET + 8 * values.len() as u64,
+            (Self::Integers(Values::Narrow(_)), Cell::Integer(_)) => 4,
+            (_, Cell::Integer(_)) => 8,
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    fn of(values: &'a ArrayRef) -> Self {
+        match values.data_type() {
+            DataType::Int64 => Self::Wide(values.as_primitive::<Int64Type>().values()),
+            _ => Self::Narrow(values.as_primitive::<Int32Type>().values()),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Rows as `MessagePack`: a map a row, one after the other; or one array with an array a row.
+
+use std::io::{self, Write};
+
+use arrow::record_batch::RecordBatch;
+use rmp::encode::{ValueWriteError, write_array_len, write_map_len, write_sint, write_str};
+
+use super::cells::{Cell, Column};
+use super::shard::Sink;
+
+/// The bytes of the length of an array, behind its marker at the beginning of the file.
+pub(super) const LENGTH: std::ops::Range<u64> = 1..5;
+
+/// How a row is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// A map from the names of the columns.
+    Map,
+    /// The columns by their places, and behind them the length of the first.
+    Array,
+}
+
+/// A file of rows that is being written.
+pub(super) struct Rows {
+    sink: Sink,
+    layout: Layout,
+    row: Vec<u8>,
+}
+
+impl Rows {
+    /// A map a row, one after the other.
+    pub(super) fn maps(sink: Sink) -> Self {
+        Self { sink, layout: Layout::Map, row: Vec::new() }
+    }
+
+    /// One array with an array a row; its length at [`LENGTH`] is left to be filled in.
+    pub(super) fn arrays(mut sink: Sink) -> io::Result<Self> {
+        // An array whose length takes 32 bits, whatever it will be.
+        sink.write_all(&[0xdd, 0, 0, 0, 0])?;
+        Ok(Self { sink, layout: Layout::Array, row: Vec::new() })
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let schema = batch.schema();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let columns: Vec<_> = names.zip(batch.columns().iter().map(Column::of)).collect();
+        let count = u32::try_from(columns.len()).expect("rows have a handful of columns");
+        for row in 0..batch.num_rows() {
+            self.row.clear();
+            match self.layout {
+                Layout::Map => _ = write_map_len(&mut self.row, count)?,
+                Layout::Array => _ = write_array_len(&mut self.row, count + 1)?,
+            }
+            for (name, column) in &columns {
+                if self.layout == Layout::Map {
+                    write_str(&mut self.row, name)?;
+                }
+                append(column.cell(row), &mut self.row)?;
+            }
+            if self.layout == Layout::Array {
+                let tokens = columns.first().map_or(0, |(_, column)| length(column.cell(row)));
+                write_sint(&mut self.row, i64::from(tokens))?;
+            }
+            self.sink.write_all(&self.row)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Sink {
+        self.sink
+    }
+}
+
+fn append(cell: Cell<'_>, row: &mut Vec<u8>) -> Result<(), ValueWriteError> {
+    match cell {
+        Cell::Integer(value) => _ = write_sint(row, value)?,
+        Cell::Narrow(values) => {
+            write_array_len(row, length(cell))?;
+            for &value in values {
+                write_sint(row, value.into())?;
+            }
+        }
+        Cell::Wide(values) => {
+            write_array_len(row, length(cell))?;
+            for &value in values {
+                write_sint(row, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn length(cell: Cell<'_>) -> u32 {
+    let values = match cell {
+        Cell::Integer(_) => 1,
+        Cell::Narrow(values) => values.len(),
+        Cell::Wide(values) => values.len(),
+    };
+    u32::try_from(values).expect("the reach of an Arrow list is 31 bits")
+}

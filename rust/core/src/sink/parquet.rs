@@ -1,0 +1,79 @@
+//! Rows as Parquet: what `pyarrow`, `polars` and `datasets.load_dataset` read, a row group at a time.
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression as Codec, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use super::cells::Column;
+use super::shard::Sink;
+use crate::config::Compression;
+
+/// Column data of a row group: a reader holds as much at least, and a stream begins once it has one.
+const ROW_GROUP: u64 = 16 << 20;
+
+/// A file of row groups that is being written.
+pub(super) struct Rows {
+    writer: Box<ArrowWriter<Sink>>,
+    /// Column data in the row group at hand.
+    bytes: u64,
+}
+
+impl Rows {
+    pub(super) fn new(
+        sink: Sink,
+        schema: &SchemaRef,
+        compression: Option<Compression>,
+    ) -> Result<Self, ArrowError> {
+        let codec = match compression {
+            Some(Compression::None) => Codec::UNCOMPRESSED,
+            Some(Compression::Snappy) => Codec::SNAPPY,
+            Some(Compression::Lz4) => Codec::LZ4_RAW,
+            Some(Compression::Zstd) | None => Codec::ZSTD(ZstdLevel::default()),
+        };
+        let properties = WriterProperties::builder()
+            .set_compression(codec)
+            .set_max_row_group_row_count(None)
+            .set_created_by(format!("fastpack {}", env!("CARGO_PKG_VERSION")))
+            .build();
+        let writer = ArrowWriter::try_new(sink, schema.clone(), Some(properties))?;
+        Ok(Self { writer: Box::new(writer), bytes: 0 })
+    }
+
+    /// Appends rows; a row group ends with the first row that makes it large enough.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
+        let mut start = 0;
+        for row in 0..batch.num_rows() {
+            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
+            if self.bytes >= ROW_GROUP {
+                self.append(&batch.slice(start, row + 1 - start))?;
+                self.writer.flush().map_err(unwrapped)?;
+                (self.bytes, start) = (0, row + 1);
+            }
+        }
+        self.append(&batch.slice(start, batch.num_rows() - start))
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        if batch.num_rows() == 0 { Ok(()) } else { self.writer.write(batch).map_err(unwrapped) }
+    }
+
+    pub(super) fn finish(self) -> Result<Sink, ArrowError> {
+        self.writer.into_inner().map_err(unwrapped)
+    }
+}
+
+/// The error of the file beneath, where that is what failed.
+fn unwrapped(error: ParquetError) -> ArrowError {
+    match error {
+        ParquetError::External(error) => match error.downcast::<std::io::Error>() {
+            Ok(error) => ArrowError::from(*error),
+            Err(error) => ArrowError::ParquetError(error.to_string()),
+        },
+        other => other.into(),
+    }
+}
