@@ -1,36 +1,34 @@
 //! Byte-level BPE: pieces of text to ids.
 
 use super::batch::{Origin, Pieces};
+use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
 use super::memory::Memory;
 use super::spans::Watch;
-use crate::merge::{Merge, Merges, NONE, Symbol};
-use crate::pieces::{Key, LONGEST, MOST, Vocabulary};
+use crate::merge::{Merge, NONE, Symbol};
+use crate::pieces::{Key, LONGEST, Vocabulary};
 use crate::split::{Cursor, Splitter};
 
 /// A byte-level BPE model, shared by all threads.
 pub(crate) struct ByteLevel {
     splitter: Splitter,
-    vocabulary: Vocabulary,
-    merges: Merges,
+    bpe: Bpe,
     cuts: Cuts,
+    /// Long tokens that only a whole piece can be: it must not be cut.
+    unformed: Vocabulary,
     /// The symbol of each byte.
     bytes: Box<[Symbol; 256]>,
     /// What each pair of bytes becomes: the first look-ups of a word go here.
     pairs: Box<[Symbol]>,
-    /// The id of each symbol.
-    ids: Vec<u32>,
     /// How many bytes each id stands for.
     lengths: Vec<u32>,
-    /// Whether a piece that is a token is that token, whatever the merges make of it.
-    ignore_merges: bool,
 }
 
 impl ByteLevel {
     /// `tokens` are the vocabulary in bytes with the ids; `None` if a byte that text can hold has no token.
     pub(crate) fn new(
         splitter: Splitter,
-        vocabulary: Vocabulary,
+        vocabulary: &Vocabulary,
         ids: &[u32],
         merges: &[Merge],
         ignore_merges: bool,
@@ -48,7 +46,8 @@ impl ByteLevel {
                 index.is_some()
             })
         };
-        let merges = Merges::new(vocabulary.len(), merges, spell);
+        let bpe = Bpe::new(vocabulary, ids, merges, ignore_merges, spell);
+        let merges = &bpe.merges;
         let mut bytes = Box::new([NONE; 256]);
         for (symbol, index) in bytes.iter_mut().zip(&indices) {
             *symbol = index.map_or(NONE, |index| merges.symbol(index));
@@ -69,55 +68,32 @@ impl ByteLevel {
         let count = u32::try_from(vocabulary.len()).ok()?;
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
         let cuts = Cuts::new(formed.map(|index| vocabulary.token(index)));
-        let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
-        Some(Self { splitter, vocabulary, merges, cuts, bytes, pairs, ids, lengths, ignore_merges })
+        let mut unformed = Vocabulary::with_capacity(0);
+        if ignore_merges {
+            let others = (0..count).filter(|index| !merges.is_reachable(*index));
+            let long: Vec<_> = others
+                .map(|index| vocabulary.token(index))
+                .filter(|token| token.len() > LONGEST)
+                .collect();
+            unformed = Vocabulary::with_capacity(long.len());
+            for token in long {
+                unformed.push(token)?;
+            }
+        }
+        Some(Self { splitter, bpe, cuts, unformed, bytes, pairs, lengths })
+    }
+}
+
+impl Spell for ByteLevel {
+    #[inline]
+    fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>) {
+        word.extend(piece.iter().map(|byte| self.bytes[usize::from(*byte)]));
     }
 
-    /// Appends the ids of a part of a piece: the merges alone decide.
-    fn part(&self, part: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        let start = ids.len();
-        let short = (part.len() <= LONGEST).then(|| {
-            let key = Key::new(part, 0, part.len());
-            let key = if self.ignore_merges { key.part() } else { key };
-            (memory.short.place(key), key)
-        });
-        let found = short.and_then(|(place, key)| memory.short.get(place, key));
-        if let Some(found) = found.filter(|found| found.count <= MOST) {
-            ids.extend_from_slice(&found.all()[..found.count]);
-            return;
-        }
-        let known = found.is_some() || short.is_none();
-        if let Some(found) = known.then(|| memory.long.get(part, true)).flatten() {
-            ids.extend_from_slice(found);
-            return;
-        }
-        match self.vocabulary.get(part) {
-            Some(token) if self.merges.is_reachable(token) => ids.push(self.id_of(token)),
-            _ => self.merge(part, memory, ids),
-        }
-        let made = &ids[start..];
-        if let Some((place, key)) = short {
-            memory.short.insert(place, key, made);
-        }
-        if short.is_none() || made.len() > MOST {
-            memory.long.insert(part, true, made);
-        }
-    }
-
-    fn id_of(&self, token: u32) -> u32 {
-        self.ids[self.merges.symbol(token) as usize]
-    }
-
-    /// Appends the ids that the merges make of `bytes`.
-    fn merge(&self, bytes: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        memory.word.clear();
-        memory.word.extend(bytes.iter().map(|byte| self.bytes[usize::from(*byte)]));
-        let initial = |at: usize| {
-            let (left, right) = (bytes[at], bytes[at + 1]);
-            self.pairs[usize::from(left) << 8 | usize::from(right)]
-        };
-        self.merges.merge(&mut memory.word, &mut memory.buckets, initial);
-        ids.extend(memory.word.iter().map(|symbol| self.ids[*symbol as usize]));
+    #[inline]
+    fn initial(&self, piece: &[u8], _: &[Symbol], at: usize) -> Symbol {
+        let (left, right) = (piece[at], piece[at + 1]);
+        self.pairs[usize::from(left) << 8 | usize::from(right)]
     }
 }
 
@@ -127,31 +103,29 @@ impl Pieces for ByteLevel {
         self.splitter.fill(text, cursor, ends)
     }
 
-    fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        match self.vocabulary.get(piece) {
-            Some(token) if self.ignore_merges || self.merges.is_reachable(token) => {
-                ids.push(self.id_of(token));
-            }
-            _ => {
-                let mut from = 0;
-                loop {
-                    let to = if piece.len() <= LONGEST {
-                        piece.len()
-                    } else {
-                        self.cuts.next::<false>(piece, from)
-                    };
-                    if from == 0 && to == piece.len() {
-                        self.merge(piece, memory, ids);
-                    } else {
-                        self.part(&piece[from..to], memory, ids);
-                    }
-                    from = to;
-                    if from == piece.len() {
-                        break;
-                    }
-                }
-            }
+    fn cut(&self, piece: &[u8], whole: bool) -> usize {
+        if whole && self.unformed.get(piece).is_some() {
+            piece.len()
+        } else {
+            self.cuts.next::<false>(piece, 0)
         }
+    }
+
+    fn tells_parts(&self) -> bool {
+        self.bpe.ignore_merges
+    }
+
+    #[inline]
+    fn expect(&self, key: Key) {
+        self.bpe.prefetch(key);
+    }
+
+    fn learn(&self, text: &[u8], memory: &mut Memory) {
+        self.bpe.learn(self, text, memory);
+    }
+
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        self.bpe.encode(self, piece, part, memory, ids);
     }
 
     #[cold]

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::normalize::Normalized;
-use crate::merge::{Buckets, Symbol};
-use crate::pieces::{Key, LONGEST, LongCache, MOST, PieceCache};
+use crate::merge::{Buckets, Lane, Symbol};
+use crate::pieces::{Key, LongCache, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, few enough to stay in the first-level
 /// cache.
@@ -13,11 +13,26 @@ pub(super) const BATCH: usize = 256;
 /// The share of a thread's cache that long pieces get.
 const LONG_SHARE: usize = 8;
 
-/// A piece between the two passes over a batch.
-#[derive(Clone, Copy, Default)]
+/// A piece, or a part of one, between the passes over a batch; it begins where the one before it ends.
+#[derive(Clone, Copy)]
 pub(super) struct Waiting {
+    /// Its key; of a piece that is too long for one, only whether it is a part.
+    pub(super) key: Key,
+    /// Its place in the cache, or [`NOWHERE`].
+    pub(super) place: u32,
+    pub(super) end: u32,
+}
+
+/// The place of pieces that are too long for the cache of short ones.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// A short piece that was not in the cache when it was looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Absent {
     pub(super) key: Key,
     pub(super) place: u32,
+    pub(super) start: u32,
+    pub(super) end: u32,
 }
 
 /// Caches and scratch of one thread.
@@ -33,7 +48,9 @@ pub(crate) struct Memory {
     /// The ids of a piece that was not in the caches.
     pub(super) made: Vec<u32>,
     pub(super) ends: Box<[u32; BATCH]>,
-    pub(super) waiting: Box<[Waiting; BATCH]>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) absent: Vec<Absent>,
+    pub(super) lanes: Vec<Lane>,
 }
 
 impl Memory {
@@ -49,18 +66,9 @@ impl Memory {
             normalized: Normalized::default(),
             made: Vec::new(),
             ends: Box::new([0; BATCH]),
-            waiting: Box::new([Waiting::default(); BATCH]),
-        }
-    }
-
-    /// Keeps the ids of a whole piece in the cache that it belongs to.
-    pub(super) fn remember(&mut self, piece: &[u8], ids: &[u32]) {
-        if piece.len() <= LONGEST {
-            let key = Key::new(piece, 0, piece.len());
-            self.short.insert(self.short.place(key), key, ids);
-        }
-        if piece.len() > LONGEST || ids.len() > MOST {
-            self.long.insert(piece, false, ids);
+            waiting: Vec::with_capacity(2 * BATCH),
+            absent: Vec::new(),
+            lanes: Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bert;
+mod bpe;
 mod byte_level;
 mod compose;
 mod cuts;

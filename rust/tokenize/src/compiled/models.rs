@@ -115,7 +115,7 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
         })
     };
     let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
-    ByteLevel::new(splitter, vocabulary, &ids, &merges, model.ignore_merges)
+    ByteLevel::new(splitter, &vocabulary, &ids, &merges, model.ignore_merges)
         .ok_or_else(|| "model BPE without a token for every byte".to_owned())
 }
 

@@ -4,17 +4,23 @@
 //! what lies between two cuts is a piece like any other. The normalized text is never written down: the vocabulary
 //! is kept with spaces in place of `▁`, and a `▁` in the text counts as a space.
 
+use std::collections::HashMap;
+
 use super::batch::{self, Origin, Output, Pieces};
+use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
 use super::edges::Edges;
 use super::memory::Memory;
 use super::spans::Watch;
-use crate::merge::{Merge, Merges, NONE, Symbol};
+use crate::merge::{Merge, NONE, Symbol};
 use crate::pieces::{Key, LONGEST, MOST, Vocabulary};
 use crate::split::{Cursor, decode};
 
 /// The bytes of `▁`.
 pub(super) const META: &str = "\u{2581}";
+
+/// The same as a character.
+const META_CHARACTER: char = '\u{2581}';
 
 /// When a space is put before a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +37,15 @@ pub(super) enum Prefix {
 
 /// A SentencePiece-style BPE model, shared by all threads.
 pub(crate) struct Sentence {
-    vocabulary: Vocabulary,
-    merges: Merges,
+    bpe: Bpe,
     edges: Edges,
     prefix: Prefix,
     /// The symbol of each ASCII character, or [`NONE`].
     ascii: Box<[Symbol; 128]>,
+    /// The symbol of each other character that has a token.
+    wide: HashMap<u32, Symbol>,
     /// The symbol of each byte token.
     bytes: Box<[Symbol; 256]>,
-    /// The id of each symbol.
-    ids: Vec<u32>,
     /// How many bytes of normalized text each id stands for.
     lengths: Vec<u32>,
 }
@@ -88,7 +93,8 @@ impl Sentence {
             }
             true
         };
-        let merges = Merges::new(vocabulary.len(), &merges, spell);
+        let bpe = Bpe::new(&vocabulary, &ids, &merges, false, spell);
+        let merges = &bpe.merges;
         let mut ascii = Box::new([NONE; 128]);
         for (byte, symbol) in (0_u8..).zip(ascii.iter_mut()) {
             *symbol = vocabulary.get(&[byte]).map_or(NONE, |token| merges.symbol(token));
@@ -109,8 +115,15 @@ impl Sentence {
         let cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
         let edges = Edges::new(cuts);
         let bytes = Box::new(bytes.map(|token| merges.symbol(token)));
-        let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
-        Some(Self { vocabulary, merges, edges, prefix, ascii, bytes, ids, lengths })
+        let mut wide = HashMap::new();
+        for index in 0..count {
+            let token = vocabulary.token(index);
+            let (code_point, length) = decode(token, 0);
+            if length > 1 && length == token.len() {
+                wide.insert(code_point, merges.symbol(index));
+            }
+        }
+        Some(Self { bpe, edges, prefix, ascii, wide, bytes, lengths })
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens.
@@ -154,40 +167,10 @@ impl Sentence {
             return;
         }
         let spaced = [b" ", piece].concat();
-        self.merge(&spaced, memory, ids);
+        self.bpe.merge(self, &spaced, memory, ids);
         if let Some((place, key)) = short {
             memory.short.insert(place, key, &ids[start..]);
         }
-    }
-
-    /// Appends the ids that the merges make of `piece`.
-    fn merge(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        let word = &mut memory.word;
-        word.clear();
-        let mut at = 0;
-        while at < piece.len() {
-            let (code_point, length) = decode(piece, at);
-            let bytes = &piece[at..at + length];
-            let character = if bytes == META.as_bytes() { b" " } else { bytes };
-            let symbol = match self.ascii.get(code_point as usize) {
-                Some(symbol) => *symbol,
-                None => {
-                    self.vocabulary.get(character).map_or(NONE, |token| self.merges.symbol(token))
-                }
-            };
-            if symbol == NONE {
-                word.extend(bytes.iter().map(|byte| self.bytes[usize::from(*byte)]));
-            } else {
-                word.push(symbol);
-            }
-            at += length;
-        }
-        let start = std::mem::take(&mut memory.start);
-        let start = fill_from(start, word);
-        let initial = |at: usize| self.merges.pair(start[at], start[at + 1]);
-        self.merges.merge(word, &mut memory.buckets, initial);
-        memory.start = start;
-        ids.extend(memory.word.iter().map(|symbol| self.ids[*symbol as usize]));
     }
 
     /// Tells the watch the sources of tokens from `begin` on, with `before` bytes of a prefix in front.
@@ -220,13 +203,6 @@ impl Sentence {
     }
 }
 
-/// A copy of `word` in the memory of `copy`.
-fn fill_from(mut copy: Vec<Symbol>, word: &[Symbol]) -> Vec<Symbol> {
-    copy.clear();
-    copy.extend_from_slice(word);
-    copy
-}
-
 /// The runs of a token that no cut before a space goes through.
 fn parts_of(token: &[u8], split: bool) -> impl Iterator<Item = &[u8]> {
     let mut rest = token;
@@ -241,19 +217,49 @@ fn parts_of(token: &[u8], split: bool) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+impl Spell for Sentence {
+    fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>) {
+        let mut at = 0;
+        while at < piece.len() {
+            let (code_point, length) = decode(piece, at);
+            let symbol = match self.ascii.get(code_point as usize) {
+                Some(symbol) => *symbol,
+                None if code_point == u32::from(META_CHARACTER) => self.ascii[usize::from(b' ')],
+                None => self.wide.get(&code_point).copied().unwrap_or(NONE),
+            };
+            if symbol == NONE {
+                let bytes = &piece[at..at + length];
+                word.extend(bytes.iter().map(|byte| self.bytes[usize::from(*byte)]));
+            } else {
+                word.push(symbol);
+            }
+            at += length;
+        }
+    }
+
+    #[inline]
+    fn initial(&self, _: &[u8], word: &[Symbol], at: usize) -> Symbol {
+        self.bpe.merges.pair(word[at], word[at + 1])
+    }
+}
+
 impl Pieces for Sentence {
     #[inline]
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         self.edges.fill(text, cursor, ends)
     }
 
-    fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
-        match self.vocabulary.get(piece) {
-            Some(token) if self.merges.is_reachable(token) => {
-                ids.push(self.ids[self.merges.symbol(token) as usize]);
-            }
-            _ => self.merge(piece, memory, ids),
-        }
+    #[inline]
+    fn expect(&self, key: Key) {
+        self.bpe.prefetch(key);
+    }
+
+    fn learn(&self, text: &[u8], memory: &mut Memory) {
+        self.bpe.learn(self, text, memory);
+    }
+
+    fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        self.bpe.encode(self, piece, part, memory, ids);
     }
 
     fn watch(

@@ -245,7 +245,7 @@ impl Pieces for Words {
         count
     }
 
-    fn miss(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+    fn miss(&self, piece: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
         let normalized = &mut memory.normalized;
         normalized.text.clear();
         self.bert.normalize(Self::text(piece), 0, false, normalized);

@@ -6,9 +6,11 @@
 //! and one table answers both questions.
 
 mod buckets;
+mod lanes;
 mod pairs;
 
 pub(crate) use buckets::Buckets;
+pub(crate) use lanes::Lane;
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 

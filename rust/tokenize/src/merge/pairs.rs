@@ -1,5 +1,7 @@
 //! The table of pairs: two symbols to what they become.
 
+use crate::machine::prefetch;
+
 /// Symbols must be smaller, so that a pair and its value fit into one word.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
 
@@ -45,6 +47,13 @@ impl PairTable {
             place = (place + 1) & mask;
         }
         self.entries[place] = key << VALUE_BITS | u64::from(value);
+    }
+
+    /// Has what [`Self::get`] will look at brought near.
+    #[inline]
+    pub(super) fn prefetch(&self, left: u32, right: u32) {
+        let place = self.place(u64::from(left) << SYMBOL_BITS | u64::from(right));
+        prefetch(self.entries.as_ptr().wrapping_add(place));
     }
 
     /// The value of a pair, or `u32::MAX`.

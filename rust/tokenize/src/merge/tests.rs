@@ -80,5 +80,16 @@ proptest! {
         let mut long = symbols.clone();
         Buckets::default().merge(&model, &mut long);
         prop_assert_eq!(tokens_of(&long), expected);
+        let parts: Vec<(&[u8], &[u32])> =
+            word.chunks(Lane::LONGEST).zip(symbols.chunks(Lane::LONGEST)).collect();
+        let mut lanes: Vec<Lane> = (0..).zip(&parts).map(|(name, (_, symbols))| {
+            Lane::new(name, symbols, |at| model.pair(symbols[at], symbols[at + 1]))
+        }).collect();
+        model.merge_all(&mut lanes);
+        prop_assert_eq!(lanes.len(), parts.len());
+        for lane in &lanes {
+            let merged: Vec<u32> = lane.symbols().collect();
+            prop_assert_eq!(tokens_of(&merged), by_definition(&merges, parts[lane.name()].0));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a thread has seen: short pieces of at most four ids, two to a cache line.
 
 use super::key::{Key, SPARE};
+use crate::machine::prefetch;
 
 /// The most ids that an entry holds.
 pub(crate) const MOST: usize = 4;
@@ -94,16 +95,7 @@ impl PieceCache {
     /// Has the set brought into the first-level cache.
     #[inline]
     pub(crate) fn prefetch(&self, place: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let line = self.words.as_ptr().wrapping_add(self.start(place));
-            #[expect(unsafe_code, reason = "without it, a look-up waits for memory")]
-            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
-            let () = unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = place;
+        prefetch(self.words.as_ptr().wrapping_add(self.start(place)));
     }
 
     /// Which set a key is in.
@@ -122,14 +114,19 @@ impl PieceCache {
     pub(crate) fn get(&self, place: u32, key: Key) -> Option<Found> {
         let start = self.start(place);
         let set: &[u64; SET] = self.words.get(start..start + SET)?.try_into().ok()?;
-        let [low, high, ids @ .., other_low, other_high, third, fourth] = *set;
-        if key.is(low, high) {
-            Some(Found { ids, count: (high >> 61) as usize })
-        } else if key.is(other_low, other_high) {
-            Some(Found { ids: [third, fourth], count: (other_high >> 61) as usize })
-        } else {
-            None
-        }
+        // An address instead of a branch: which of the two it is cannot be predicted.
+        let entry = usize::from(!key.is(set[0], set[1])) * ENTRY;
+        let (low, high) = (set[entry], set[entry + 1]);
+        let ids = [set[entry + 2], set[entry + 3]];
+        key.is(low, high).then_some(Found { ids, count: (high >> 61) as usize })
+    }
+
+    /// Whether the piece is there.
+    #[inline]
+    pub(crate) fn has(&self, place: u32, key: Key) -> bool {
+        let start = self.start(place);
+        let set = self.words.get(start..start + SET);
+        set.is_some_and(|set| key.is(set[0], set[1]) | key.is(set[ENTRY], set[ENTRY + 1]))
     }
 
     /// Remembers the ids of a piece, or that they are too many.

@@ -15,6 +15,20 @@ pub(crate) struct Key {
 /// Bits of the length byte that a cache entry uses for itself.
 pub(super) const SPARE: u64 = 0b1110_0000 << 56;
 
+/// For each length, what of sixteen bytes belongs to the piece: which side of eight it is on cannot be predicted.
+const MASKS: [[u64; 2]; LONGEST + 1] = {
+    let mut masks = [[0; 2]; LONGEST + 1];
+    let mut length = 0;
+    while length <= LONGEST {
+        let bits = (1_u128 << (8 * length)) - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+        let halves = [bits as u64, (bits >> 64) as u64];
+        masks[length] = halves;
+        length += 1;
+    }
+    masks
+};
+
 /// Set in keys of parts of a longer piece, where the whole piece would be answered otherwise.
 const PART: u64 = 0b0001_0000 << 56;
 
@@ -22,27 +36,20 @@ impl Key {
     /// The key of `text[start..start + length]`, which is 1 to [`LONGEST`] bytes long.
     #[inline]
     pub(crate) fn new(text: &[u8], start: usize, length: usize) -> Self {
-        let mut low;
-        let mut high;
-        if let Some(bytes) = text.get(start..start + 16) {
-            let (first, last) = bytes.split_at(8);
-            low = u64::from_le_bytes(first.try_into().unwrap_or_default());
-            high = u64::from_le_bytes(last.try_into().unwrap_or_default());
-            if length < 8 {
-                low &= (1 << (8 * length)) - 1;
-                high = 0;
-            } else {
-                high &= (1 << (8 * (length - 8))) - 1;
-            }
+        let words = |bytes: &[u8; 16]| {
+            let (low, high) = bytes.split_at(8);
+            let word = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap_or_default());
+            [word(low), word(high)]
+        };
+        let [low, high] = if let Some(bytes) = text[start..].first_chunk() {
+            let ([low, high], mask) = (words(bytes), MASKS[length & LONGEST]);
+            [low & mask[0], high & mask[1]]
         } else {
             let mut bytes = [0; 16];
             bytes[..length].copy_from_slice(&text[start..start + length]);
-            let (first, last) = bytes.split_at(8);
-            low = u64::from_le_bytes(first.try_into().unwrap_or_default());
-            high = u64::from_le_bytes(last.try_into().unwrap_or_default());
-        }
-        high |= (length as u64) << 56;
-        Self { low, high }
+            words(&bytes)
+        };
+        Self { low, high: high | (length as u64) << 56 }
     }
 
     /// The key of an entry.
@@ -56,10 +63,23 @@ impl Key {
         Self { high: self.high | PART, ..self }
     }
 
+    /// Whether the key is that of a part.
+    #[inline]
+    pub(crate) fn is_part(self) -> bool {
+        self.high & PART != 0
+    }
+
+    /// The key of the same bytes as a piece.
+    #[inline]
+    pub(crate) fn whole(self) -> Self {
+        Self { high: self.high & !PART, ..self }
+    }
+
     /// Whether a stored key, whose spare bits mean something else, is this one.
     #[inline]
     pub(super) fn is(self, low: u64, high: u64) -> bool {
-        self.low == low && self.high == high & !SPARE
+        // One comparison of both: which of them differs cannot be predicted.
+        (self.low ^ low) | (self.high ^ (high & !SPARE)) == 0
     }
 
     #[inline]

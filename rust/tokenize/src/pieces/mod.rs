@@ -1,11 +1,13 @@
 //! From a piece of text to its ids by look-up: what the vocabulary answers, and what a thread has seen before.
 
+mod answers;
 mod cache;
 mod key;
 mod long;
 mod prefixes;
 mod vocabulary;
 
+pub(crate) use answers::{Answer, Answers};
 pub(crate) use cache::{MOST, PieceCache};
 pub(crate) use key::{Key, LONGEST};
 pub(crate) use long::LongCache;

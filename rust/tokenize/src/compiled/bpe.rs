@@ -1,0 +1,133 @@
+//! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
+
+use super::memory::Memory;
+use crate::machine::prefetch;
+use crate::merge::{Lane, Merge, Merges, Symbol};
+use crate::pieces::{Answer, Answers, Key, MOST, Vocabulary};
+
+/// Vocabulary and merges, shared by all threads.
+pub(super) struct Bpe {
+    answers: Answers,
+    pub(super) merges: Merges,
+    /// The id of each symbol.
+    ids: Vec<u32>,
+    /// Whether a piece that is a token is that token, whatever the merges make of it.
+    pub(super) ignore_merges: bool,
+}
+
+/// How a model spells pieces.
+pub(super) trait Spell {
+    /// Appends the symbols that merging `piece` starts from.
+    fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>);
+
+    /// What the symbols at `at` and behind it become.
+    fn initial(&self, piece: &[u8], word: &[Symbol], at: usize) -> Symbol;
+}
+
+impl Bpe {
+    /// `ids` are those of the tokens of `vocabulary`, in its order.
+    pub(super) fn new(
+        vocabulary: &Vocabulary,
+        ids: &[u32],
+        merges: &[Merge],
+        ignore_merges: bool,
+        spell: impl Fn(u32, &mut Vec<u32>) -> bool,
+    ) -> Self {
+        let merges = Merges::new(vocabulary.len(), merges, spell);
+        let tokens = ids.iter().enumerate().map(|(index, id)| {
+            #[expect(clippy::cast_possible_truncation, reason = "a vocabulary counts in 32 bits")]
+            let index = index as u32;
+            (vocabulary.token(index), Answer::new(*id, merges.is_reachable(index)))
+        });
+        let answers = Answers::new(tokens);
+        let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
+        Self { answers, merges, ids, ignore_merges }
+    }
+
+    /// The id of a piece, or of a part of one, that is a token.
+    #[inline]
+    fn token(&self, answer: Option<Answer>, part: bool) -> Option<u32> {
+        let counts = |answer: &Answer| answer.is_formed() || self.ignore_merges && !part;
+        answer.filter(counts).map(Answer::id)
+    }
+
+    /// Has what [`Self::learn`] will look at first brought near.
+    #[inline]
+    pub(super) fn prefetch(&self, key: Key) {
+        self.answers.prefetch(key.whole());
+    }
+
+    /// Puts the ids of all absent pieces into the cache.
+    pub(super) fn learn(&self, speller: &impl Spell, text: &[u8], memory: &mut Memory) {
+        let mut lanes = std::mem::take(&mut memory.lanes);
+        let absent = std::mem::take(&mut memory.absent);
+        for (name, absent) in absent.iter().enumerate() {
+            let (key, place) = (absent.key, absent.place);
+            if let Some(id) = self.token(self.answers.get(key.whole()), key.is_part()) {
+                if !memory.short.has(place, key) {
+                    memory.short.insert(place, key, &[id]);
+                }
+                continue;
+            }
+            let piece = &text[absent.start as usize..absent.end as usize];
+            memory.word.clear();
+            speller.spell(piece, &mut memory.word);
+            let word = &memory.word;
+            if word.len() <= Lane::LONGEST {
+                lanes.push(Lane::new(name, word, |at| speller.initial(piece, word, at)));
+            }
+        }
+        self.merges.merge_all(&mut lanes);
+        for symbol in lanes.iter().flat_map(Lane::symbols) {
+            prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
+        }
+        for lane in &lanes {
+            let absent = &absent[lane.name()];
+            if memory.short.has(absent.place, absent.key) {
+                continue;
+            }
+            memory.word.clear();
+            memory.word.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
+            memory.short.insert(absent.place, absent.key, &memory.word);
+            if memory.word.len() > MOST {
+                let piece = &text[absent.start as usize..absent.end as usize];
+                memory.long.insert(piece, absent.key.is_part(), &memory.word);
+            }
+        }
+        lanes.clear();
+        memory.lanes = lanes;
+        memory.absent = absent;
+    }
+
+    /// Appends the ids of a piece, or of a part of one.
+    pub(super) fn encode(
+        &self,
+        speller: &impl Spell,
+        piece: &[u8],
+        part: bool,
+        memory: &mut Memory,
+        ids: &mut Vec<u32>,
+    ) {
+        match self.token(self.answers.find(piece), part) {
+            Some(id) => ids.push(id),
+            None => self.merge(speller, piece, memory, ids),
+        }
+    }
+
+    /// Appends the ids that the merges make of a piece.
+    pub(super) fn merge(
+        &self,
+        speller: &impl Spell,
+        piece: &[u8],
+        memory: &mut Memory,
+        ids: &mut Vec<u32>,
+    ) {
+        let Memory { word, start, buckets, .. } = memory;
+        word.clear();
+        speller.spell(piece, word);
+        start.clear();
+        start.extend_from_slice(word);
+        self.merges.merge(word, buckets, |at| speller.initial(piece, start, at));
+        ids.extend(word.iter().map(|symbol| self.ids[*symbol as usize]));
+    }
+}

@@ -1,0 +1,150 @@
+//! Several short words merged at once: while one waits for memory, the others go on.
+//!
+//! A word takes a merge after the other, and each asks the table of pairs twice, which is far larger than the caches
+//! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
+
+#[cfg(target_arch = "x86_64")]
+use crate::machine::has_avx2;
+
+use super::{Merges, NONE, PLACE_BITS, Symbol, TINY, placed, smallest};
+
+/// Places of a word, one bit each.
+type Places = u32;
+
+/// A word of at most [`Lane::LONGEST`] symbols on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    symbols: [Symbol; TINY],
+    /// Rank and place of each symbol with the next one.
+    ranks: [u32; TINY],
+    /// Which symbols are there.
+    alive: Places,
+    /// Where two symbols were merged in the last step: the pairs around it have no ranks yet.
+    merged: Option<usize>,
+    /// What the owner knows the word by.
+    name: usize,
+}
+
+impl Lane {
+    /// The most symbols of a word.
+    pub(crate) const LONGEST: usize = TINY;
+
+    /// A word of at least one symbol. `initial(at)` is what the symbols at `at` and behind it become.
+    #[inline]
+    pub(crate) fn new(name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) -> Self {
+        let mut symbols = [NONE; TINY];
+        symbols[..word.len()].copy_from_slice(word);
+        let mut ranks = [NONE; TINY];
+        for (at, rank) in ranks[..word.len() - 1].iter_mut().enumerate() {
+            *rank = placed(initial(at), at);
+        }
+        Self { symbols, ranks, alive: Places::MAX >> (32 - word.len()), merged: None, name }
+    }
+
+    /// What [`Self::new`] was told.
+    pub(crate) fn name(&self) -> usize {
+        self.name
+    }
+
+    /// The symbols that are left.
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        let mut alive = self.alive;
+        std::iter::from_fn(move || {
+            let at = alive.trailing_zeros() as usize;
+            alive &= alive.wrapping_sub(1);
+            self.symbols.get(at).copied()
+        })
+    }
+
+    /// The place before `at` and the place behind it.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn around(&self, at: usize) -> (Option<usize>, Option<usize>) {
+        let before = self.alive & ((1 << at) - 1);
+        let after = self.alive & !(Places::MAX >> (31 - at));
+        let place = |places: Places, at: u32| (places != 0).then_some(at as usize % TINY);
+        (place(before, 31 ^ before.leading_zeros()), place(after, after.trailing_zeros()))
+    }
+}
+
+impl Merges {
+    /// Merges all words, and changes their order.
+    pub(crate) fn merge_all(&self, lanes: &mut [Lane]) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            #[expect(unsafe_code, reason = "the function needs features of the machine")]
+            // SAFETY: the machine has the features that the function is compiled for.
+            return unsafe { self.merge_all_avx2(lanes) };
+        }
+        self.merge_all_with(lanes);
+    }
+
+    /// As [`Self::merge_all_with`], with AVX2, which has the smaller of two numbers.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn merge_all_avx2(&self, lanes: &mut [Lane]) {
+        self.merge_all_with(lanes);
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn merge_all_with(&self, lanes: &mut [Lane]) {
+        let mut left = lanes.len();
+        while left > 0 {
+            // In two passes: the smallest rank is looked for in vectors, which wait for numbers just written.
+            for lane in &mut lanes[..left] {
+                self.rank(lane);
+            }
+            let mut at = 0;
+            while at < left {
+                if self.step(&mut lanes[at]) {
+                    at += 1;
+                } else {
+                    // Words that are done gather at the end.
+                    left -= 1;
+                    lanes.swap(at, left);
+                }
+            }
+        }
+    }
+
+    /// Ranks the pairs that the last merge has made.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn rank(&self, lane: &mut Lane) {
+        let Some(at) = lane.merged else { return };
+        let (before, after) = lane.around(at);
+        if let Some(before) = before {
+            lane.ranks[before] =
+                placed(self.pairs.get(lane.symbols[before], lane.symbols[at]), before);
+        }
+        if let Some(after) = after {
+            lane.ranks[at] = placed(self.pairs.get(lane.symbols[at], lane.symbols[after]), at);
+        }
+    }
+
+    /// One merge; `false` if there is none.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn step(&self, lane: &mut Lane) -> bool {
+        let best = smallest(&lane.ranks);
+        if best == NONE {
+            return false;
+        }
+        let at = best as usize % TINY;
+        let (before, Some(right)) = lane.around(at) else { return false };
+        let made = best >> PLACE_BITS;
+        lane.symbols[at] = made;
+        lane.alive &= !(1 << right);
+        lane.ranks[right] = NONE;
+        lane.ranks[at] = NONE;
+        lane.merged = Some(at);
+        if let Some(before) = before {
+            self.pairs.prefetch(lane.symbols[before], made);
+        }
+        if let (_, Some(after)) = lane.around(at) {
+            self.pairs.prefetch(made, lane.symbols[after]);
+        }
+        true
+    }
+}
