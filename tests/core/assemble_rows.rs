@@ -153,7 +153,7 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
 }
 
 #[test]
-fn no_batch_outgrows_the_offsets_of_a_list() {
+fn no_batch_outgrows_the_offsets_of_a_list_llama_factory_7526() {
     let mut plan = Plan::new(max(i32::MAX.unsigned_abs()));
     for _ in 0..4 {
         plan.push(&[Piece { document: 0, start: 0, length: 1 << 30 }]);

@@ -231,6 +231,22 @@ proptest! {
     }
 
     #[test]
+    fn aligned_documents_share_rows_as_longer_ones_would(
+        (options, lengths) in packable(), align in prop::sample::select(&[2, 8, 64][..]),
+    ) {
+        prop_assume!(options.strategy != Strategy::Concat);
+        let longest = options.max_length.get().next_multiple_of(align);
+        let options = PackOptions { max_length: max(longest), ..options };
+        let rooms: Vec<u32> = lengths.iter().map(|length| length.next_multiple_of(align)).collect();
+        let expected = plan_of(&rooms, &options);
+        let aligned = PackOptions { align_documents_to: NonZeroU32::new(align), ..options };
+        let made = plan_of(&lengths, &aligned);
+        prop_assert_eq!((made.members(), made.offsets()), (expected.members(), expected.offsets()));
+        let kept: Vec<u32> = made.members().iter().map(|&document| lengths[document as usize]).collect();
+        prop_assert_eq!(made.lengths(), kept);
+    }
+
+    #[test]
     fn heap_makes_the_rows_of_a_heap((max_length, lengths) in lengths()) {
         let plan = planned(&lengths, max_length, Strategy::Heap);
         let oracle = next_fit_oracle(&lengths, max_length, &longest_first(&lengths));

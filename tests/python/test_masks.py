@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+from conftest import conversation
 from template_helpers import CONVERSATIONS, native, reference, trl_templates
+
+import fastpack
 
 
 def to_characters(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -89,3 +92,46 @@ def test_derived_spans_equal_what_trl_marks_by_hand() -> None:
                 later += 1
     print(f"{equal} equal, {later} begin after the generation prompt")
     assert equal > 500
+
+
+def test_a_conversation_without_a_trained_token_is_counted_not_trained_on_trl_3927(
+    write_jsonl, tokenizer_dir
+):
+    path = write_jsonl([{"messages": [{"role": "user", "content": "a river"}]}, *map(conversation, range(3))])
+    table = fastpack.pack_files(path, tokenizer_dir, max_length=256, strategy="none")
+    report = fastpack.Report.of(table)
+    assert report.dropped["no_trained_token"].documents == 1
+    assert all(any(label != -100 for label in labels) for labels in table["labels"].to_pylist())
+
+
+def test_a_span_may_begin_at_the_first_token_and_end_in_white_space_transformers_47325(
+    write_jsonl, tokenizer_dir
+):
+    template = (
+        "{% for message in messages %}{% if message.role == 'assistant' %}"
+        "{% generation %}{{ message.content }}{% endgeneration %}"
+        "{% else %}{{ message.content }}{% endif %}{% endfor %}"
+    )
+    messages = [
+        {"role": "assistant", "content": "a river "},
+        {"role": "user", "content": "\n"},
+        {"role": "assistant", "content": " "},
+    ]
+    path = write_jsonl([{"messages": messages}])
+    row = fastpack.pack_files(path, tokenizer_dir, max_length=256, chat_template=template).to_pylist()[0]
+    user = 201  # the line feed
+    at = row["input_ids"].index(user)
+    assert [label == -100 for label in row["labels"]] == [
+        position in {0, at} for position in range(len(row["labels"]))
+    ]
+
+
+def test_a_token_over_the_edge_of_prompt_and_answer_is_one_token_areal_1427(write_jsonl, tokenizer_dir):
+    from tokenizers import Tokenizer
+
+    path = write_jsonl([{"prompt": "the riv", "completion": "er town"}])
+    row = fastpack.pack_files(path, tokenizer_dir, max_length=256).to_pylist()[0]
+    encoding = Tokenizer.from_file(str(tokenizer_dir / "tokenizer.json")).encode("the river town")
+    assert row["input_ids"] == [*encoding.ids, 0]
+    trained = [end > len("the riv") for _, end in encoding.offsets]
+    assert [label != -100 for label in row["labels"]] == [*trained, True]

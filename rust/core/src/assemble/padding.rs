@@ -1,5 +1,7 @@
 //! [`Padding`]: how far rows are filled up, at which end, and with which id.
 
+use std::num::NonZeroU32;
+
 use crate::config::{OnRemainder, Options, Order, PadTo, Side};
 use crate::error::{Error, Result};
 
@@ -23,7 +25,7 @@ impl Padding {
         let packing = &options.packing;
         let aligned = packing.align_documents_to;
         let multiple = match options.pad_to {
-            PadTo::Nothing => aligned.map_or(1, |align| align.get()),
+            PadTo::Nothing => aligned.map_or(1, NonZeroU32::get),
             PadTo::MaxLength => packing.max_length.get(),
             PadTo::Multiple(multiple) => multiple.get(),
         };

@@ -92,15 +92,11 @@ pub fn plan(pieces: Vec<Piece>, options: &PackOptions, control: &Control) -> Res
     let fits = |piece: &Piece| (1..=longest).contains(&piece.length);
     assert!(pieces.iter().all(fits), "a piece has at least one token and at most `max_length`");
     assert!(u32::try_from(pieces.len()).is_ok(), "pieces are counted by a u32");
-    let (pieces, rows, tail) = match options.strategy {
-        Strategy::Concat => {
-            let Laid { pieces, rows, tail } = concat::pack(&pieces, options, control)?;
-            (pieces, rows, tail)
-        }
-        _ => {
-            let rows = whole(&with_room(&pieces, options), options, control)?;
-            (pieces, rows, Vec::new())
-        }
+    let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
+        concat::pack(&pieces, options, control)?
+    } else {
+        let rows = whole(&with_room(&pieces, options), options, control)?;
+        Laid { pieces, rows, tail: Vec::new() }
     };
     control.tick()?;
     let (plan, remainder) = rows.into_plan(&pieces, options);

@@ -121,7 +121,7 @@ impl Hashed {
         self.file.seek(SeekFrom::Start(at))?;
         self.file.write_all(bytes)?;
         self.file.rewind()?;
-        self.hasher = Box::default();
+        self.hasher.reset();
         self.hasher.update_reader(&self.file)?;
         Ok(())
     }
