@@ -27,6 +27,7 @@ __all__ = [
     "Plan",
     "Pretrained",
     "Records",
+    "Source",
     "__version__",
     "build_profile",
     "pack_dir",
@@ -63,7 +64,20 @@ class Encoders:
 
 @final
 class Inputs:
-    def __new__(cls, *, patterns: Sequence[str | PathLike[str]], recursive: bool) -> Inputs: ...
+    def __new__(cls, *, sources: Sequence[Source], recursive: bool) -> Inputs: ...
+
+@final
+class Source:
+    def __new__(
+        cls,
+        *,
+        patterns: Sequence[str | PathLike[str]],
+        shape: str | None,
+        fields: Fields | None,
+        prompt: str | None,
+        limit: int | None,
+        repeat: int,
+    ) -> Source: ...
 
 @final
 class Options:
@@ -76,14 +90,12 @@ class Options:
         pad_token_id: int | None,
         train_on: str,
         shift_labels: bool,
+        train_on_eos: str | None,
         eos: str | bool,
         bos: str | bool,
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str],
-        shape: str | None,
-        fields: Fields | None,
-        prompt: str | None,
         now: datetime | None,
         verify: int,
         threads: int,
@@ -120,6 +132,7 @@ def pack_files(
 ) -> pa.Table: ...
 def pack_records(
     records: Records,
+    reading: Source,
     options: Options,
     tokenizer: Pretrained,
     chat_template: NativeTemplate,

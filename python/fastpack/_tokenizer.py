@@ -1,4 +1,4 @@
-"""What the arguments for a tokenizer, a chat template and a prompt mean."""
+"""What the arguments for a tokenizer and a chat template mean."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
-from fastpack._types import BackendTokenizer, NamedPrompt, StrPath, TemplateEngine, TransformersTokenizer
+from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
 from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
 from fastpack.hub import download_tokenizer
 
 if TYPE_CHECKING:
-    from fastpack._types import Files, JsonValue, Prompt
+    from fastpack._types import JsonValue
 
-__all__ = ["NativeTemplate", "TokenizerArgument", "choose_prompt", "choose_template", "load", "patterns"]
+__all__ = ["NativeTemplate", "TokenizerArgument", "choose_template", "load"]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
 """A template's name and text, its variables, and the command that renders what the core refuses."""
@@ -136,32 +136,3 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str
         f"tokenizer (it has {known})"
     )
     raise OptionError(message, "chat_template")
-
-
-def choose_prompt(prompt: Prompt | None) -> str | None:
-    """The name of a prompt, or the text that `prompt` is or that the file of that name holds."""
-    if prompt is None:
-        return None
-    given = os.fspath(prompt)
-    if given in get_args(NamedPrompt) or "{" in given:
-        return given
-    path = os.path.expanduser(given)
-    if os.path.isfile(path):
-        try:
-            return Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as refused:
-            message = f"invalid option `prompt`: `{given}` cannot be read: {refused}"
-            raise OptionError(message, "prompt") from refused
-    known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
-    message = (
-        f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
-        f"file of one, not `{given}`"
-    )
-    raise OptionError(message, "prompt")
-
-
-def patterns(files: Files) -> list[str]:
-    """Paths and patterns as a list of text."""
-    if isinstance(files, (str, os.PathLike)):
-        return [os.fspath(files)]
-    return [os.fspath(file) for file in files]

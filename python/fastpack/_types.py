@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +44,7 @@ __all__ = [
     "RecordMap",
     "Shape",
     "Side",
+    "Source",
     "StrPath",
     "Strategy",
     "StreamStrategy",
@@ -51,6 +52,7 @@ __all__ = [
     "TemplateEngine",
     "Texts",
     "TrainOn",
+    "TrainOnEos",
     "TransformersTokenizer",
 ]
 
@@ -72,6 +74,7 @@ Part: TypeAlias = Literal[
     "labels",
     "attention_mask",
     "assistant_masks",
+    "loss_weights",
 ]
 Fields: TypeAlias = Mapping[Part, str]
 Shape: TypeAlias = Literal[
@@ -96,6 +99,7 @@ OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
 Side: TypeAlias = Literal["left", "right"]
 PadTo: TypeAlias = Literal["max_length"] | int
 TrainOn: TypeAlias = Literal["auto", "all", "assistant", "last_assistant", "completion"]
+TrainOnEos: TypeAlias = Literal["turn", "last", "none"]
 Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
 Bos: TypeAlias = Literal["auto", True]
@@ -106,6 +110,7 @@ Column: TypeAlias = Literal[
     "labels",
     "position_ids",
     "seq_lengths",
+    "loss_weights",
     "document_ids",
     "unpadded_lengths",
     "source_file",
@@ -115,6 +120,29 @@ Column: TypeAlias = Literal[
 ]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]
+
+
+class _Located(TypedDict):
+    path: Files
+
+
+class Source(_Located, total=False):
+    """Files that are read alike; what it leaves out is as the call says.
+
+    Attributes:
+        path: The files, as `pack_files` takes them.
+        shape: What the records are.
+        fields: The fields that hold their parts.
+        prompt: How requests become texts.
+        limit: How many records are read, the first of all files.
+        repeat: How many times they are read.
+    """
+
+    shape: Shape | None
+    fields: Fields | None
+    prompt: Prompt | None
+    limit: int | None
+    repeat: int
 
 
 class ArrowArray(Protocol):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from fastpack import _fastpack
 from fastpack._memory import rows_of, table_of, values_of
 from fastpack._progress import watcher, watching
+from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads
-from fastpack._tokenizer import choose_prompt, choose_template, patterns
+from fastpack._tokenizer import choose_template
 from fastpack._transform import transform
 from fastpack._types import StreamStrategy
 from fastpack.errors import OptionError
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
         RecordMap,
         Shape,
         Side,
+        Source,
         Strategy,
         StrPath,
         Tail,
         TemplateEngine,
         TrainOn,
+        TrainOnEos,
     )
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
@@ -80,8 +83,8 @@ _OPEN_PACKS: Final = 64
 
 
 def pack_files(
-    files: Files,
-    tokenizer: TokenizerArgument | Tokenizer,
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     strategy: Strategy = _STRATEGY,
@@ -99,6 +102,7 @@ def pack_files(
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
     eos: Eos = _EOS,
     bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -108,6 +112,7 @@ def pack_files(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
@@ -154,7 +159,9 @@ def pack_files(
         pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion`
             of a request, `all`; or `auto`, which is the first for conversations, the third for requests
-            with answers and `all` for text.
+            with answers and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
+        train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or
+            `none`; those that the chat template marks if not given.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers that do
             not shift labels themselves, as those of `transformers` and TRL do.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into
@@ -163,7 +170,8 @@ def pack_files(
             `True` adds it where it is missing.
         columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`, and
             those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
-            documents of a row from 1, with 0 for padding. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of
+            documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where
+            there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of
             each is no padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its
             line or record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
             `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row in.
@@ -181,6 +189,9 @@ def pack_files(
             with places such as `{instruction}`, or a file of one. If not given, instructions and questions
             become a conversation for the chat template, or are put as `alpaca` has them where there is
             none; a prompt and its completion are joined as they are.
+        sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
+            `fields` and `prompt` these files need for themselves; `limit`, how many records are read of
+            them, and `repeat`, how many times.
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns
             a boolean for each. Those left out are counted in the report, as `filtered`. It is called in the
             order of the input, on the thread of this call.
@@ -203,7 +214,7 @@ def pack_files(
     Returns:
         A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and
         -100 where not trained; `position_ids`, from 0 in each document; `seq_lengths`, a length per
-        document. The schema metadata holds the timeless part of the report: `Report.of(table)`.
+        document; but `loss_weights` of float32, 0 where not trained. The schema metadata holds the timeless part of the report: `Report.of(table)`.
 
     Raises:
         OptionError: An option has a value that it cannot have.
@@ -244,19 +255,19 @@ def pack_files(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=prompt,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
     )
-    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    if tokenizer is None:
+        _refuse_missing("tokenizer")
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
@@ -265,8 +276,8 @@ def pack_files(
 
 
 def pack_dir(
-    files: Files,
-    output: StrPath,
+    files: Files | None = None,
+    output: StrPath | None = None,
     *,
     tokenizer: TokenizerArgument | Tokenizer,
     max_length: int,
@@ -287,6 +298,7 @@ def pack_dir(
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
     eos: Eos = _EOS,
     bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -296,6 +308,7 @@ def pack_dir(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
@@ -340,6 +353,7 @@ def pack_dir(
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
         shift_labels: As in `pack_files`.
+        train_on_eos: As in `pack_files`.
         eos: As in `pack_files`.
         bos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -349,6 +363,7 @@ def pack_dir(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        sources: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
@@ -401,19 +416,19 @@ def pack_dir(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=prompt,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
     )
-    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    if output is None:
+        _refuse_missing("output")
     destination = _fastpack.Output(
         dir=os.fspath(output),
         format=format,
@@ -429,8 +444,8 @@ def pack_dir(
 
 
 def stream(
-    files: Files,
-    tokenizer: TokenizerArgument | Tokenizer,
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     batch_size: int = _BATCH_SIZE,
@@ -445,6 +460,7 @@ def stream(
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
     eos: Eos = _EOS,
     bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -454,6 +470,7 @@ def stream(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
@@ -485,6 +502,7 @@ def stream(
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
         shift_labels: As in `pack_files`.
+        train_on_eos: As in `pack_files`.
         eos: As in `pack_files`.
         bos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -494,6 +512,7 @@ def stream(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        sources: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
@@ -547,19 +566,19 @@ def stream(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=prompt,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         now=now,
         verify=verify,
         threads=threads,
     )
-    inputs = _fastpack.Inputs(patterns=patterns(files), recursive=recursive)
+    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    if tokenizer is None:
+        _refuse_missing("tokenizer")
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
@@ -677,6 +696,7 @@ def pack_table(
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
     eos: Eos = _EOS,
     bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -701,7 +721,8 @@ def pack_table(
 
     With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
     lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
-    and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained.
+    and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained; `loss_weights` if they do not
+    count alike.
 
     Args:
         table: A `pyarrow.Table`, a `datasets.Dataset`, whose selection and order hold, or anything else that
@@ -723,6 +744,7 @@ def pack_table(
         pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
         train_on: As in `pack_files`.
         shift_labels: As in `pack_files`.
+        train_on_eos: As in `pack_files`.
         eos: As in `pack_files`.
         bos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -778,12 +800,10 @@ def pack_table(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=prompt,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         now=now,
@@ -799,6 +819,7 @@ def pack_table(
             shape=shape,
             fields=fields,
             prompt=prompt,
+            train_on_eos=train_on_eos,
             filter=filter,
             map=map,
         )
@@ -807,8 +828,9 @@ def pack_table(
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
+    reading = choose_reading(shape=shape, fields=fields, prompt=prompt)
     with watching(progress) as callback:
-        return _fastpack.pack_records(rows_of(table), options, loaded, template, functions, callback)
+        return _fastpack.pack_records(rows_of(table), reading, options, loaded, template, functions, callback)
 
 
 def pack_records(
@@ -831,6 +853,7 @@ def pack_records(
     pad_token_id: int | None = None,
     train_on: TrainOn = _TRAIN_ON,
     shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
     eos: Eos = _EOS,
     bos: Bos = _BOS,
     columns: Sequence[Column] = _COLUMNS,
@@ -877,6 +900,7 @@ def pack_records(
         pad_token_id: As in `pack_files`.
         train_on: As in `pack_files`.
         shift_labels: As in `pack_files`.
+        train_on_eos: As in `pack_files`.
         eos: As in `pack_files`.
         bos: As in `pack_files`.
         columns: As in `pack_files`.
@@ -930,12 +954,10 @@ def pack_records(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=prompt,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         now=now,
@@ -945,8 +967,11 @@ def pack_records(
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
+    reading = choose_reading(shape=shape, fields=fields, prompt=prompt)
     with watching(progress) as callback:
-        return _fastpack.pack_records(values_of(records), options, loaded, template, functions, callback)
+        return _fastpack.pack_records(
+            values_of(records), reading, options, loaded, template, functions, callback
+        )
 
 
 def _refuse_without_tokenizer(**given: object) -> None:
@@ -957,6 +982,12 @@ def _refuse_without_tokenizer(**given: object) -> None:
             raise OptionError(message, option)
 
 
+def _refuse_missing(option: str) -> NoReturn:
+    """Refuses to go on without an option that has a default only because `files` before it has one."""
+    message = f"invalid option `{option}`: must be given"
+    raise OptionError(message, option)
+
+
 def _options(
     *,
     packing: _fastpack.PackOptions,
@@ -965,12 +996,10 @@ def _options(
     pad_token_id: int | None,
     train_on: TrainOn,
     shift_labels: bool,
+    train_on_eos: TrainOnEos | None,
     eos: Eos,
     bos: Bos,
     columns: Sequence[Column],
-    shape: Shape | None,
-    fields: Fields | None,
-    prompt: Prompt | None,
     on_bad_record: OnBadRecord,
     max_lost: MaxLost | None,
     now: datetime | None,
@@ -984,14 +1013,12 @@ def _options(
         pad_token_id=pad_token_id,
         train_on=train_on,
         shift_labels=shift_labels,
+        train_on_eos=train_on_eos,
         eos=eos,
         bos=bos,
         on_bad_record=on_bad_record,
         max_lost=max_lost,
         columns=columns,
-        shape=shape,
-        fields=fields,
-        prompt=choose_prompt(prompt),
         now=now and now.replace(tzinfo=None),
         verify=verify,
         threads=available_threads() if threads is None else threads,

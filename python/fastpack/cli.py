@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, get_args
 
 from fastpack import _types
@@ -161,13 +162,14 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag(
         "-i", "--input", option="files", nargs="+", metavar="FILE", help="files, folders, globs, brace lists"
     )
-    flag("-o", "--output", metavar="DIR", help="the folder to write")
+    flag("-o", "--output", required=True, metavar="DIR", help="the folder to write")
     flag("-t", "--tokenizer", help="a folder, a tokenizer.json, or a name on the hub")
     flag("-m", "--max-length", type=int, metavar="TOKENS", help="tokens that a row holds at most")
     flag("-f", "--format", help=f"file format: {_words(_types.Format)}")
     flag("--compression", help=f"how columns are compressed: {_words(_types.Compression)}")
     _add_rows(flag)
     flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
+    flag("--train-on-eos", help=f"ends of trained turns that carry one: {_words(_types.TrainOnEos)}")
     flag(
         "--shift-labels",
         action=argparse.BooleanOptionalAction,
@@ -193,6 +195,12 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag(
         "--prompt",
         help=f"how requests become texts: {_words(_types.NamedPrompt)}, a text with {{instruction}}, a file",
+    )
+    flag(
+        "--sources",
+        type=_sources,
+        metavar="JSON",
+        help="in place of --input: a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
     )
     flag(
         "--filter",
@@ -394,6 +402,17 @@ def _json(text: str) -> dict[str, object]:
         message = f"`{text}` is no JSON object"
         raise argparse.ArgumentTypeError(message)
     return value
+
+
+def _sources(text: str) -> object:
+    """A list of sources, or what the file of that name holds."""
+    try:
+        if not text.lstrip().startswith("["):
+            text = Path(text).read_text(encoding="utf-8")
+        return json.loads(text)
+    except (OSError, ValueError) as refused:
+        message = f"`{text}` is neither a JSON list of sources nor a file of one: {refused}"
+        raise argparse.ArgumentTypeError(message) from refused
 
 
 def _moment(text: str) -> datetime:

@@ -53,6 +53,8 @@ class Input(NamedTuple):
         shape: What their records are.
         fields: The fields that were read.
         prompt: What makes text of the records; empty for those that are text, or ids.
+        repeat: How many times they were read.
+        limit: How many of their records were read each time, if not all.
     """
 
     files: int
@@ -60,11 +62,15 @@ class Input(NamedTuple):
     shape: str
     fields: tuple[str, ...]
     prompt: str
+    repeat: int = 1
+    limit: int | None = None
 
     def __str__(self) -> str:
         """A line of the printed report."""
         by = f", by {self.prompt}" if self.prompt else ""
-        return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}"
+        first = f", the first {self.limit:,}" if self.limit else ""
+        times = f", {self.repeat:,} times" if self.repeat > 1 else ""
+        return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}{first}{times}"
 
 
 class Report:
@@ -200,6 +206,11 @@ class Report:
         return _real(self._values.get("trained_share"))
 
     @property
+    def straddling_tokens(self) -> int:
+        """Tokens that straddle the boundary of what is trained, and so are, in all documents that were read."""
+        return _whole(self._values.get("straddling_tokens"))
+
+    @property
     def lengths(self) -> dict[str, float]:
         """Quantiles and mean of the lengths of the documents read, in tokens."""
         return {name: _real(length) for name, length in self._mapping("lengths").items()}
@@ -272,7 +283,8 @@ class Report:
         yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
         yield "", f"{self.documents_per_row:.2f} documents a row"
         yield "fill", f"{self.fill:.2%}; no packing needs fewer than {self.lower_bound:,} rows"
-        yield "trained", f"{self.trained_tokens:,} tokens, {self.trained_share:.1%} of those kept"
+        straddling = f"; {self.straddling_tokens:,} straddle a boundary" if self.straddling_tokens else ""
+        yield "trained", f"{self.trained_tokens:,} tokens, {self.trained_share:.1%} of those kept{straddling}"
         lengths = self.lengths
         shown = [f"{name} {lengths[name]:,.0f}" for name in _QUANTILES if name in lengths]
         if shown:
@@ -322,6 +334,8 @@ def _input(entry: Mapping[str, JsonValue]) -> Input:
         shape=str(entry.get("shape") or ""),
         fields=tuple(map(str, fields)) if isinstance(fields, list) else (),
         prompt=str(entry.get("prompt") or ""),
+        repeat=_whole(entry.get("repeat")) or 1,
+        limit=_whole(entry.get("limit")) or None,
     )
 
 

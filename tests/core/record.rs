@@ -12,7 +12,8 @@ use fastpack_core::source::Raw;
 
 /// Reads a line as the first of its file.
 fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
-    let columns = TokenColumns { input_ids: "input_ids", labels: "labels" };
+    let columns =
+        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
     let expected = Expectation { shape: None, fields, columns };
     let found = find_shape([Raw::Json(line)], expected).map(|found| found.shape);
     record::read(Raw::Json(line), found.as_ref(), expected, Calls::Structured)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fastpack_core::config::Inputs;
+use fastpack_core::config::{Inputs, Reading, Source};
 use fastpack_core::error::{Error, Result};
 use fastpack_core::source::{Blocks, Found, Raw, discover};
 use tempfile::{TempDir, tempdir};
@@ -19,7 +19,8 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn find(patterns: &[PathBuf], recursive: bool) -> Result<Found> {
-    discover(&Inputs { patterns: patterns.to_vec(), recursive })
+    let source = Source::of(patterns.to_vec(), Reading::default());
+    discover(&Inputs { sources: vec![source], recursive })
 }
 
 /// The names of the files found, relative to `dir`.
@@ -147,7 +148,7 @@ fn lines(texts: &[&str]) -> Vec<(String, u64, String)> {
         texts.iter().enumerate().map(|(at, text)| (format!("{at}.jsonl"), *text)).collect();
     let dir = folder(&files.iter().map(|(name, text)| (name.as_str(), *text)).collect::<Vec<_>>());
     let found = find(&[dir.path().to_owned()], false).expect("files");
-    let mut blocks = Blocks::new(found.files);
+    let mut blocks = Blocks::new(found);
     let mut all = Vec::new();
     while let Some(block) = blocks.next_block().expect("a readable file") {
         for record in block.records() {
@@ -172,7 +173,7 @@ fn blank_lines_are_counted_and_passed_over() {
 fn values(text: &str) -> Vec<(u64, String)> {
     let dir = folder(&[("a.json", text)]);
     let found = find(&[dir.path().join("a.json")], false).expect("a file");
-    let mut blocks = Blocks::new(found.files);
+    let mut blocks = Blocks::new(found);
     let mut all = Vec::new();
     while let Some(block) = blocks.next_block().expect("a readable file") {
         all.extend(block.records().map(|record| match record.raw {

@@ -34,7 +34,12 @@ fn conversation(messages: &[(&str, &str)]) -> Conversation {
     let messages = messages
         .iter()
         .map(|(role, content)| map(&[("role", text(role)), ("content", text(content))]));
-    Conversation { messages: messages.collect(), tools: None, template_kwargs: Map::new() }
+    Conversation {
+        messages: messages.collect(),
+        tools: None,
+        template_kwargs: Map::new(),
+        weights: None,
+    }
 }
 
 /// Renders with one message and these keyword arguments: the text, or what is wrong.

@@ -149,6 +149,7 @@ def test_the_package_imports_downwards():
         "hub",
         "_tokenizer",
         "tokenizer",
+        "_sources",
         "api",
         "_inspect",
         "cli",

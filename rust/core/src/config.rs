@@ -1,8 +1,8 @@
 //! The options of a run and the rules that they obey. Defaults stand in `api.py`, not here.
 
+mod inputs;
 mod packing;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
+pub use inputs::{Fields, Inputs, Part, Prompt, Reading, ShapeName, Source};
 pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail};
 
 /// Which tokens carry a label.
@@ -51,6 +52,18 @@ pub enum Bos {
     Auto,
     /// Every document begins with one.
     Always,
+}
+
+/// Which of the tokens that end trained turns are trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrainOnEos {
+    /// The end of every trained turn.
+    Turn,
+    /// The end of the last trained turn.
+    Last,
+    /// None of them.
+    None,
 }
 
 /// What happens to a record that cannot be read.
@@ -103,6 +116,8 @@ pub enum RowColumn {
     PositionIds,
     /// The length of each document in the row.
     SeqLengths,
+    /// What the loss of each token is multiplied by; 0 where not trained.
+    LossWeights,
     /// The number of each token's document in the row, from 1; 0 for padding.
     DocumentIds,
     /// How much of each entry of `seq_lengths` is no padding.
@@ -115,125 +130,6 @@ pub enum RowColumn {
     AttnCost,
     /// The number of the step in which ranks that share the rows train on it.
     Group,
-}
-
-/// What the records of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ShapeName {
-    /// Lists of messages.
-    Conversations,
-    /// A prompt and its completion, as texts or as lists of messages.
-    PromptCompletion,
-    /// An instruction, what it is about, and the output.
-    Instruction,
-    /// A question and its answer.
-    QuestionAnswer,
-    /// Texts.
-    Text,
-    /// Ids.
-    Tokens,
-}
-
-impl ShapeName {
-    /// The name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Conversations => "conversations",
-            Self::PromptCompletion => "prompt_completion",
-            Self::Instruction => "instruction",
-            Self::QuestionAnswer => "question_answer",
-            Self::Text => "text",
-            Self::Tokens => "tokens",
-        }
-    }
-}
-
-/// A part of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Part {
-    /// The list of messages.
-    Messages,
-    /// The tools that a conversation may use.
-    Tools,
-    /// What is said before a conversation or a request.
-    System,
-    /// What is completed.
-    Prompt,
-    /// What completes it.
-    Completion,
-    /// What is to be done.
-    Instruction,
-    /// What it is to be done with.
-    Input,
-    /// What came of it.
-    Output,
-    /// What is asked.
-    Question,
-    /// What is answered.
-    Answer,
-    /// Plain text.
-    Text,
-    /// Ids.
-    InputIds,
-    /// Ids where trained, -100 elsewhere.
-    Labels,
-    /// Zeros where there is padding.
-    AttentionMask,
-    /// Ones where trained.
-    AssistantMasks,
-}
-
-impl Part {
-    /// The shape that has this part; nothing for a part that several have.
-    fn shape(self) -> Option<ShapeName> {
-        match self {
-            Self::Messages => Some(ShapeName::Conversations),
-            Self::Prompt | Self::Completion => Some(ShapeName::PromptCompletion),
-            Self::Instruction | Self::Input | Self::Output => Some(ShapeName::Instruction),
-            Self::Question | Self::Answer => Some(ShapeName::QuestionAnswer),
-            Self::Text => Some(ShapeName::Text),
-            Self::InputIds | Self::Labels | Self::AttentionMask | Self::AssistantMasks => {
-                Some(ShapeName::Tokens)
-            }
-            Self::Tools | Self::System => None,
-        }
-    }
-}
-
-/// Under which names a record holds its parts, where looking for the usual ones is not wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Fields(pub BTreeMap<Part, String>);
-
-impl Fields {
-    /// The field of a part, if it is named.
-    pub fn get(&self, part: Part) -> Option<&str> {
-        self.0.get(&part).map(String::as_str)
-    }
-
-    /// The shape whose parts are named.
-    pub fn shape(&self) -> Option<ShapeName> {
-        self.0.keys().find_map(|part| part.shape())
-    }
-}
-
-/// How requests become texts, where that is not left to fastpack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Prompt {
-    /// The text that Stanford Alpaca was trained with.
-    Alpaca,
-    /// `ChatML`
-    Chatml,
-    /// The text that Vicuna was trained with.
-    Vicuna,
-    /// A text with the names of parts in braces.
-    Format(String),
 }
 
 /// The local time of day that templates see, without a zone.
@@ -257,15 +153,6 @@ impl Now {
     }
 }
 
-/// Which files are read, before they are looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inputs {
-    /// Files, folders, globs and brace lists, in the order given.
-    pub patterns: Vec<PathBuf>,
-    /// Whether folders inside a folder are read too.
-    pub recursive: bool,
-}
-
 /// What decides the content of the output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Options {
@@ -280,6 +167,8 @@ pub struct Options {
     pub pad_token_id: Option<u32>,
     /// Which tokens carry a label.
     pub train_on: TrainOn,
+    /// Which ends of turns do; those that the template marks if not given.
+    pub train_on_eos: Option<TrainOnEos>,
     /// Whether each label stands one place before its token, where it is predicted.
     pub shift_labels: bool,
     /// Whether an end-of-text token is added.
@@ -293,12 +182,6 @@ pub struct Options {
     pub max_lost: Option<MaxLost>,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
-    /// What the records are, where they are not to be looked at.
-    pub shape: Option<ShapeName>,
-    /// Where a record holds its parts.
-    pub fields: Fields,
-    /// How requests become texts; by the chat template if there is one, else as Alpaca has it, if not given.
-    pub prompt: Option<Prompt>,
     /// What templates see as the time of day.
     pub now: Now,
     /// How many documents, evenly spread over the input, the reference engine encodes too. Never changes the output.
@@ -316,6 +199,10 @@ impl Options {
         self.pad_to.validate(&self.packing)?;
         if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
             return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
+        }
+        if self.train_on == TrainOn::All && self.train_on_eos.is_some() {
+            let reason = "is given, but train_on=\"all\" trains every token; leave one of them out";
+            return Err(Error::option("train_on_eos", reason));
         }
         if self.threads.get() > MOST_THREADS {
             return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
@@ -335,16 +222,6 @@ impl Options {
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
             let reason = "is \"left\", but without `pad_to` no row is filled up";
             return Err(Error::option("padding_side", reason));
-        }
-        if self.fields.0.values().any(String::is_empty) {
-            return Err(Error::option("fields", "names a field without a name"));
-        }
-        let named = self.shape.or_else(|| self.fields.shape());
-        let other =
-            self.fields.0.keys().filter_map(|part| part.shape()).find(|it| Some(*it) != named);
-        if let (Some(named), Some(other)) = (named, other) {
-            let reason = format!("names parts of `{}` and of `{}`", named.name(), other.name());
-            return Err(Error::option("fields", reason));
         }
         Ok(())
     }

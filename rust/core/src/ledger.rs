@@ -138,6 +138,8 @@ pub struct Ledger {
     pub truncated: Count,
     /// Pieces of documents that a second row holds too, and the tokens in them; they count as kept once.
     pub repeated: Count,
+    /// Tokens that straddle the boundary of what is trained, and are.
+    pub straddling: u64,
     /// The first places at which records were left out because they could not be read.
     pub places: Vec<Place>,
     /// Where each reason for a loss was met first.
@@ -187,6 +189,7 @@ impl Ledger {
         self.kept.merge(later.kept);
         self.truncated.merge(later.truncated);
         self.repeated.merge(later.repeated);
+        self.straddling += later.straddling;
         for (reason, count) in later.dropped {
             self.dropped.entry(reason).or_default().merge(count);
         }

@@ -61,6 +61,9 @@ pub struct Report {
     pub trained_tokens: u64,
     /// Tokens with a label over all tokens kept.
     pub trained_share: f64,
+    /// Tokens that straddle the boundary of what is trained, and so are: in all documents that were read.
+    #[serde(default)]
+    pub straddling_tokens: u64,
     /// Lengths of the documents that were read, in tokens.
     pub lengths: Lengths,
     /// Steps of an epoch, by the number of rows in a step.
@@ -90,6 +93,16 @@ pub struct InputReport {
     pub fields: Vec<String>,
     /// What makes text of the records; nothing for those that are text, or ids.
     pub prompt: Option<String>,
+    /// How many times they were read.
+    #[serde(default = "once")]
+    pub repeat: u64,
+    /// How many of their records were read each time, all of them together; nothing where that was all.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+fn once() -> u64 {
+    1
 }
 
 /// What went in and what came out.
@@ -296,6 +309,7 @@ impl Report {
             lower_bound: tally.lower_bound,
             trained_tokens: tally.trained_tokens,
             trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
+            straddling_tokens: ledger.straddling,
             lengths: lengths.lengths(),
             steps_per_epoch: BATCH_SIZES
                 .into_iter()

@@ -49,12 +49,12 @@ pub fn stream(
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
-    job.validate()?;
+    job.validate(inputs)?;
     let started = Instant::now();
     let found = discover(inputs)?;
     let mut about = About::new(job, &found);
     let mut rows = Rows::new(job, about.sources.clone(), options, control, emit)?;
-    let blocks = Blocks::new(found.files);
+    let blocks = Blocks::new(found);
     about.inputs = Intake::new(job, control).read(blocks, |outcome| rows.take(outcome))?;
     about.rendered(job);
     rows.finish()?.report(about, started)

@@ -6,6 +6,7 @@ mod arrow;
 mod convert;
 mod encoders;
 mod error;
+mod inputs;
 mod job;
 mod options;
 mod pack;
@@ -30,7 +31,9 @@ mod _fastpack {
     #[pymodule_export]
     use crate::encoders::PyEncoders;
     #[pymodule_export]
-    use crate::options::{PyInputs, PyOptions, PyOutput};
+    use crate::inputs::{PyInputs, PySource};
+    #[pymodule_export]
+    use crate::options::{PyOptions, PyOutput};
     #[pymodule_export]
     use crate::pack::{pack_dir, pack_files, pack_records, pack_table};
     #[pymodule_export]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Coding, Compression, Eos, Fields, Format, Inputs, MaxLost, Now, OnBadRecord, Options,
-    Output, Part, Prompt, RowColumn, ShapeName, TrainOn,
+    Bos, Coding, Compression, Eos, Format, MaxLost, Now, OnBadRecord, Options, Output, RowColumn,
+    TrainOn, TrainOnEos,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, conversation};
@@ -25,7 +25,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, pad_to, padding_side, pad_token_id, train_on, shift_labels, eos, bos, on_bad_record, max_lost, columns, shape, fields, prompt, now, verify, threads))]
+    #[pyo3(signature = (*, packing, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -33,15 +33,13 @@ impl PyOptions {
         padding_side: PySide,
         pad_token_id: Option<PyPadTokenId>,
         train_on: PyTrainOn,
+        train_on_eos: Option<PyTrainOnEos>,
         shift_labels: PyShiftLabels,
         eos: PyEos,
         bos: PyBos,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: PyColumns,
-        shape: Option<PyShape>,
-        fields: PyFields,
-        prompt: Option<PyPrompt>,
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
@@ -52,35 +50,19 @@ impl PyOptions {
             padding_side: padding_side.0,
             pad_token_id: pad_token_id.map(|id| id.0),
             train_on: train_on.0,
+            train_on_eos: train_on_eos.map(|ends| ends.0),
             shift_labels: shift_labels.0,
             eos: eos.0,
             bos: bos.0,
             on_bad_record: on_bad_record.0,
             max_lost: max_lost.map(|most| most.0),
             columns: columns.0,
-            shape: shape.map(|shape| shape.0),
-            fields: fields.0,
-            prompt: prompt.map(|prompt| prompt.0),
             now: now.map_or_else(|| Now::Start(Local::now().naive_local()), Now::Given),
             verify: verify.0,
             threads: threads.0,
         };
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))
-    }
-}
-
-/// Which files are read.
-#[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
-#[derive(Debug)]
-pub(crate) struct PyInputs(pub(crate) Inputs);
-
-#[pymethods]
-impl PyInputs {
-    #[new]
-    #[pyo3(signature = (*, patterns, recursive))]
-    fn new(patterns: Vec<PathBuf>, recursive: bool) -> Self {
-        Self(Inputs { patterns, recursive })
     }
 }
 
@@ -117,34 +99,11 @@ words!(
     }
 );
 words!(
-    /// What the records of a file are.
-    PyShape(ShapeName), "shape", {
-        "conversations" => ShapeName::Conversations,
-        "prompt_completion" => ShapeName::PromptCompletion,
-        "instruction" => ShapeName::Instruction,
-        "question_answer" => ShapeName::QuestionAnswer,
-        "text" => ShapeName::Text,
-        "tokens" => ShapeName::Tokens,
-    }
-);
-words!(
-    /// A part of a record.
-    PyPart(Part), "fields", {
-        "messages" => Part::Messages,
-        "tools" => Part::Tools,
-        "system" => Part::System,
-        "prompt" => Part::Prompt,
-        "completion" => Part::Completion,
-        "instruction" => Part::Instruction,
-        "input" => Part::Input,
-        "output" => Part::Output,
-        "question" => Part::Question,
-        "answer" => Part::Answer,
-        "text" => Part::Text,
-        "input_ids" => Part::InputIds,
-        "labels" => Part::Labels,
-        "attention_mask" => Part::AttentionMask,
-        "assistant_masks" => Part::AssistantMasks,
+    /// Which of the tokens that end trained turns are trained.
+    PyTrainOnEos(TrainOnEos), "train_on_eos", {
+        "turn" => TrainOnEos::Turn,
+        "last" => TrainOnEos::Last,
+        "none" => TrainOnEos::None,
     }
 );
 words!(
@@ -161,6 +120,7 @@ words!(
         "labels" => RowColumn::Labels,
         "position_ids" => RowColumn::PositionIds,
         "seq_lengths" => RowColumn::SeqLengths,
+        "loss_weights" => RowColumn::LossWeights,
         "document_ids" => RowColumn::DocumentIds,
         "unpadded_lengths" => RowColumn::UnpaddedLengths,
         "source_file" => RowColumn::SourceFile,
@@ -281,50 +241,6 @@ impl<'py> FromPyObject<'_, 'py> for PyColumns {
             value.extract().map_err(|_| refuse(value, "columns", "a list of column names"))?;
         let columns = names.iter().map(|name| name.extract().map(|PyColumn(column)| column));
         Ok(Self(columns.collect::<PyResult<_>>()?))
-    }
-}
-
-/// Where a record holds its parts: a mapping from part to field name, or `None`.
-pub(crate) struct PyFields(Fields);
-
-impl<'py> FromPyObject<'_, 'py> for PyFields {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let mut fields = Fields::default();
-        if value.is_none() {
-            return Ok(Self(fields));
-        }
-        let refused = |_| refuse(value, "fields", "a dict of parts and the names of their fields");
-        let parts: Vec<(Bound<'py, PyAny>, String)> = value
-            .cast::<PyDict>()
-            .map_err(PyErr::from)
-            .and_then(|dict| dict.items().extract())
-            .map_err(refused)?;
-        for (part, field) in parts {
-            let PyPart(part) = part.extract()?;
-            fields.0.insert(part, field);
-        }
-        Ok(Self(fields))
-    }
-}
-
-/// How requests become texts: the name of a text, or a text with places in braces.
-pub(crate) struct PyPrompt(Prompt);
-
-impl<'py> FromPyObject<'_, 'py> for PyPrompt {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let text: String = value
-            .extract()
-            .map_err(|_| refuse(value, "prompt", "the name of a prompt, a text or a path"))?;
-        Ok(Self(match text.as_str() {
-            "alpaca" => Prompt::Alpaca,
-            "chatml" => Prompt::Chatml,
-            "vicuna" => Prompt::Vicuna,
-            _ => Prompt::Format(text),
-        }))
     }
 }
 

@@ -5,8 +5,9 @@ use fastpack_core::pipeline;
 use pyo3::prelude::*;
 
 use crate::arrow::reported;
+use crate::inputs::{PyInputs, PySource};
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::{PyInputs, PyOptions, PyOutput};
+use crate::options::{PyOptions, PyOutput};
 use crate::pretrained::PyPretrained;
 use crate::records::PyRecords;
 use crate::report::PyReport;
@@ -63,6 +64,7 @@ pub(crate) fn pack_dir(
 pub(crate) fn pack_records(
     py: Python<'_>,
     records: &PyRecords,
+    reading: &PySource,
     options: &PyOptions,
     tokenizer: &PyPretrained,
     chat_template: PyChatTemplate,
@@ -70,14 +72,15 @@ pub(crate) fn pack_records(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyArrowType<Table>> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
-    let records = records.clone();
+    let (records, reading) = (records.clone(), reading.0.reading.clone());
     let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
         let mut batches = Vec::new();
         let memory = records.given_by(caller);
-        let report = pipeline::pack_memory(&parts.job(caller)?, memory, control, &mut |batch| {
-            batches.push(batch);
-            Ok(())
-        })?;
+        let report =
+            pipeline::pack_memory(&parts.job(caller)?, memory, reading, control, &mut |batch| {
+                batches.push(batch);
+                Ok(())
+            })?;
         Ok((batches, report))
     })?;
     reported(batches, &options.0.columns, report)

@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::arrow::batch;
+use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::{PyBatchSize, PyInputs, PyOpenPacks, PyOptions};
+use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
 use crate::supervise::Task;

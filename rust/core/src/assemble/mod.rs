@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::{Float32Type, Int32Type, Int64Type};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::RowColumn;
@@ -48,19 +48,20 @@ pub fn rows(
 ) -> Result<RecordBatch> {
     let cells = Cells { store, plan, rows, layout };
     let arrays = layout.columns().iter().map(|&column| match column {
-        RowColumn::InputIds => cells.per_token(|segment, values| {
+        RowColumn::InputIds => cells.per_token::<Int32Type>(|segment, values| {
             values.extend(segment.ids().iter().map(|id| id.cast_signed()));
             values.extend((segment.tokens()..segment.room).map(|_| layout.padding.id()));
         }),
-        RowColumn::Labels => {
-            cells.per_token(|segment, values| segment.labels(layout.shift_labels, values))
-        }
-        RowColumn::PositionIds => {
-            cells.per_token(|segment, values| values.extend(0..segment.room.cast_signed()))
-        }
-        RowColumn::DocumentIds => cells.per_token(|segment, values| {
+        RowColumn::Labels => cells
+            .per_token::<Int32Type>(|segment, values| segment.labels(layout.shift_labels, values)),
+        RowColumn::PositionIds => cells
+            .per_token::<Int32Type>(|segment, values| values.extend(0..segment.room.cast_signed())),
+        RowColumn::DocumentIds => cells.per_token::<Int32Type>(|segment, values| {
             values.extend((0..segment.tokens()).map(|_| segment.number));
             values.extend((segment.tokens()..segment.room).map(|_| 0));
+        }),
+        RowColumn::LossWeights => cells.per_token::<Float32Type>(|segment, values| {
+            segment.weights(layout.shift_labels, values)
         }),
         RowColumn::SeqLengths => cells.per_segment::<Int32Type>(|it| it.room.cast_signed()),
         RowColumn::UnpaddedLengths => {
@@ -91,10 +92,13 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     /// A column with a value for each token; `append` adds those of a segment.
-    fn per_token(&self, append: impl Fn(&Segment<'a>, &mut Vec<i32>)) -> ArrayRef {
+    fn per_token<T: ArrowPrimitiveType>(
+        &self,
+        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+    ) -> ArrayRef {
         let rooms = self.rows.clone().map(|row| self.plan.room_of(row));
         let most = rooms.map(|room| room + self.layout.padding.room(room) as usize).sum();
-        self.lists::<Int32Type>(most, append)
+        self.lists::<T>(most, append)
     }
 
     /// A column with a value for each entry of `seq_lengths`.
@@ -191,18 +195,38 @@ impl<'a> Segment<'a> {
         let Some((document, piece)) = self.source() else { return };
         let labels = &mut values[first..];
         let ids = self.ids();
-        for run in document.trained() {
-            let start = run.start.max(piece.start + 1);
-            let end = run.end.min(piece.start + piece.length);
-            if start < end {
-                let trained = (start - piece.start) as usize..(end - piece.start) as usize;
-                // A first token has no label, so there is always a place before.
-                let places =
-                    trained.start - usize::from(shifted)..trained.end - usize::from(shifted);
-                for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
-                    *label = id.cast_signed();
-                }
+        for (trained, _) in trained(document, piece) {
+            let places = before(&trained, shifted);
+            for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
+                *label = id.cast_signed();
             }
         }
     }
+
+    /// Appends the weights: each stands where the label does.
+    fn weights(&self, shifted: bool, values: &mut Vec<f32>) {
+        let first = values.len();
+        values.resize(first + self.room as usize, 0.0);
+        let Some((document, piece)) = self.source() else { return };
+        for (trained, weight) in trained(document, piece) {
+            values[first..][before(&trained, shifted)].fill(weight);
+        }
+    }
+}
+
+/// Where the labels of trained tokens stand: in their places, or if `shifted` each one before.
+fn before(trained: &Range<usize>, shifted: bool) -> Range<usize> {
+    // A first token has no label, so there is always a place before.
+    trained.start - usize::from(shifted)..trained.end - usize::from(shifted)
+}
+
+/// Where in a piece tokens have labels, and their weights.
+fn trained(document: Document<'_>, piece: Piece) -> impl Iterator<Item = (Range<usize>, f32)> {
+    document.trained().iter().filter_map(move |run| {
+        let start = run.start.max(piece.start + 1);
+        let end = run.end.min(piece.start + piece.length);
+        let inside =
+            (start < end).then(|| (start - piece.start) as usize..(end - piece.start) as usize);
+        inside.map(|inside| (inside, run.weight))
+    })
 }

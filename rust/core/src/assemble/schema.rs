@@ -20,6 +20,7 @@ pub fn name(column: RowColumn) -> &'static str {
         RowColumn::Labels => "labels",
         RowColumn::PositionIds => "position_ids",
         RowColumn::SeqLengths => "seq_lengths",
+        RowColumn::LossWeights => "loss_weights",
         RowColumn::DocumentIds => "document_ids",
         RowColumn::UnpaddedLengths => "unpadded_lengths",
         RowColumn::SourceFile => "source_file",
@@ -29,9 +30,10 @@ pub fn name(column: RowColumn) -> &'static str {
     }
 }
 
-/// The integers of a column, and whether a row has a list of them.
-fn integers(column: RowColumn) -> (DataType, bool) {
+/// The numbers of a column, and whether a row has a list of them.
+fn numbers(column: RowColumn) -> (DataType, bool) {
     match column {
+        RowColumn::LossWeights => (DataType::Float32, true),
         RowColumn::SourceRow => (DataType::Int64, true),
         RowColumn::AttnCost => (DataType::Int64, false),
         RowColumn::Group => (DataType::Int32, false),
@@ -41,14 +43,14 @@ fn integers(column: RowColumn) -> (DataType, bool) {
 
 /// The schema of rows with these columns, with the `huggingface` metadata that `datasets` reads.
 ///
-/// A column is an integer a row or a list of integers, whose item is called `item` and nullable, as `datasets`
-/// writes it; no list and no integer is ever null.
+/// A column is a number a row or a list of numbers, whose item is called `item` and nullable, as `datasets`
+/// writes it; no list and no number is ever null.
 pub fn schema(columns: &[RowColumn]) -> SchemaRef {
     let fields: Vec<Field> = columns
         .iter()
         .map(|&column| {
-            let (integer, lists) = integers(column);
-            let kind = if lists { DataType::List(item(integer)) } else { integer };
+            let (number, lists) = numbers(column);
+            let kind = if lists { DataType::List(item(number)) } else { number };
             Field::new(name(column), kind, true)
         })
         .collect();
@@ -63,17 +65,17 @@ pub fn with_report(schema: &Schema, report: impl Into<String>) -> SchemaRef {
     Arc::new(schema.clone().with_metadata(metadata))
 }
 
-/// The integers in a list.
-pub(super) fn item(integer: DataType) -> FieldRef {
-    Arc::new(Field::new_list_field(integer, true))
+/// The numbers in a list.
+pub(super) fn item(number: DataType) -> FieldRef {
+    Arc::new(Field::new_list_field(number, true))
 }
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
 fn features(columns: &[RowColumn]) -> Map<String, Value> {
     let feature = |column| {
-        let (integer, lists) = integers(column);
-        let dtype = if integer == DataType::Int64 { "int64" } else { "int32" };
+        let (number, lists) = numbers(column);
+        let dtype = number.to_string().to_lowercase();
         let value = json!({ "dtype": dtype, "_type": "Value" });
         if lists { json!({ "feature": value, "_type": "Sequence" }) } else { value }
     };

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, LargeListArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Field, Float32Type, Int64Type};
 
 use super::{Documents, INPUTS, Run};
 use crate::config::TrainOn;
@@ -28,12 +28,14 @@ pub struct Columns {
     pub input_ids: &'static str,
     /// The ids where trained, -100 elsewhere.
     pub labels: &'static str,
+    /// What the loss of each id is multiplied by.
+    pub loss_weights: &'static str,
 }
 
 /// The documents of one batch, `first_row` rows into the table.
 ///
 /// A row's trained tokens are those with a label, or with a 1 in its mask; all of them where the table has
-/// neither, and with [`TrainOn::All`]. Rows without a token or a label are counted in `ledger`.
+/// neither, and with [`TrainOn::All`]. What weighs nothing is not trained. Rows without a token or a label are counted in `ledger`.
 pub fn read(
     batch: &RecordBatch,
     columns: &Columns,
@@ -56,6 +58,10 @@ pub fn read(
         );
         return Err(Error::option("train_on", reason));
     }
+    let weights = match train_on {
+        TrainOn::All => None,
+        _ => weights(batch, columns.loss_weights)?,
+    };
     let mut documents = Documents::new(Arc::from(Path::new(TABLE)), &[INPUTS]);
     for row in 0..batch.num_rows() {
         let line = first_row + row as u64 + 1;
@@ -78,7 +84,11 @@ pub fn read(
             ledger.drop_document(Reason::Empty, 0, || documents.origin_of(line));
             continue;
         }
-        let trained = marks.trained(row, row_ids).map_err(wrong)?;
+        let mut trained = marks.trained(row, row_ids).map_err(wrong)?;
+        if let Some(weights) = &weights {
+            trained = weigh(&trained, weights, row, columns.loss_weights, row_ids.len())
+                .map_err(wrong)?;
+        }
         if trained.last().is_none_or(|run| run.end <= 1) {
             let origin = || documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, length, origin);
@@ -125,6 +135,54 @@ impl Lists {
         }
         Ok(&values.as_primitive::<Int64Type>().values()[start..end])
     }
+}
+
+/// A column of lists of weights, if there is one.
+fn weights(batch: &RecordBatch, name: &str) -> Result<Option<LargeListArray>> {
+    let Some(column) = batch.column_by_name(name) else { return Ok(None) };
+    let numbers = match column.data_type() {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            field.data_type().is_numeric()
+        }
+        _ => false,
+    };
+    if !numbers {
+        let reason = format!("`{name}` must be lists of numbers, found {}", column.data_type());
+        return Err(Error::option("table", reason));
+    }
+    let wanted = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Float32, true)));
+    Ok(Some(cast(column, &wanted)?.as_list::<i64>().clone()))
+}
+
+/// The runs with their weights, or what is wrong with these.
+fn weigh(
+    runs: &[Run],
+    weights: &LargeListArray,
+    row: usize,
+    name: &str,
+    tokens: usize,
+) -> std::result::Result<Vec<Run>, String> {
+    if weights.is_null(row) {
+        return Err(format!("`{name}` is null"));
+    }
+    let weights = weights.value(row);
+    let weights = weights.as_primitive::<Float32Type>();
+    if weights.len() != tokens {
+        return Err(format!("`{name}` has {} entries for {tokens} tokens", weights.len()));
+    }
+    if weights.null_count() > 0 || weights.values().iter().any(|it| !it.is_finite() || *it < 0.0) {
+        return Err(format!("`{name}` holds something else than numbers from 0 on"));
+    }
+    let mut weighed: Vec<Run> = Vec::new();
+    for at in runs.iter().flat_map(|run| run.start..run.end) {
+        let weight = weights.value(at as usize);
+        match weighed.last_mut() {
+            _ if weight == 0.0 => {}
+            Some(run) if run.end == at && run.weight.to_bits() == weight.to_bits() => run.end += 1,
+            _ => weighed.push(Run { start: at, end: at + 1, weight }),
+        }
+    }
+    Ok(weighed)
 }
 
 /// What tells which tokens are trained.

@@ -9,7 +9,7 @@ use super::{Documents, Run, TURN_ENDS};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::{Fault, Tokens};
-use crate::template::{Rendered, Trained};
+use crate::template::{Rendered, Span, Trained};
 
 /// What kind of text a document is made of: it decides which tokens stand around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,7 @@ impl DocumentMaker {
             let origin = || documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
         } else {
+            ledger.straddling += self.straddling();
             push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
             if kind == Kind::Text {
                 documents.mark_text();
@@ -113,18 +114,18 @@ impl DocumentMaker {
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
-        let Tokens { mut ids, trained } = tokens;
-        let mut trained = trained.filter(|_| !all).unwrap_or_else(|| vec![true; ids.len()]);
+        let Tokens { mut ids, weights } = tokens;
+        let mut weights = weights.filter(|_| !all).unwrap_or_else(|| vec![1.0; ids.len()]);
         if let Some(bos) = self.ending.bos_id.filter(|id| ids.first() != Some(id)) {
             ids.insert(0, bos);
-            trained.insert(0, false);
+            weights.insert(0, 0.0);
         }
         let due = match self.ending.eos {
             Eos::Always => self.ending.eos_id.filter(|id| ids.last() != Some(id)),
             Eos::Auto | Eos::Never => None,
         };
         ids.extend(due);
-        trained.resize(ids.len(), trained.last().copied().unwrap_or(false));
+        weights.resize(ids.len(), weights.last().copied().unwrap_or(0.0));
         let too_many = |_| {
             let message =
                 format!("the document has {} tokens, more than a row can hold", ids.len());
@@ -133,8 +134,8 @@ impl DocumentMaker {
         let length = u32::try_from(ids.len()).map_err(too_many)?;
         ledger.read.add(u64::from(length));
         self.runs.clear();
-        for (at, _) in (0..length).zip(&trained).filter(|(_, trained)| **trained) {
-            push_run(&mut self.runs, at, at + 1, 1.0);
+        for (at, &weight) in (0..length).zip(&weights).filter(|(_, weight)| **weight > 0.0) {
+            push_run(&mut self.runs, at, at + 1, weight);
         }
         if self.runs.last().is_none_or(|run| run.end <= 1) {
             let origin = || documents.origin_of(line);
@@ -158,7 +159,13 @@ impl DocumentMaker {
         self.encoding.clear();
         self.ranges.clear();
         if let Trained::Spans(spans) = &rendered.trained {
-            self.ranges.extend(spans.iter().map(|span| span.range.clone()));
+            // What stands between the spans is looked at too: a token that both touch straddles their boundary.
+            let mut reached = 0;
+            for Span { range, .. } in spans {
+                self.ranges.extend([reached..range.start, range.clone()]);
+                reached = range.end;
+            }
+            self.ranges.push(reached..rendered.text.len());
         }
         let special = match kind {
             Kind::Conversation => SpecialTokens::Omit,
@@ -208,7 +215,8 @@ impl DocumentMaker {
             }
             Trained::Spans(spans) => spans,
         };
-        for (touched, span) in self.encoding.touched.iter().zip(spans) {
+        let inside = self.encoding.touched.iter().skip(1).step_by(2);
+        for (touched, span) in inside.zip(spans) {
             let bound = |position: usize| u32::try_from(position).unwrap_or(length);
             push_run(&mut self.runs, bound(touched.start), bound(touched.end), span.weight);
         }
@@ -218,6 +226,27 @@ impl DocumentMaker {
             // The last turn is a trained one, and so is its end.
             push_run(&mut self.runs, length - 1, length, last.weight);
         }
+        if rendered.end_untrained
+            && self.encoding.ids.last() == self.ending.eos_id.as_ref()
+            && let Some(last) = self.runs.last_mut()
+        {
+            last.end = last.end.min(length - 1);
+            self.runs.retain(|run| run.start < run.end);
+        }
+    }
+
+    /// How many tokens touch what is trained and what is not, or spans of different weights.
+    fn straddling(&self) -> u64 {
+        let neighbours = self.encoding.touched.windows(2);
+        let shared = neighbours.map(|pair| {
+            let (before, after) = (&pair[0], &pair[1]);
+            if before.is_empty() || after.is_empty() {
+                0
+            } else {
+                before.end.saturating_sub(after.start)
+            }
+        });
+        shared.sum::<usize>() as u64
     }
 }
 

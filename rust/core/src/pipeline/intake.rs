@@ -9,7 +9,8 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use super::recognise::{Recogniser, expectation};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::{Bos, OnBadRecord, Overlong};
+use crate::assemble::schema;
+use crate::config::{Bos, OnBadRecord, Overlong, Reading, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS};
@@ -59,7 +60,11 @@ impl<'a> Intake<'a> {
         };
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
         let mut seen = 0;
-        let words = Renderer::new(self.job)?;
+        let sources = blocks.sources().to_vec();
+        let words: Vec<Renderer<'a>> = sources
+            .iter()
+            .map(|source| Renderer::new(self.job, &source.reading))
+            .collect::<Result<_>>()?;
         let mut recogniser = Recogniser::new(self.job);
         let next = || {
             self.control.tick()?;
@@ -72,7 +77,7 @@ impl<'a> Intake<'a> {
             let shape = recogniser.shape(&block, &blocks);
             Ok(Some(Share { block, shape, read: started.elapsed(), verify }))
         };
-        let worker = || self.worker(&words, reference.as_ref());
+        let worker = || self.worker(&sources, &words, reference.as_ref());
         ordered(self.job.options.threads, next, worker, consume)?;
         Ok(recogniser.into_report())
     }
@@ -80,7 +85,8 @@ impl<'a> Intake<'a> {
     /// One thread's way from blocks to documents.
     fn worker(
         &self,
-        words: &Renderer<'a>,
+        sources: &[Source],
+        words: &[Renderer<'a>],
         reference: Option<&Tokenizer>,
     ) -> impl FnMut(Share) -> Result<Outcome> {
         let ending = Ending {
@@ -99,12 +105,16 @@ impl<'a> Intake<'a> {
                 stages: Stages { read, ..Stages::default() },
             };
             outcome.ledger.filtered(block.left_out());
+            let asked = Asked {
+                words: &words[block.source],
+                reading: &sources[block.source].reading,
+                shape: shape.as_deref(),
+            };
             for record in block.records() {
                 self.control.tick()?;
                 let number = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                let shape = shape.as_deref();
-                match self.record(record, shape, words, &mut maker, oracle, &mut outcome) {
+                match self.record(record, asked, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -125,8 +135,7 @@ impl<'a> Intake<'a> {
     fn record(
         &self,
         raw: RawRecord<'_>,
-        shape: Option<&Shape>,
-        words: &Renderer<'a>,
+        asked: Asked<'_, 'a>,
         maker: &mut DocumentMaker,
         reference: Option<&mut DocumentMaker>,
         outcome: &mut Outcome,
@@ -137,8 +146,8 @@ impl<'a> Intake<'a> {
             *stage += now - clock;
             clock = now;
         };
-        let expected = expectation(&self.job.options);
-        let record = read(raw.raw, shape, expected, words.calls());
+        let Asked { words, reading, shape } = asked;
+        let record = read(raw.raw, shape, expectation(reading), words.calls());
         lap(&mut outcome.stages.parse);
         let made = words.render(record?);
         lap(&mut outcome.stages.render);
@@ -181,6 +190,13 @@ impl<'a> Intake<'a> {
         let origin = Origin { path: Arc::clone(path), line };
         match (failure, self.job.options.on_bad_record) {
             (Failure::NoTemplate(error), _) => Err(error.about_template(&origin)),
+            (Failure::Unweighed(weight), _) => {
+                let column = schema::name(RowColumn::LossWeights);
+                let reason = format!(
+                    "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
+                );
+                Err(Error::option("columns", reason))
+            }
             (Failure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
             (Failure::Record(fault), OnBadRecord::Skip) => {
                 ledger.bad_record(fault.into_place(origin));
@@ -188,6 +204,15 @@ impl<'a> Intake<'a> {
             }
         }
     }
+}
+
+/// How the records of a block are looked at.
+#[derive(Clone, Copy)]
+struct Asked<'r, 'a> {
+    words: &'r Renderer<'a>,
+    reading: &'r Reading,
+    /// The shape of the file, if that is known.
+    shape: Option<&'r Shape>,
 }
 
 /// A block on its way to a thread.

@@ -9,6 +9,7 @@ mod intake;
 mod packing;
 mod recognise;
 mod render;
+mod training;
 mod transform;
 
 use std::path::Path;
@@ -20,7 +21,7 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use serde_json::json;
 
 use crate::assemble::{Layout, Sources, schema};
-use crate::config::{Bos, Eos, Inputs, Options, Output, RowColumn};
+use crate::config::{Bos, Eos, Inputs, Options, Output, Reading, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
@@ -71,9 +72,13 @@ impl Job {
         Layout::new(&self.options, self.pad_id.or(self.eos_id), sources)
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks the options, and those of each source.
+    pub(crate) fn validate(&self, inputs: &Inputs) -> Result<()> {
         self.options.validate()?;
-        self.options.prompt.as_ref().map(Prompts::new).transpose()?;
+        for source in &inputs.sources {
+            source.validate()?;
+            source.reading.prompt.as_ref().map(Prompts::new).transpose()?;
+        }
         if self.options.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
         }
@@ -91,7 +96,7 @@ pub fn pack_files(
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
-    job.validate()?;
+    job.validate(inputs)?;
     pack_found(job, discover(inputs)?, control, emit)
 }
 
@@ -99,24 +104,27 @@ pub fn pack_files(
 pub fn pack_memory(
     job: &Job,
     memory: Memory,
+    reading: Reading,
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
-    job.validate()?;
+    let inputs =
+        Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], recursive: false };
+    job.validate(&inputs)?;
     let sources = Sources::new([memory.name()]);
     let about = About { sources, ..About::new(job, &Found::default()) };
-    pack_blocks(job, Blocks::of_memory(memory), about, control, emit)
+    pack_blocks(job, Blocks::of_memory(memory, reading), about, control, emit)
 }
 
 /// Packs all of `inputs` into files in `output.dir`.
 ///
 /// A folder in which the very job has finished before is left as it is, and its report returned.
 pub fn pack_dir(job: &Job, inputs: &Inputs, output: &Output, control: &Control) -> Result<Report> {
-    job.validate()?;
+    job.validate(inputs)?;
     output.validate(&job.options.columns)?;
     let found = discover(inputs)?;
     refuse_own_inputs(&found.files, output)?;
-    let mut folder = match open(output, &identity(job, &found.files, output))? {
+    let mut folder = match open(output, &identity(job, &found, output))? {
         Opened::Ready(folder) => folder,
         Opened::Finished(report) => {
             let report: Report = serde_json::from_str(&report).map_err(|error| Error::Output {
@@ -149,6 +157,7 @@ pub fn pack_table(
     let columns = table::Columns {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
+        loss_weights: schema::name(RowColumn::LossWeights),
     };
     let mut first_row = 0;
     control.enter(Phase::Tokenize);
@@ -187,14 +196,21 @@ fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
 }
 
 /// What makes a job the same as another: all that decides its output, and the state of its inputs.
-fn identity(job: &Job, files: &[SourceFile], output: &Output) -> serde_json::Value {
-    let files: Vec<_> = files
+fn identity(job: &Job, found: &Found, output: &Output) -> serde_json::Value {
+    let files: Vec<_> = found
+        .files
         .iter()
-        .map(|file| json!({"path": file.path.to_string_lossy(), "size": file.size, "modified": file.modified.to_string()}))
+        .map(|file| json!({"path": file.path.to_string_lossy(), "size": file.size, "modified": file.modified.to_string(), "source": file.source}))
+        .collect();
+    let sources: Vec<_> = found
+        .sources
+        .iter()
+        .map(|source| json!({"reading": source.reading, "limit": source.limit, "repeat": source.repeat}))
         .collect();
     json!({
         "fastpack": env!("CARGO_PKG_VERSION"),
         "inputs": files,
+        "sources": sources,
         "options": job.options,
         "output": output,
         "tokenizer": job.tokenizer.fingerprint(),
@@ -216,7 +232,7 @@ fn pack_found(
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     let about = About::new(job, &found);
-    pack_blocks(job, Blocks::new(found.files), about, control, emit)
+    pack_blocks(job, Blocks::new(found), about, control, emit)
 }
 
 fn pack_blocks(
@@ -266,7 +282,7 @@ impl About {
         }
         Self {
             files: found.files.len() as u64,
-            bytes: found.files.iter().map(|file| file.size).sum(),
+            bytes: found.bytes(),
             tokenizer: job.tokenizer_name.clone(),
             engine,
             engine_reason,

@@ -1,64 +1,66 @@
 //! [`Recogniser`]: what the files of a run hold, found once a file by its first records.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::Job;
 use super::render::prompt_name;
 use crate::assemble::schema;
-use crate::config::{Options, RowColumn};
-use crate::record::{Expectation, Found, Shape, TokenColumns, find_shape};
+use crate::config::{Reading, RowColumn, Source};
+use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
 use crate::report::InputReport;
 use crate::source::{Block, Blocks};
 
 /// Records of a block that are looked at for a shape: if none of these has one, the file is not what it was taken for.
 const LOOKED_AT: usize = 100;
 
-/// What the options say of the records.
-pub(super) fn expectation(options: &Options) -> Expectation<'_> {
+/// What is said of the records of a source.
+pub(super) fn expectation(reading: &Reading) -> Expectation<'_> {
     let columns = TokenColumns {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
+        loss_weights: schema::name(RowColumn::LossWeights),
     };
-    Expectation { shape: options.shape, fields: &options.fields, columns }
+    Expectation { shape: reading.shape, fields: &reading.fields, columns }
 }
 
 /// What the files of a run hold.
 pub(super) struct Recogniser<'a> {
     job: &'a Job,
-    /// The file at hand, and its shape if that is known.
-    file: Option<(Arc<Path>, Option<Arc<Shape>>)>,
+    /// The shape of each file whose shape is known.
+    shapes: HashMap<usize, Arc<Shape>>,
     seen: Vec<InputReport>,
 }
 
 impl<'a> Recogniser<'a> {
     pub(super) fn new(job: &'a Job) -> Self {
-        Self { job, file: None, seen: Vec::new() }
+        Self { job, shapes: HashMap::new(), seen: Vec::new() }
     }
 
     /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
     pub(super) fn shape(&mut self, block: &Block, blocks: &Blocks) -> Option<Arc<Shape>> {
-        let known = match &self.file {
-            Some((path, shape)) if *path == block.path => shape.clone(),
-            _ => None,
-        };
-        let shape = known.or_else(|| {
-            let records = block.records().take(LOOKED_AT).map(|record| record.raw);
-            let found = find_shape(records, expectation(&self.job.options))?;
-            self.count(blocks.format(&block.path), &found);
-            Some(Arc::new(found.shape))
-        });
-        self.file = Some((Arc::clone(&block.path), shape.clone()));
-        shape
+        if let Some(known) = self.shapes.get(&block.file) {
+            return Some(Arc::clone(known));
+        }
+        let source = &blocks.sources()[block.source];
+        let records = block.records().take(LOOKED_AT).map(|record| record.raw);
+        let shown = find_shape(records, expectation(&source.reading))?;
+        self.count(blocks.format(block.file), source, &shown);
+        let shape = Arc::new(shown.shape);
+        self.shapes.insert(block.file, Arc::clone(&shape));
+        Some(shape)
     }
 
-    fn count(&mut self, format: &str, found: &Found) {
+    fn count(&mut self, format: String, source: &Source, found: &Shown) {
         let entry = InputReport {
             files: 1,
-            format: format.to_owned(),
+            format,
             shape: Some(found.shape.name().name().to_owned()),
             fields: found.fields.clone(),
-            prompt: prompt_name(self.job, found).map(str::to_owned),
+            prompt: prompt_name(self.job, &source.reading, found).map(str::to_owned),
+            repeat: source.repeat.get(),
+            limit: source.limit.map(NonZeroU64::get),
         };
         let same =
             self.seen.iter_mut().find(|seen| InputReport { files: 1, ..(*seen).clone() } == entry);

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Job, JobTemplate};
-use crate::config::{Overlong, Prompt, ShapeName, TrainOn};
+use super::{Job, JobTemplate, training};
+use crate::config::{Overlong, Prompt, Reading, RowColumn, ShapeName, TrainOn, TrainOnEos};
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
-use crate::record::{Calls, Conversation, Fault, Found, Pair, Record, Tokens, as_messages};
+use crate::record::{Calls, Conversation, Fault, Pair, Record, Shown, Tokens, as_messages};
 use crate::template::{ChatTemplate, Prompts, Rendered, Span, Trained, join};
 
 /// What a record became.
@@ -24,6 +24,8 @@ pub(super) enum Failure<'a> {
     Record(Fault),
     /// The job is: it has no template for conversations.
     NoTemplate(&'a Error),
+    /// The job is: its rows have no column for such a weight.
+    Unweighed(f32),
 }
 
 impl From<Fault> for Failure<'_> {
@@ -37,6 +39,9 @@ pub(super) struct Renderer<'a> {
     train_on: TrainOn,
     /// Whether conversations that are too long are cut after a turn.
     trims: bool,
+    eos: Option<TrainOnEos>,
+    /// Whether the rows have a column for weights.
+    weighs: bool,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// What was named; nothing where that is left to fastpack.
     named: Option<Prompts>,
@@ -45,15 +50,17 @@ pub(super) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    pub(super) fn new(job: &'a Job) -> Result<Self> {
+    pub(super) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
         Ok(Self {
             train_on: job.options.train_on,
             trims: job.options.packing.overlong == Some(Overlong::Trim),
+            eos: job.options.train_on_eos,
+            weighs: job.options.columns.contains(&RowColumn::LossWeights),
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
             },
-            named: job.options.prompt.as_ref().map(Prompts::new).transpose()?,
+            named: reading.prompt.as_ref().map(Prompts::new).transpose()?,
             alpaca: Prompts::new(&Prompt::Alpaca)?,
         })
     }
@@ -78,7 +85,7 @@ impl<'a> Renderer<'a> {
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
-            TrainOn::Auto | TrainOn::All => Ok(Made::Text(whole(text), Kind::Text)),
+            TrainOn::Auto | TrainOn::All => self.made(text, Trained::All, Vec::new(), Kind::Text),
             TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
                 "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
             )),
@@ -91,12 +98,18 @@ impl<'a> Renderer<'a> {
     fn tokens(&self, tokens: Tokens) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
-            TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
+            TrainOn::Assistant | TrainOn::Completion if tokens.weights.is_some() => {}
             _ => {
                 return Err(unmaskable(
                     "the ids do not tell which of them to train on; use `train_on=\"auto\"` or `\"all\"`",
                 ));
             }
+        }
+        let unheld = |weight: &&f32| **weight != 0.0 && **weight != 1.0;
+        if !self.weighs
+            && let Some(weight) = tokens.weights.iter().flatten().find(unheld)
+        {
+            return Err(Failure::Unweighed(*weight));
         }
         Ok(Made::Tokens(tokens, self.train_on == TrainOn::All))
     }
@@ -104,29 +117,37 @@ impl<'a> Renderer<'a> {
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
         let template = self.template()?;
         let (text, ranges) = match self.train_on {
-            TrainOn::All => {
-                let mut rendered = whole(template.render(conversation)?);
-                if self.trims {
-                    rendered.turn_ends = turn_ends(template, conversation);
-                }
-                return Ok(Made::Text(rendered, Kind::Conversation));
-            }
-            TrainOn::Auto | TrainOn::Assistant => template.render_with_spans(conversation)?,
-            TrainOn::LastAssistant => template.render_last_turn(conversation)?,
             TrainOn::Completion => {
                 return Err(unmaskable(
                     "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
                      `\"last_assistant\"`",
                 ));
             }
+            train_on if self.eos.is_some() || conversation.weights.is_some() => {
+                let (text, spans) =
+                    training::conversation(template, conversation, train_on, self.eos)?;
+                let ends = self.ends(template, conversation);
+                return self.made(text, Trained::Spans(spans), ends, Kind::Conversation);
+            }
+            TrainOn::All => {
+                let text = template.render(conversation)?;
+                let ends = self.ends(template, conversation);
+                return self.made(text, Trained::All, ends, Kind::Conversation);
+            }
+            TrainOn::Auto | TrainOn::Assistant => template.render_with_spans(conversation)?,
+            TrainOn::LastAssistant => template.render_last_turn(conversation)?,
         };
         let ends = match self.train_on {
             _ if !self.trims => Vec::new(),
             TrainOn::LastAssistant => turn_ends(template, conversation),
             _ => template.turn_ends(conversation, &text, &ranges),
         };
-        let rendered = Rendered { turn_ends: ends, ..spanned(text, ranges) };
-        Ok(Made::Text(rendered, Kind::Conversation))
+        self.made(text, trained(ranges), ends, Kind::Conversation)
+    }
+
+    /// Where a conversation may be cut, if any may.
+    fn ends(&self, template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
+        if self.trims { turn_ends(template, conversation) } else { Vec::new() }
     }
 
     fn completed(
@@ -137,8 +158,12 @@ impl<'a> Renderer<'a> {
         if !matches!(self.train_on, TrainOn::Auto | TrainOn::Completion) {
             return self.conversation(all);
         }
+        if self.eos.is_some() || all.weights.is_some() {
+            let (text, spans) = training::completion(self.template()?, all, prompt, self.eos)?;
+            return self.made(text, Trained::Spans(spans), Vec::new(), Kind::Conversation);
+        }
         let (text, completion) = self.template()?.render_completion(all, prompt)?;
-        Ok(Made::Text(spanned(text, vec![completion]), Kind::Conversation))
+        self.made(text, trained(vec![completion]), Vec::new(), Kind::Conversation)
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
@@ -151,11 +176,28 @@ impl<'a> Renderer<'a> {
             }
             (None, false, Err(_)) => self.alpaca.render(pair)?,
         };
-        let rendered = match self.train_on {
-            TrainOn::All => whole(text),
-            _ => spanned(text, vec![answer]),
+        let trained = match self.train_on {
+            TrainOn::All => Trained::All,
+            _ => trained(vec![answer]),
         };
-        Ok(Made::Text(rendered, Kind::Text))
+        self.made(text, trained, Vec::new(), Kind::Text)
+    }
+
+    /// A text with what is trained of it, unless that has a weight that the rows cannot hold.
+    fn made(
+        &self,
+        text: String,
+        trained: Trained,
+        turn_ends: Vec<usize>,
+        kind: Kind,
+    ) -> std::result::Result<Made, Failure<'a>> {
+        if let (Trained::Spans(spans), false) = (&trained, self.weighs)
+            && let Some(span) = spans.iter().find(|span| span.weight.to_bits() != 1_f32.to_bits())
+        {
+            return Err(Failure::Unweighed(span.weight));
+        }
+        let end_untrained = self.eos == Some(TrainOnEos::None);
+        Ok(Made::Text(Rendered { text, trained, turn_ends, end_untrained }, kind))
     }
 
     fn template(&self) -> std::result::Result<&'a ChatTemplate, Failure<'a>> {
@@ -164,7 +206,7 @@ impl<'a> Renderer<'a> {
 }
 
 /// What makes text of the records of a shape, as the report names it.
-pub(super) fn prompt_name(job: &Job, found: &Found) -> Option<&'static str> {
+pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option<&'static str> {
     let pair = match found.shape.name() {
         ShapeName::Conversations => return Some("chat_template"),
         ShapeName::PromptCompletion if found.messages => return Some("chat_template"),
@@ -172,7 +214,7 @@ pub(super) fn prompt_name(job: &Job, found: &Found) -> Option<&'static str> {
         ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
         ShapeName::Text | ShapeName::Tokens => return None,
     };
-    Some(match (&job.options.prompt, pair) {
+    Some(match (&reading.prompt, pair) {
         (Some(Prompt::Alpaca), _) | (None, Some(JobTemplate::Refused(_))) => "alpaca",
         (Some(Prompt::Chatml), _) => "chatml",
         (Some(Prompt::Vicuna), _) => "vicuna",
@@ -182,13 +224,8 @@ pub(super) fn prompt_name(job: &Job, found: &Found) -> Option<&'static str> {
     })
 }
 
-fn spanned(text: String, ranges: Vec<Range<usize>>) -> Rendered {
-    let spans = ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect();
-    Rendered { text, trained: Trained::Spans(spans), turn_ends: Vec::new() }
-}
-
-fn whole(text: String) -> Rendered {
-    Rendered { text, trained: Trained::All, turn_ends: Vec::new() }
+fn trained(ranges: Vec<Range<usize>>) -> Trained {
+    Trained::Spans(ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect())
 }
 
 /// Where a conversation may be cut, found by a render of its own; nowhere if its turns do not show.

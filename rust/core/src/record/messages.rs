@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pair::optional;
 use super::shape::Shape;
 use super::value::{Map, Value};
-use super::{Conversation, Fault, json, wrong_type};
+use super::{Conversation, Fault, flags, json, wrong_type};
 use crate::config::Part;
 use crate::ledger::Reason;
 
@@ -53,10 +53,16 @@ pub(super) fn read(
     calls: Calls,
 ) -> Result<Conversation, Fault> {
     let mut messages = read_list(record, field, calls)?;
+    let mut weights = flags::read(&messages, field)?;
     if let Some(system) = read_system(record, shape)? {
+        let before = messages.len();
         lead_with(&mut messages, system, shape.field(Part::System))?;
+        if let Some(weights) = weights.as_mut().filter(|_| messages.len() > before) {
+            weights.insert(0, None);
+        }
     }
     Ok(Conversation {
+        weights,
         messages,
         tools: read_tools(record, shape.field(Part::Tools))?,
         template_kwargs: read_template_kwargs(record)?,

@@ -4,6 +4,7 @@
 //! for plain text, [`tokens`] for ids. [`Shape`] is found once a file, in the order of `Shape::find`, or named.
 
 mod columns;
+mod flags;
 mod json;
 mod messages;
 mod pair;
@@ -23,6 +24,7 @@ use crate::ledger::{Place, Reason};
 use crate::source::Raw;
 use value::{Map, Value};
 
+pub use flags::is_assistant;
 pub use json::MAX_DEPTH;
 pub use messages::Calls;
 pub use pair::Pair;
@@ -60,6 +62,8 @@ pub struct Conversation {
     pub tools: Option<Value>,
     /// The record's own `chat_template_kwargs`.
     pub template_kwargs: Map,
+    /// The weight that each message gives itself, if any does.
+    pub weights: Option<Vec<Option<f32>>>,
 }
 
 /// Why a line is no record: a [`Place`] but for the place.
@@ -117,7 +121,10 @@ pub fn as_messages(pair: &Pair) -> (Conversation, usize) {
     list.push(messages::message("user", text(&request)));
     let asking = list.len();
     list.push(messages::message("assistant", text(&pair.answer)));
-    (Conversation { messages: list, tools: None, template_kwargs: Map::new() }, asking)
+    (
+        Conversation { messages: list, tools: None, template_kwargs: Map::new(), weights: None },
+        asking,
+    )
 }
 
 /// What stands in a file as an object, the columns of a table only as far as they are `wanted`.
@@ -146,7 +153,7 @@ fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault
 
 /// The shape of a file, and what its first record shows besides.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Shown {
     /// The shape.
     pub shape: Shape,
     /// The fields of the shape that the record has.
@@ -159,7 +166,7 @@ pub struct Found {
 pub fn find_shape<'a>(
     records: impl IntoIterator<Item = Raw<'a>>,
     expected: Expectation<'_>,
-) -> Option<Found> {
+) -> Option<Shown> {
     records.into_iter().find_map(|raw| {
         let expected = match raw {
             Raw::Text(_) => Expectation { shape: None, fields: &Fields::default(), ..expected },
@@ -172,7 +179,7 @@ pub fn find_shape<'a>(
         };
         let shape = Shape::find(&record, expected)?;
         let prompt = record.get(shape.field(Part::Prompt));
-        Some(Found {
+        Some(Shown {
             fields: shape.fields_of(&record),
             messages: prompt.is_some_and(|prompt| !matches!(prompt, Value::String(_))),
             shape,

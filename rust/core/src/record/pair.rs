@@ -3,7 +3,7 @@
 use super::messages::{self, Calls};
 use super::shape::Shape;
 use super::value::{Map, Value};
-use super::{Conversation, Fault, Record, wrong_type};
+use super::{Conversation, Fault, Record, flags, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 
@@ -80,7 +80,13 @@ fn read_messages(
 ) -> Result<(Conversation, usize), Fault> {
     let mut all = messages::read(record, shape.field(Part::Prompt), shape, calls)?;
     let completion = messages::read_list(record, shape.field(Part::Completion), calls)?;
+    let own = flags::read(&completion, shape.field(Part::Completion))?;
     let prompt = all.messages.len();
+    if own.is_some() || all.weights.is_some() {
+        let mut weights = all.weights.take().unwrap_or_else(|| vec![None; prompt]);
+        weights.extend(own.unwrap_or_else(|| vec![None; completion.len()]));
+        all.weights = Some(weights);
+    }
     all.messages.extend(completion);
     Ok((all, prompt))
 }

@@ -15,6 +15,8 @@ pub struct TokenColumns {
     pub input_ids: &'static str,
     /// The ids where trained, -100 elsewhere.
     pub labels: &'static str,
+    /// What the loss of each id is multiplied by.
+    pub loss_weights: &'static str,
 }
 
 /// What decides how the records of a file are looked at.
@@ -70,6 +72,7 @@ impl Shape {
                 or(Part::AttentionMask, tokens::ATTENTION_MASK),
                 field(Part::AssistantMasks, &tokens::MASKS)
                     .unwrap_or((Part::AssistantMasks, Arc::from(tokens::MASKS[0]))),
+                or(Part::LossWeights, expected.columns.loss_weights),
             ],
             ShapeName::Conversations => {
                 vec![field(Part::Messages, &messages::FIELDS)?, or(Part::Tools, messages::TOOLS)]

@@ -2,7 +2,7 @@
 
 use super::shape::Shape;
 use super::value::{Map, Value};
-use super::{Fault, json, wrong_type};
+use super::{Fault, flags, json, wrong_type};
 use crate::config::Part;
 use crate::ledger::Reason;
 
@@ -16,12 +16,12 @@ pub(super) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 const IGNORED: i64 = -100;
 
 /// The ids of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tokens {
     /// The ids, without padding.
     pub ids: Vec<u32>,
-    /// For each id whether it is trained, where the record says so.
-    pub trained: Option<Vec<bool>>,
+    /// What the loss of each id is multiplied by, 0 where it is not trained, where the record says so.
+    pub weights: Option<Vec<f32>>,
 }
 
 pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
@@ -48,10 +48,16 @@ pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
                 );
                 return Err(Fault::new(Reason::WrongType, message));
             }
-            Some(labels.iter().map(|label| *label != IGNORED).collect::<Vec<_>>())
+            Some(labels.iter().map(|label| one_if(*label != IGNORED)).collect::<Vec<_>>())
         }
-        (None, Some((_, mask))) => Some(mask.iter().map(|mark| *mark != 0).collect()),
+        (None, Some((_, mask))) => Some(mask.iter().map(|mark| one_if(*mark != 0)).collect()),
         (None, None) => None,
+    };
+    let weights = match (trained, weights(record, shape, ids.len())?) {
+        (Some(trained), Some(weights)) => {
+            Some(trained.iter().zip(weights).map(|(trained, weight)| trained * weight).collect())
+        }
+        (trained, weights) => trained.or(weights),
     };
     let real = match marks(Part::AttentionMask)? {
         Some((name, mask)) => {
@@ -77,8 +83,30 @@ pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
     }
     Ok(Tokens {
         ids: ids[real.clone()].iter().map(id).collect::<Result<_, _>>()?,
-        trained: trained.map(|trained| trained[real].to_vec()),
+        weights: weights.map(|weights: Vec<f32>| weights[real].to_vec()),
     })
+}
+
+fn one_if(trained: bool) -> f32 {
+    f32::from(u8::from(trained))
+}
+
+/// The weights of `tokens` ids, if the record has any.
+fn weights(record: &Map, shape: &Shape, tokens: usize) -> Result<Option<Vec<f32>>, Fault> {
+    let field = shape.field(Part::LossWeights);
+    let value = json::unfold(record, field)?;
+    let list = match &value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::List(list)) => list,
+        other => return Err(wrong_type(field, "a list of numbers", other.as_ref())),
+    };
+    if list.len() != tokens {
+        let message = format!("`{field}` has {} entries for {tokens} tokens", list.len());
+        return Err(Fault::new(Reason::WrongType, message));
+    }
+    let weight =
+        |(at, value)| flags::weight(value).map_err(|fault| fault.at(&format!("{field}[{at}]")));
+    list.iter().enumerate().map(weight).collect::<Result<_, _>>().map(Some)
 }
 
 /// A list of whole numbers, or JSON text of one; none where null or absent.

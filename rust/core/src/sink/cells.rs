@@ -1,19 +1,20 @@
-//! [`Column`]: a column of packed rows as the integers of each row, for formats that are written row by row.
+//! [`Column`]: a column of packed rows as the numbers of each row, for formats that are written row by row.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type};
 
-/// A column of packed rows: an integer a row, or a list of them.
+/// A column of packed rows: an integer a row, or a list of numbers.
 pub(super) enum Column<'a> {
-    /// Where the integers of each row begin and end.
+    /// Where the numbers of each row begin and end.
     Lists(&'a [i32], Values<'a>),
     Integers(Values<'a>),
 }
 
-/// Integers of a width.
+/// Numbers of a type.
 pub(super) enum Values<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
+    Real(&'a [f32]),
 }
 
 /// What a column holds in one row.
@@ -22,6 +23,7 @@ pub(super) enum Cell<'a> {
     Integer(i64),
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
+    Real(&'a [f32]),
 }
 
 impl<'a> Column<'a> {
@@ -42,10 +44,13 @@ impl<'a> Column<'a> {
                 match values {
                     Values::Narrow(values) => Cell::Narrow(&values[range]),
                     Values::Wide(values) => Cell::Wide(&values[range]),
+                    Values::Real(values) => Cell::Real(&values[range]),
                 }
             }
             Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
             Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
+            // No column has a single real number a row.
+            Self::Integers(Values::Real(values)) => Cell::Real(&values[row..=row]),
         }
     }
 
@@ -54,6 +59,7 @@ impl<'a> Column<'a> {
         const OFFSET: u64 = 4;
         match (self, self.cell(row)) {
             (_, Cell::Narrow(values)) => OFFSET + 4 * values.len() as u64,
+            (_, Cell::Real(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Wide(values)) => OFFSET + 8 * values.len() as u64,
             (Self::Integers(Values::Narrow(_)), Cell::Integer(_)) => 4,
             (_, Cell::Integer(_)) => 8,
@@ -64,6 +70,7 @@ impl<'a> Column<'a> {
 impl<'a> Values<'a> {
     fn of(values: &'a ArrayRef) -> Self {
         match values.data_type() {
+            DataType::Float32 => Self::Real(values.as_primitive::<Float32Type>().values()),
             DataType::Int64 => Self::Wide(values.as_primitive::<Int64Type>().values()),
             _ => Self::Narrow(values.as_primitive::<Int32Type>().values()),
         }

@@ -1,4 +1,4 @@
-//! Rows as JSON lines: an object a row, a list of integers or an integer a column.
+//! Rows as JSON lines: an object a row, a list of numbers or an integer a column.
 
 use std::io::{self, Write};
 
@@ -31,6 +31,7 @@ impl Rows {
                 match column.cell(row) {
                     Cell::Integer(value) => serde_json::to_writer(&mut self.line, &value)?,
                     Cell::Narrow(values) => serde_json::to_writer(&mut self.line, values)?,
+                    Cell::Real(values) => serde_json::to_writer(&mut self.line, values)?,
                     Cell::Wide(values) => serde_json::to_writer(&mut self.line, values)?,
                 }
             }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use arrow::record_batch::RecordBatch;
-use rmp::encode::{ValueWriteError, write_array_len, write_map_len, write_sint, write_str};
+use rmp::encode::{
+    ValueWriteError, write_array_len, write_f32, write_map_len, write_sint, write_str,
+};
 
 use super::cells::{Cell, Column};
 use super::shard::Sink;
@@ -80,6 +82,12 @@ fn append(cell: Cell<'_>, row: &mut Vec<u8>) -> Result<(), ValueWriteError> {
                 write_sint(row, value.into())?;
             }
         }
+        Cell::Real(values) => {
+            write_array_len(row, length(cell))?;
+            for &value in values {
+                write_f32(row, value)?;
+            }
+        }
         Cell::Wide(values) => {
             write_array_len(row, length(cell))?;
             for &value in values {
@@ -94,6 +102,7 @@ fn length(cell: Cell<'_>) -> u32 {
     let values = match cell {
         Cell::Integer(_) => 1,
         Cell::Narrow(values) => values.len(),
+        Cell::Real(values) => values.len(),
         Cell::Wide(values) => values.len(),
     };
     u32::try_from(values).expect("the reach of an Arrow list is 31 bits")

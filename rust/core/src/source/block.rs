@@ -15,11 +15,17 @@ use crate::ledger::Reason;
 pub struct Block {
     /// The file.
     pub path: Arc<Path>,
+    /// The file, by its place among those that were found.
+    pub file: usize,
+    /// The source that the file belongs to, by its place among the sources.
+    pub source: usize,
     /// Bytes of the file that this block accounts for, what was skipped included.
     pub size: u64,
     pub(super) content: Content,
     /// What became of each record before it is read, where the caller had a hand in it.
     pub(super) fates: Option<Fates>,
+    /// The first so many records are read, the others are not.
+    limit: usize,
 }
 
 /// What the caller made of the records of a block.
@@ -109,10 +115,40 @@ pub enum Raw<'a> {
     },
 }
 
+impl Content {
+    /// No record.
+    pub(super) fn nothing() -> Self {
+        Self::Values { bytes: Vec::new(), places: Vec::new() }
+    }
+}
+
 impl Block {
+    /// Some records of a file that take up so many bytes of it.
+    pub(super) fn new(
+        path: &Arc<Path>,
+        file: usize,
+        source: usize,
+        size: u64,
+        content: Content,
+    ) -> Self {
+        let path = Arc::clone(path);
+        Self { path, file, source, size, content, fates: None, limit: usize::MAX }
+    }
+
+    /// Leaves all but the first `most` records out; returns how many there are then.
+    pub(super) fn limit(&mut self, most: u64) -> u64 {
+        self.limit = usize::try_from(most).unwrap_or(usize::MAX);
+        if let Content::Rows { batch, .. } = &mut self.content {
+            *batch = batch.slice(0, batch.num_rows().min(self.limit));
+        }
+        self.own_records().count() as u64
+    }
+
     /// The records, in order: those that the caller left in, as the caller left them.
     pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
-        let Some(Fates { bytes, each }) = &self.fates else { return self.own_records() };
+        let Some(Fates { bytes, each }) = &self.fates else {
+            return Box::new(self.own_records());
+        };
         Box::new(self.own_records().zip(each).filter_map(move |(record, fate)| match fate {
             Fate::Stays => Some(record),
             Fate::Goes => None,
@@ -143,7 +179,11 @@ impl Block {
         }
     }
 
-    fn own_records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
+    fn own_records(&self) -> impl Iterator<Item = RawRecord<'_>> {
+        self.all_records().take(self.limit)
+    }
+
+    fn all_records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         match &self.content {
             Content::Lines { first_line, bytes } => Box::new(lines(*first_line, bytes)),
             Content::Values { bytes, places } => Box::new(places.iter().map(|(line, range)| {

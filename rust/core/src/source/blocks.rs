@@ -1,7 +1,7 @@
-//! [`Blocks`]: all records of a list of files, in order.
+//! [`Blocks`]: all records of the sources, in order.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::json::ArrayReader;
 use super::lines::LineReader;
 use super::memory::{Memory, MemoryReader};
 use super::text::TextReader;
-use super::{SourceFile, ipc, parquet};
+use super::{Found, SourceFile, ipc, parquet};
+use crate::config::{Reading, Source};
 use crate::error::Result;
 
 /// Bytes of a block: small enough that the first rows of a stream come at once and a block's text stays in
@@ -29,12 +30,20 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
 const PEEKED: usize = 4 << 10;
 
-/// All blocks of a list of files, or of what is in memory, in order.
+/// All blocks of the sources: each as often as it is repeated, up to its limit each time.
 pub struct Blocks {
-    files: std::vec::IntoIter<SourceFile>,
-    open: Option<Open>,
+    sources: Vec<Source>,
+    files: Vec<SourceFile>,
+    /// What the records are held in that are in memory.
+    memory: &'static str,
+    /// Bytes of all files together, as often as they are read.
     size: u64,
-    formats: HashMap<Arc<Path>, String>,
+    /// The file at hand, and how often its source was read before.
+    at: usize,
+    times: u64,
+    /// How many records of the source are to be read yet, if that is limited.
+    left: Option<u64>,
+    open: Option<Open>,
 }
 
 impl fmt::Debug for Blocks {
@@ -42,6 +51,7 @@ impl fmt::Debug for Blocks {
         let path = self.open.as_ref().map(|open| &open.path);
         f.debug_struct("Blocks")
             .field("files", &self.files)
+            .field("at", &self.at)
             .field("open", &path)
             .finish_non_exhaustive()
     }
@@ -59,61 +69,100 @@ struct Open {
 }
 
 impl Blocks {
-    /// The blocks of `files`.
-    pub fn new(files: Vec<SourceFile>) -> Self {
-        Self {
-            size: files.iter().map(|file| file.size).sum(),
-            formats: files
-                .iter()
-                .map(|file| (Arc::clone(&file.path), file.format.to_string()))
-                .collect(),
-            files: files.into_iter(),
-            open: None,
-        }
+    /// The blocks of the files that were found.
+    pub fn new(found: Found) -> Self {
+        let size = found.bytes();
+        Self { size, files: found.files, ..Self::of(found.sources) }
     }
 
-    /// The blocks of records in memory.
-    pub fn of_memory(memory: Memory) -> Self {
-        let path = Arc::clone(&memory.name);
-        let formats = HashMap::from([(Arc::clone(&path), memory.format.to_owned())]);
-        let size = memory.size;
+    /// The blocks of records in memory, which are looked at in this way.
+    pub fn of_memory(memory: Memory, reading: Reading) -> Self {
+        let (path, size, format) = (Arc::clone(&memory.name), memory.size, memory.format);
         let reader = Box::new(MemoryReader::new(memory));
         let open = Some(Open { path, size: None, reader, counted: 0, ended: false });
-        Self { files: Vec::new().into_iter(), open, size, formats }
+        Self { memory: format, size, open, ..Self::of(vec![Source::of(Vec::new(), reading)]) }
     }
 
-    /// Bytes of all files together, 0 where nobody knows.
+    fn of(sources: Vec<Source>) -> Self {
+        let left = sources.first().and_then(|source| source.limit).map(NonZeroU64::get);
+        let files = Vec::new();
+        Self { sources, files, memory: "", size: 0, at: 0, times: 0, left, open: None }
+    }
+
+    /// Bytes of all files together, as often as they are read; 0 where nobody knows.
     pub fn size(&self) -> u64 {
         self.size
     }
 
+    /// The sources.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
     /// What a file holds, as reports name it.
-    pub fn format(&self, path: &Path) -> &str {
-        self.formats.get(path).map_or("", String::as_str)
+    pub fn format(&self, file: usize) -> String {
+        self.files.get(file).map_or_else(|| self.memory.to_owned(), |file| file.format.to_string())
     }
 
     /// The next block; nothing after the last of the last file.
     ///
     /// What cannot be read of a file is a record of its own, the file's last.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
-        loop {
-            if self.open.is_none() {
-                let Some(file) = self.files.next() else { return Ok(None) };
-                let reader = open(&file)?;
-                let (path, size) = (file.path, Some(file.size));
-                self.open = Some(Open { path, size, reader, counted: 0, ended: false });
+        while self.open.is_some() || self.at < self.files.len() {
+            let source = self.files.get(self.at).map_or(0, |file| file.source);
+            if self.left == Some(0) {
+                let counted = self.open.take().map_or(0, |open| open.counted);
+                let file = &self.files[self.at];
+                let rest = file.size.saturating_sub(counted);
+                let block = Block::new(&file.path, self.at, source, rest, Content::nothing());
+                self.next_file();
+                return Ok(Some(block));
             }
-            let Some(open) = &mut self.open else { continue };
-            match open.next_block()? {
-                Some(block) => return Ok(Some(block)),
-                None => self.open = None,
+            let open = match &mut self.open {
+                Some(open) => open,
+                None => self.open.insert(Open::start(&self.files[self.at])?),
+            };
+            if let Some((size, content)) = open.next_content()? {
+                let mut block = Block::new(&open.path, self.at, source, size, content);
+                if let Some(left) = &mut self.left {
+                    *left -= block.limit(*left);
+                }
+                return Ok(Some(block));
             }
+            self.open = None;
+            self.next_file();
         }
+        Ok(None)
+    }
+
+    /// Goes to the next file of the source, to its first again, or to the next source.
+    fn next_file(&mut self) {
+        let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
+        let number = *number;
+        self.at += 1;
+        if self.files.get(self.at).is_some_and(|next| next.source == number) {
+            return;
+        }
+        self.times += 1;
+        let mut next = number;
+        if self.times < self.sources[number].repeat.get() {
+            self.at = self.files.partition_point(|file| file.source < number);
+        } else {
+            self.times = 0;
+            next += 1;
+        }
+        self.left = self.sources.get(next).and_then(|source| source.limit).map(NonZeroU64::get);
     }
 }
 
 impl Open {
-    fn next_block(&mut self) -> Result<Option<Block>> {
+    fn start(file: &SourceFile) -> Result<Self> {
+        let (path, size) = (Arc::clone(&file.path), Some(file.size));
+        Ok(Self { path, size, reader: open(file)?, counted: 0, ended: false })
+    }
+
+    /// The next records, and the bytes of the file that they account for.
+    fn next_content(&mut self) -> Result<Option<(u64, Content)>> {
         let content = if self.ended { None } else { self.reader.next_content()? };
         let (content, end) = match content {
             Some(content) => {
@@ -124,14 +173,14 @@ impl Open {
             None => match self.size {
                 Some(size) if self.counted < size => {
                     self.ended = true;
-                    (Content::Values { bytes: Vec::new(), places: Vec::new() }, size)
+                    (Content::nothing(), size)
                 }
                 _ => return Ok(None),
             },
         };
         let size = end.saturating_sub(self.counted);
         self.counted += size;
-        Ok(Some(Block { path: Arc::clone(&self.path), size, content, fates: None }))
+        Ok(Some((size, content)))
     }
 }
 

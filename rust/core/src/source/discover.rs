@@ -1,6 +1,6 @@
 //! Inputs as the user names them to the files they stand for, in an order that no file system decides.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use super::braces::expand;
 use super::dataset;
 use super::format::{Container, by_name};
 use super::{Found, SourceFile};
-use crate::config::Inputs;
+use crate::config::{Inputs, Reading};
 use crate::error::{Error, Result};
 
 /// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
@@ -25,29 +25,35 @@ const PEEKED: u64 = 64 << 10;
 /// Finds the files that `inputs` stands for.
 ///
 /// Named files keep the order in which they were named; those of a folder or a glob are sorted by path. A file
-/// that is named twice is refused, since its documents would be packed twice.
+/// that is named twice is refused, since its documents would be packed twice, unless it is read in another way.
 ///
 /// # Errors
 ///
 /// [`Error::Io`] for a file that is not there or cannot be read, [`Error::Option`] for a pattern that matches
 /// nothing, a folder without data and a format that is not read.
 pub fn discover(inputs: &Inputs) -> Result<Found> {
-    let mut found = Found::default();
-    let mut seen = HashSet::new();
-    for pattern in &inputs.patterns {
-        if pattern.as_os_str().is_empty() {
-            return Err(Error::option("files", "holds an empty path"));
-        }
-        for path in paths(pattern, inputs.recursive, &mut found.passed_over)? {
-            let identity = path.canonicalize().map_err(Error::io(&path))?;
-            if !seen.insert(identity) {
-                return Err(Error::option("files", format!("`{}` is named twice", path.display())));
+    let mut found = Found { sources: inputs.sources.clone(), ..Found::default() };
+    let mut seen: HashMap<PathBuf, Vec<&Reading>> = HashMap::new();
+    for (number, source) in inputs.sources.iter().enumerate() {
+        let before = found.files.len();
+        for pattern in &source.patterns {
+            if pattern.as_os_str().is_empty() {
+                return Err(Error::option("files", "holds an empty path"));
             }
-            found.files.push(SourceFile::open(path)?);
+            for path in paths(pattern, inputs.recursive, &mut found.passed_over)? {
+                let readings =
+                    seen.entry(path.canonicalize().map_err(Error::io(&path))?).or_default();
+                if readings.contains(&&source.reading) {
+                    let reason = format!("`{}` is named twice", path.display());
+                    return Err(Error::option("files", reason));
+                }
+                readings.push(&source.reading);
+                found.files.push(SourceFile::open(path, number)?);
+            }
         }
-    }
-    if found.files.is_empty() {
-        return Err(Error::option("files", "must name at least one file"));
+        if found.files.len() == before {
+            return Err(Error::option("files", "must name at least one file"));
+        }
     }
     Ok(found)
 }

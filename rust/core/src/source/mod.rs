@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use crate::config::Source;
 use crate::error::{Error, Result};
 
 pub use block::{Block, Fate, Raw, RawRecord};
@@ -41,6 +42,8 @@ pub struct SourceFile {
     pub path: Arc<Path>,
     /// What it holds.
     pub format: Format,
+    /// The source that it belongs to, by its place among [`Found::sources`].
+    pub source: usize,
     /// Its size in bytes.
     pub size: u64,
     /// When it was last changed, in nanoseconds since 1970; 0 where the system does not say.
@@ -48,7 +51,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    fn open(path: PathBuf) -> Result<Self> {
+    fn open(path: PathBuf, source: usize) -> Result<Self> {
         let metadata = path.metadata().map_err(Error::io(&path))?;
         let modified =
             metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -56,6 +59,7 @@ impl SourceFile {
         Ok(Self {
             format: format::recognise(&path)?,
             path,
+            source,
             size: metadata.len(),
             modified: modified.map_or(0, |since| since.as_nanos()),
         })
@@ -65,8 +69,21 @@ impl SourceFile {
 /// What was found for the inputs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The files to read, in order.
+    /// How each source is read.
+    pub sources: Vec<Source>,
+    /// The files to read: those of the first source first, in order.
     pub files: Vec<SourceFile>,
     /// Files of a folder that fastpack does not read, for the report.
     pub passed_over: Vec<PathBuf>,
+}
+
+impl Found {
+    /// The bytes that are read of all files, as often as they are read.
+    pub fn bytes(&self) -> u64 {
+        let bytes = self
+            .files
+            .iter()
+            .map(|file| file.size.saturating_mul(self.sources[file.source].repeat.get()));
+        bytes.fold(0, u64::saturating_add)
+    }
 }

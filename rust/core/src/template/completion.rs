@@ -65,7 +65,7 @@ impl ChatTemplate {
         Ok((text, spans))
     }
 
-    fn hidden(&self, what: &str) -> Fault {
+    pub(super) fn hidden(&self, what: &str) -> Fault {
         let message = format!(
             "chat template `{}` renders this conversation in a way that does not show what {what}; use \
              train_on=\"all\"",

@@ -13,7 +13,7 @@ use super::header::{Turn, learn};
 use super::marks::{extents, has_marks, mark_all, unmark};
 use crate::ledger::Reason;
 use crate::record::value::{Map, Value as Json};
-use crate::record::{Conversation, Fault};
+use crate::record::{self, Conversation, Fault};
 
 /// How many turns of the assistant are looked for by rendering prefixes, each of which costs two renders.
 const MAX_PREFIXES: usize = 32;
@@ -49,7 +49,7 @@ pub(super) fn spans(
 }
 
 pub(super) fn is_assistant(message: &Map) -> bool {
-    matches!(message.get("role"), Some(Json::String(role)) if **role == *"assistant" || **role == *"model")
+    matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
 }
 
 /// Looks for headers and ends around the marked texts.
@@ -119,7 +119,10 @@ fn from_marks(
 }
 
 /// The turns of a template under a conversation's keyword arguments; learned once where there are none.
-fn learned<'t>(template: &'t ChatTemplate, conversation: &Conversation) -> Option<Cow<'t, Turn>> {
+pub(super) fn learned<'t>(
+    template: &'t ChatTemplate,
+    conversation: &Conversation,
+) -> Option<Cow<'t, Turn>> {
     if conversation.template_kwargs.is_empty() {
         let turn = template.turn.get_or_init(|| learn(template, conversation));
         return turn.as_ref().map(Cow::Borrowed);

@@ -30,6 +30,7 @@ mod prompts;
 mod render;
 mod scope;
 mod select;
+mod spans;
 mod strftime;
 mod text;
 mod tojson;
@@ -53,6 +54,7 @@ pub use outside::Launch;
 use outside::Outside;
 pub use prompts::{Prompts, join};
 pub use select::select_template;
+pub use spans::Turn;
 use value::Value;
 
 /// A part of a text that is trained, and how much it counts.
@@ -82,6 +84,8 @@ pub struct Rendered {
     pub trained: Trained,
     /// Where it may be cut: places at which a turn of the assistant is over, ascending. None where nobody asks.
     pub turn_ends: Vec<usize>,
+    /// Whether the end-of-text token that may follow is left out of what is trained.
+    pub end_untrained: bool,
 }
 
 /// A compiled chat template, shared by all threads.

@@ -1,0 +1,135 @@
+"""What the arguments for inputs mean: files, sources with settings of their own, and prompts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from fastpack import _fastpack
+from fastpack._types import NamedPrompt, Source
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastpack._types import Fields, Files, Prompt, Shape
+
+__all__ = ["choose_inputs", "choose_reading"]
+
+_ONCE = 1
+"""How many times a source is read that does not say."""
+
+
+def choose_inputs(
+    files: Files | None,
+    sources: Sequence[Source] | None,
+    *,
+    shape: Shape | None,
+    fields: Fields | None,
+    prompt: Prompt | None,
+    recursive: bool,
+) -> _fastpack.Inputs:
+    """What is read: `files`, or `sources`, of which each may say for itself what the others leave to the call."""
+    if sources is None:
+        if files is None:
+            message = "invalid option `files`: must name at least one file, or `sources` must"
+            raise OptionError(message, "files")
+        listed: list[Mapping[str, object]] = [{"path": files}]
+    elif files is not None:
+        message = "invalid option `sources`: stands in place of `files`; give one of them"
+        raise OptionError(message, "sources")
+    else:
+        listed = _listed(sources)
+    common = {"shape": shape, "fields": fields, "prompt": prompt}
+    native = [
+        _native(source, common, None if sources is None else number) for number, source in enumerate(listed)
+    ]
+    return _fastpack.Inputs(sources=native, recursive=recursive)
+
+
+def choose_reading(*, shape: Shape | None, fields: Fields | None, prompt: Prompt | None) -> _fastpack.Source:
+    """How records are looked at that lie nowhere."""
+    return _native({"path": ()}, {"shape": shape, "fields": fields, "prompt": prompt}, None)
+
+
+def _listed(sources: object) -> list[Mapping[str, object]]:
+    """The sources, each a dict that says where it lies and nothing that is not known."""
+    known = (*Source.__required_keys__, *sorted(Source.__optional_keys__))
+    wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
+    if isinstance(sources, (str, os.PathLike, Mapping)):
+        sources = None
+    listed = list(sources) if hasattr(sources, "__iter__") else []
+    for number, source in enumerate(listed):
+        if not isinstance(source, Mapping) or "path" not in source:
+            message = f"invalid option `sources`: {wanted}; source {number} is `{source!r}`"
+            raise OptionError(message, "sources")
+        for name in source:
+            if name not in known:
+                message = (
+                    f"invalid option `sources`: source {number} has `{name}`, none of {', '.join(known)}"
+                )
+                raise OptionError(message, "sources")
+    if not listed:
+        message = f"invalid option `sources`: {wanted}"
+        raise OptionError(message, "sources")
+    return listed
+
+
+def _native(
+    source: Mapping[str, object], common: Mapping[str, object], number: int | None
+) -> _fastpack.Source:
+    """A source with what the call says where it says nothing; shape and fields belong together."""
+    own = {name: value for name, value in source.items() if value is not None}
+    shaped = bool(own.keys() & {"shape", "fields"})
+    shared = {name: value for name, value in common.items() if name == "prompt" or not shaped}
+    said = {"limit": None, "repeat": _ONCE, "shape": None, "fields": None, **shared, **own}
+    try:
+        return _fastpack.Source(
+            patterns=_patterns(said["path"]),
+            # The core looks at each of these.
+            shape=said["shape"],  # type: ignore[arg-type]
+            fields=said["fields"],  # type: ignore[arg-type]
+            prompt=_prompt(said["prompt"]),
+            limit=said["limit"],  # type: ignore[arg-type]
+            repeat=said["repeat"],  # type: ignore[arg-type]
+        )
+    except OptionError as refused:
+        if number is None:
+            raise
+        reason = str(refused).removeprefix(f"invalid option `{refused.option}`: ")
+        message = f"invalid option `sources`: `{refused.option}` of source {number} {reason}"
+        raise OptionError(message, "sources") from refused
+
+
+def _patterns(files: object) -> list[str]:
+    """Paths and patterns as a list of text."""
+    if isinstance(files, (str, os.PathLike)):
+        return [os.fspath(files)]
+    return [os.fspath(file) for file in files]  # type: ignore[attr-defined]
+
+
+def _prompt(prompt: object) -> str | None:
+    """The name of a prompt, or the text that `prompt` is or that the file of that name holds."""
+    if prompt is None:
+        return None
+    if not isinstance(prompt, (str, os.PathLike)):
+        message = f"invalid option `prompt`: must be the name of a prompt, a text or a path, not `{prompt!r}`"
+        raise OptionError(message, "prompt")
+    given = os.fspath(prompt)
+    if given in get_args(NamedPrompt) or "{" in given:
+        return given
+    path = os.path.expanduser(given)
+    if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as refused:
+            message = f"invalid option `prompt`: `{given}` cannot be read: {refused}"
+            raise OptionError(message, "prompt") from refused
+    known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
+    message = (
+        f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
+        f"file of one, not `{given}`"
+    )
+    raise OptionError(message, "prompt")

@@ -1,0 +1,117 @@
+//! What of a rendered conversation is trained, where messages or options say more than that the assistant is.
+
+use std::ops::Range;
+
+use crate::config::{TrainOn, TrainOnEos};
+use crate::ledger::Reason;
+use crate::record::{Conversation, Fault, is_assistant, value::Value};
+use crate::template::{ChatTemplate, Span, Turn};
+
+/// Weights over a text, as ascending and disjoint spans.
+#[derive(Debug, Default)]
+struct Canvas {
+    spans: Vec<Span>,
+}
+
+impl Canvas {
+    /// Gives `range` this weight, whatever it had before.
+    fn paint(&mut self, range: &Range<usize>, weight: f32) {
+        if range.is_empty() {
+            return;
+        }
+        let mut spans = Vec::with_capacity(self.spans.len() + 2);
+        for Span { range: old, weight } in self.spans.drain(..) {
+            let before = old.start..old.end.min(range.start);
+            let after = old.start.max(range.end)..old.end;
+            spans.extend([before, after].map(|range| Span { range, weight }));
+        }
+        spans.push(Span { range: range.clone(), weight });
+        spans.retain(|span| !span.range.is_empty() && span.weight > 0.0);
+        spans.sort_unstable_by_key(|span| span.range.start);
+        self.spans = spans;
+    }
+
+    /// The weight at a byte.
+    fn at(&self, byte: usize) -> f32 {
+        let span = self.spans.iter().find(|span| span.range.contains(&byte));
+        span.map_or(0.0, |span| span.weight)
+    }
+}
+
+/// Renders a conversation, and tells which spans of it are trained: those that `train_on` chooses, those to which
+/// messages give weights of their own, and the ends of turns as `eos` has it.
+pub(super) fn conversation(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    train_on: TrainOn,
+    eos: Option<TrainOnEos>,
+) -> Result<(String, Vec<Span>), Fault> {
+    let (text, turns) = template.render_turns(conversation)?;
+    let mut canvas = Canvas::default();
+    if train_on == TrainOn::All {
+        canvas.paint(&(0..text.len()), 1.0);
+    } else {
+        let speaks = |message: &crate::record::value::Map| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+        let last = conversation.messages.iter().rposition(speaks);
+        for turn in &turns {
+            if train_on != TrainOn::LastAssistant || Some(turn.message) == last {
+                canvas.paint(&turn.span, 1.0);
+            }
+        }
+    }
+    weigh(&mut canvas, conversation, &turns)?;
+    end_turns(&mut canvas, &turns, eos);
+    Ok((text, canvas.spans))
+}
+
+/// The same for messages that complete a prompt.
+pub(super) fn completion(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    prompt: usize,
+    eos: Option<TrainOnEos>,
+) -> Result<(String, Vec<Span>), Fault> {
+    let (text, completion) = template.render_completion(conversation, prompt)?;
+    let (_, turns) = template.render_turns(conversation)?;
+    let mut canvas = Canvas::default();
+    canvas.paint(&completion, 1.0);
+    weigh(&mut canvas, conversation, &turns)?;
+    end_turns(&mut canvas, &turns, eos);
+    Ok((text, canvas.spans))
+}
+
+/// Gives turns the weights that their messages give themselves.
+fn weigh(canvas: &mut Canvas, conversation: &Conversation, turns: &[Turn]) -> Result<(), Fault> {
+    for (message, weight) in conversation.weights.iter().flatten().enumerate() {
+        let Some(weight) = *weight else { continue };
+        let own = turns.iter().filter(|turn| turn.message == message);
+        if weight > 0.0 && own.clone().next().is_none() {
+            let message = format!(
+                "message {message} asks to be trained, but the chat template does not show what it says"
+            );
+            return Err(Fault::new(Reason::Unmaskable, message));
+        }
+        for turn in own {
+            canvas.paint(&turn.span, weight);
+        }
+    }
+    Ok(())
+}
+
+/// Trains the tokens that end trained turns: all, that of the last, or none; as the template has it if not said.
+fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOnEos>) {
+    let Some(eos) = eos else { return };
+    let trained: Vec<(&Turn, f32)> = turns
+        .iter()
+        .map(|turn| (turn, canvas.at(turn.span.start)))
+        .filter(|(_, weight)| *weight > 0.0)
+        .collect();
+    for (at, (turn, weight)) in trained.iter().enumerate() {
+        let kept = match eos {
+            TrainOnEos::Turn => true,
+            TrainOnEos::Last => at + 1 == trained.len(),
+            TrainOnEos::None => false,
+        };
+        canvas.paint(&turn.end, if kept { *weight } else { 0.0 });
+    }
+}

@@ -1,0 +1,82 @@
+//! What a message says of its own training: `train`, yes or no, and `weight`, how much.
+
+use super::value::{Map, Value};
+use super::{Fault, wrong_type};
+use crate::ledger::Reason;
+
+/// Whether a message is trained; the names are those of datasets for fine-tuning.
+const TRAIN: &str = "train";
+
+/// What the loss of a message is multiplied by.
+const WEIGHT: &str = "weight";
+
+/// The weight that each message gives itself, if it gives itself one; nothing where none does.
+pub(super) fn read(messages: &[Map], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
+    let flagged = |message: &Map| message.contains_key(TRAIN) || message.contains_key(WEIGHT);
+    if !messages.iter().any(flagged) {
+        return Ok(None);
+    }
+    let weights = messages.iter().enumerate().map(|(at, message)| {
+        let place = |name: &str| format!("{field}[{at}].{name}");
+        let trained = match message.get(TRAIN) {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(trained)) => Some(*trained),
+            other => return Err(wrong_type(&place(TRAIN), "true or false", other)),
+        };
+        let weight = match message.get(WEIGHT) {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(weight(value).map_err(|fault| fault.at(&place(WEIGHT)))?),
+        };
+        let weight = match (trained, weight) {
+            (Some(false), _) => Some(0.0),
+            (_, Some(weight)) => Some(weight),
+            (Some(true), None) => Some(1.0),
+            (None, None) => None,
+        };
+        let speaks = matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+        if weight.is_some_and(|weight| weight > 0.0) && !speaks {
+            let message = format!(
+                "`{field}[{at}]` asks to be trained, but only what the assistant says can be, message by message"
+            );
+            return Err(Fault::new(Reason::Unmaskable, message));
+        }
+        Ok(weight)
+    });
+    weights.collect::<Result<_, _>>().map(Some)
+}
+
+/// Whether a role is the one that is trained.
+pub fn is_assistant(role: &str) -> bool {
+    matches!(role, "assistant" | "model")
+}
+
+/// Why a value is no weight.
+pub(super) struct NoWeight(String);
+
+impl NoWeight {
+    /// The fault of the field that holds the value.
+    pub(super) fn at(self, place: &str) -> Fault {
+        Fault::new(Reason::WrongType, format!("`{place}` {}", self.0))
+    }
+}
+
+/// A weight: a number from 0 on.
+pub(super) fn weight(value: &Value) -> Result<f32, NoWeight> {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a weight needs no more than 32 bits"
+    )]
+    let weight = match value {
+        Value::Int(number) => *number as f32,
+        Value::Float(number) => *number as f32,
+        other => {
+            return Err(NoWeight(format!("must be a number, found {}", other.type_name())));
+        }
+    };
+    if weight.is_finite() && weight >= 0.0 {
+        Ok(weight)
+    } else {
+        Err(NoWeight(format!("is {weight}, which is no weight; it must be a number from 0 on")))
+    }
+}

@@ -1,0 +1,141 @@
+//! Python arguments to what is read: sources, and how their records are looked at. No default stands here.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use fastpack_core::config::{Fields, Inputs, Part, Prompt, Reading, ShapeName, Source};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+
+use crate::convert::{counts, refuse, word, words};
+use crate::error;
+
+/// What is read.
+#[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyInputs(pub(crate) Inputs);
+
+#[pymethods]
+impl PyInputs {
+    #[new]
+    #[pyo3(signature = (*, sources, recursive))]
+    fn new(sources: Vec<PyRef<'_, PySource>>, recursive: bool) -> Self {
+        let sources = sources.iter().map(|source| source.0.clone()).collect();
+        Self(Inputs { sources, recursive })
+    }
+}
+
+/// Files that are read alike.
+#[pyclass(name = "Source", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PySource(pub(crate) Source);
+
+#[pymethods]
+impl PySource {
+    #[new]
+    #[pyo3(signature = (*, patterns, shape, fields, prompt, limit, repeat))]
+    fn new(
+        patterns: Vec<PathBuf>,
+        shape: Option<PyShape>,
+        fields: PyFields,
+        prompt: Option<PyPrompt>,
+        limit: Option<PyLimit>,
+        repeat: PyRepeat,
+    ) -> PyResult<Self> {
+        let reading = Reading {
+            shape: shape.map(|shape| shape.0),
+            fields: fields.0,
+            prompt: prompt.map(|prompt| prompt.0),
+        };
+        let source =
+            Source { patterns, reading, limit: limit.map(|limit| limit.0), repeat: repeat.0 };
+        source.validate().map_err(error::to_py)?;
+        Ok(Self(source))
+    }
+}
+
+words!(
+    /// What the records of a file are.
+    PyShape(ShapeName), "shape", {
+        "conversations" => ShapeName::Conversations,
+        "prompt_completion" => ShapeName::PromptCompletion,
+        "instruction" => ShapeName::Instruction,
+        "question_answer" => ShapeName::QuestionAnswer,
+        "text" => ShapeName::Text,
+        "tokens" => ShapeName::Tokens,
+    }
+);
+words!(
+    /// A part of a record.
+    PyPart(Part), "fields", {
+        "messages" => Part::Messages,
+        "tools" => Part::Tools,
+        "system" => Part::System,
+        "prompt" => Part::Prompt,
+        "completion" => Part::Completion,
+        "instruction" => Part::Instruction,
+        "input" => Part::Input,
+        "output" => Part::Output,
+        "question" => Part::Question,
+        "answer" => Part::Answer,
+        "text" => Part::Text,
+        "input_ids" => Part::InputIds,
+        "labels" => Part::Labels,
+        "attention_mask" => Part::AttentionMask,
+        "assistant_masks" => Part::AssistantMasks,
+        "loss_weights" => Part::LossWeights,
+    }
+);
+
+counts!(
+    /// Records that are read of a source.
+    PyLimit(NonZeroU64), "limit", "2**64 - 1"
+);
+counts!(
+    /// How many times a source is read.
+    PyRepeat(NonZeroU64), "repeat", "2**64 - 1"
+);
+
+/// Where a record holds its parts: a mapping from part to field name, or `None`.
+pub(crate) struct PyFields(Fields);
+
+impl<'py> FromPyObject<'_, 'py> for PyFields {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let mut fields = Fields::default();
+        if value.is_none() {
+            return Ok(Self(fields));
+        }
+        let refused = |_| refuse(value, "fields", "a dict of parts and the names of their fields");
+        let parts: Vec<(Bound<'py, PyAny>, String)> = value
+            .cast::<PyDict>()
+            .map_err(PyErr::from)
+            .and_then(|dict| dict.items().extract())
+            .map_err(refused)?;
+        for (part, field) in parts {
+            let PyPart(part) = part.extract()?;
+            fields.0.insert(part, field);
+        }
+        Ok(Self(fields))
+    }
+}
+
+/// How requests become texts: the name of a text, or a text with places in braces.
+pub(crate) struct PyPrompt(Prompt);
+
+impl<'py> FromPyObject<'_, 'py> for PyPrompt {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text: String = value
+            .extract()
+            .map_err(|_| refuse(value, "prompt", "the name of a prompt, a text or a path"))?;
+        Ok(Self(match text.as_str() {
+            "alpaca" => Prompt::Alpaca,
+            "chatml" => Prompt::Chatml,
+            "vicuna" => Prompt::Vicuna,
+            _ => Prompt::Format(text),
+        }))
+    }
+}
