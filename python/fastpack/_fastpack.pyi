@@ -75,6 +75,7 @@ class Source:
         shape: str | None,
         fields: Fields | None,
         prompt: str | None,
+        separator: str | None,
         limit: int | None,
         repeat: int,
     ) -> Source: ...

@@ -29,6 +29,7 @@ def choose_inputs(
     shape: Shape | None,
     fields: Fields | None,
     prompt: Prompt | None,
+    separator: str | None,
     recursive: bool,
 ) -> _fastpack.Inputs:
     """What is read: `files`, or `sources`, of which each may say for itself what the others leave to the call."""
@@ -42,7 +43,7 @@ def choose_inputs(
         raise OptionError(message, "sources")
     else:
         listed = _listed(sources)
-    common = {"shape": shape, "fields": fields, "prompt": prompt}
+    common = {"shape": shape, "fields": fields, "prompt": prompt, "separator": separator}
     native = [
         _native(source, common, None if sources is None else number) for number, source in enumerate(listed)
     ]
@@ -83,8 +84,8 @@ def _native(
     """A source with what the call says where it says nothing; shape and fields belong together."""
     own = {name: value for name, value in source.items() if value is not None}
     shaped = bool(own.keys() & {"shape", "fields"})
-    shared = {name: value for name, value in common.items() if name == "prompt" or not shaped}
-    said = {"limit": None, "repeat": _ONCE, "shape": None, "fields": None, **shared, **own}
+    shared = {name: value for name, value in common.items() if not (shaped and name in {"shape", "fields"})}
+    said = {"limit": None, "repeat": _ONCE, "shape": None, "fields": None, "separator": None, **shared, **own}
     try:
         return _fastpack.Source(
             patterns=_patterns(said["path"]),
@@ -92,6 +93,7 @@ def _native(
             shape=said["shape"],  # type: ignore[arg-type]
             fields=said["fields"],  # type: ignore[arg-type]
             prompt=_prompt(said["prompt"]),
+            separator=said["separator"],  # type: ignore[arg-type]
             limit=said["limit"],  # type: ignore[arg-type]
             repeat=said["repeat"],  # type: ignore[arg-type]
         )

@@ -134,6 +134,7 @@ class Source(_Located, total=False):
         shape: What the records are.
         fields: The fields that hold their parts.
         prompt: How requests become texts.
+        separator: What stands between the documents of a file of text.
         limit: How many records are read, the first of all files.
         repeat: How many times they are read.
     """
@@ -141,6 +142,7 @@ class Source(_Located, total=False):
     shape: Shape | None
     fields: Fields | None
     prompt: Prompt | None
+    separator: str | None
     limit: int | None
     repeat: int
 

@@ -112,6 +112,7 @@ def pack_files(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
@@ -189,8 +190,9 @@ def pack_files(
             with places such as `{instruction}`, or a file of one. If not given, instructions and questions
             become a conversation for the chat template, or are put as `alpaca` has them where there is
             none; a prompt and its completion are joined as they are.
+        separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
-            `fields` and `prompt` these files need for themselves; `limit`, how many records are read of
+            `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read of
             them, and `repeat`, how many times.
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns
             a boolean for each. Those left out are counted in the report, as `filtered`. It is called in the
@@ -265,7 +267,15 @@ def pack_files(
         verify=verify,
         threads=threads,
     )
-    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    inputs = choose_inputs(
+        files,
+        sources,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        separator=separator,
+        recursive=recursive,
+    )
     if tokenizer is None:
         _refuse_missing("tokenizer")
     loaded = pretrained(tokenizer, revision=revision, token=token)
@@ -308,6 +318,7 @@ def pack_dir(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
@@ -363,6 +374,7 @@ def pack_dir(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        separator: As in `pack_files`.
         sources: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
@@ -426,7 +438,15 @@ def pack_dir(
         verify=verify,
         threads=threads,
     )
-    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    inputs = choose_inputs(
+        files,
+        sources,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        separator=separator,
+        recursive=recursive,
+    )
     if output is None:
         _refuse_missing("output")
     destination = _fastpack.Output(
@@ -470,6 +490,7 @@ def stream(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
@@ -512,6 +533,7 @@ def stream(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        separator: As in `pack_files`.
         sources: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
@@ -576,7 +598,15 @@ def stream(
         verify=verify,
         threads=threads,
     )
-    inputs = choose_inputs(files, sources, shape=shape, fields=fields, prompt=prompt, recursive=recursive)
+    inputs = choose_inputs(
+        files,
+        sources,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        separator=separator,
+        recursive=recursive,
+    )
     if tokenizer is None:
         _refuse_missing("tokenizer")
     loaded = pretrained(tokenizer, revision=revision, token=token)

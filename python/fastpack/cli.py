@@ -196,6 +196,7 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         "--prompt",
         help=f"how requests become texts: {_words(_types.NamedPrompt)}, a text with {{instruction}}, a file",
     )
+    flag("--separator", metavar="TEXT", help="what stands between the documents of a text file")
     flag(
         "--sources",
         type=_sources,

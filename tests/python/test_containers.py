@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import re
+import struct
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -51,6 +52,47 @@ def members(compress: Callable[[bytes], bytes]) -> Callable[[Records], bytes]:
     return write
 
 
+def cbor(value: Any) -> bytes:
+    """A value as RFC 8949 has it."""
+
+    def head(major: int, argument: int) -> bytes:
+        if argument < 24:
+            return bytes([major << 5 | argument])
+        size = next(size for size in range(4) if argument < 1 << (8 << size))
+        return bytes([major << 5 | 24 + size]) + argument.to_bytes(1 << size, "big")
+
+    match value:
+        case None | bool():
+            data = {None: b"\xf6", True: b"\xf5", False: b"\xf4"}[value]
+        case int():
+            data = head(0, value) if value >= 0 else head(1, -1 - value)
+        case float():
+            data = b"\xfb" + struct.pack(">d", value)
+        case bytes():
+            data = head(2, len(value)) + value
+        case str():
+            data = head(3, len(value.encode())) + value.encode()
+        case list():
+            data = head(4, len(value)) + b"".join(map(cbor, value))
+        case _:
+            data = head(5, len(value)) + b"".join(cbor(name) + cbor(item) for name, item in value.items())
+    return data
+
+
+def sequence(records: Records) -> bytes:
+    return b"".join(map(cbor, records))
+
+
+def indexed(records: Records) -> bytes:
+    """Pairs of lines, as dumps of a search index have them."""
+    index = {"index": {"_type": "_doc", "_id": "a } {\\"}}
+    return b"".join(
+        json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        for record in records
+        for line in (index, record)
+    )
+
+
 def buffered(write: Callable[[io.BytesIO], object]) -> bytes:
     file = io.BytesIO()
     write(file)
@@ -90,6 +132,10 @@ CONTAINERS: dict[str, Callable[[Records], bytes]] = {
     "jsonl.zst": members(zstd),
     "jsonl.bz2": members(bz2.compress),
     "jsonl.xz": members(lzma.compress),
+    "index.jsonl": indexed,
+    "index.json.gz": lambda records: gzip.compress(indexed(records)),
+    "cbor": sequence,
+    "cbor.zst": lambda records: zstd(sequence(records)),
     "json": lambda records: json.dumps(records, indent=1).encode(),
     "lines.json": lines,
     "json.gz": lambda records: gzip.compress(json.dumps(records).encode()),
@@ -102,6 +148,9 @@ CONTAINERS: dict[str, Callable[[Records], bytes]] = {
     ),
     "zstd.parquet": lambda records: buffered(
         lambda file: pa.parquet.write_table(pa.Table.from_pylist(records), file, compression="zstd")
+    ),
+    "brotli.parquet": lambda records: buffered(
+        lambda file: pa.parquet.write_table(pa.Table.from_pylist(records), file, compression="brotli")
     ),
     "polars.parquet": lambda records: buffered(pl.DataFrame(records).write_parquet),
     "arrow": lambda records: ipc(records, pa.ipc.new_file),
@@ -321,3 +370,133 @@ def test_texts_of_every_arrow_type_are_read(kind, tmp_path, tokenizer_dir, write
     with pa.ipc.new_stream(path, table.schema) as writer:
         writer.write_table(table)
     assert rows(path, tokenizer_dir) == rows(write_jsonl(TEXTS), tokenizer_dir)
+
+
+def test_indefinite_lengths_and_tags_of_cbor_are_read(tmp_path, tokenizer_dir, write_jsonl):
+    pieces = b"\x7f" + cbor("a ri") + cbor("ver") + b"\xff"
+    record = b"\xd9\xd9\xf7\xbf" + cbor("text") + pieces + cbor("when") + b"\xc1" + cbor(1700000000) + b"\xff"
+    (tmp_path / "a.cbor").write_bytes(record + cbor({"text": "a boat", "raw": b"\x00\xff", 3: 4} | {}))
+    (tmp_path / "b.cbor").write_bytes(record + cbor({"text": "a boat", "raw": b"\x00\xff"}))
+    with pytest.raises(fastpack.RecordError, match="as a name") as caught:
+        pack(tmp_path / "a.cbor", tokenizer_dir)
+    assert caught.value.line == 2
+    expected = rows(write_jsonl([{"text": "a river"}, {"text": "a boat"}]), tokenizer_dir)
+    assert rows(tmp_path / "b.cbor", tokenizer_dir) == expected
+
+
+CBOR_FAULTS = {
+    "cut off": (cbor({"text": "a long boat"})[:-3], "the file ends within the item", "invalid_cbor"),
+    "no item": (b"\x1c", "not CBOR", "invalid_cbor"),
+    "no object": (cbor(["text"]), "expected an object", "not_an_object"),
+    "no text": (cbor({"text": 7}), "must be a string", "wrong_type"),
+    "bytes": (cbor({"text": b"a"}), "no JSON", "wrong_type"),
+    "bad text": (b"\xa1" + cbor("text") + b"\x62\xff\xff", "invalid utf-8", "invalid_cbor"),
+    "deep": (cbor({"text": json.loads("[" * 300 + "]" * 300)}), "nested deeper", "too_deep"),
+}
+
+
+@pytest.mark.parametrize("fault", CBOR_FAULTS)
+def test_an_item_that_is_wrong_is_named_by_its_number(fault, tmp_path, tokenizer_dir):
+    data, said, reason = CBOR_FAULTS[fault]
+    path = tmp_path / "a.cbor"
+    path.write_bytes(sequence(TEXTS[:20]) + data)
+    with pytest.raises(fastpack.RecordError, match=said) as caught:
+        pack(path, tokenizer_dir)
+    assert (caught.value.line, caught.value.reason) == (21, reason)
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.documents == (21, 20, 1)
+
+
+def test_large_items_cross_blocks(tmp_path, tokenizer_dir, write_jsonl):
+    records = [{"text": sentence(n, 30 + (n % 3) * 40_000)} for n in range(12)]
+    (tmp_path / "a.cbor").write_bytes(sequence(records))
+    assert rows(tmp_path / "a.cbor", tokenizer_dir) == rows(write_jsonl(records), tokenizer_dir)
+
+
+def test_only_lines_that_say_nothing_else_are_passed_over_as_an_index(tmp_path, tokenizer_dir):
+    lines = [
+        '{"index":{"_id":"1"}}',
+        '{"text":"a"}',
+        '{"index":{"_id":"2"},"text":"b"}',
+        '{"index":{"_id":"3"}} x',
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines))
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert (report.documents, [place.line for place in report.places]) == ((3, 2, 1), [4])
+    # A file that does not begin with one has none.
+    path.write_text("\n".join(lines[1:2] + lines[:1]))
+    with pytest.raises(fastpack.RecordError) as caught:
+        pack(path, tokenizer_dir)
+    assert caught.value.line == 2
+
+
+SEPARATED = "a river\n\n  a boat\n\n\n\n \n\nthe old town\n"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md.gz"])
+@pytest.mark.parametrize("separator", ["\n\n", "old", "\n", "日本"])
+def test_texts_are_split_at_the_separator(separator, name, tmp_path, tokenizer_dir, write_jsonl):
+    text = SEPARATED * 3
+    data = b"\xef\xbb\xbf" + text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    expected = [{"text": part} for part in text.split(separator) if part.strip()]
+    found = rows(tmp_path / name, tokenizer_dir, separator=separator)
+    assert found == rows(write_jsonl(expected), tokenizer_dir)
+
+
+def test_a_separator_is_found_across_blocks_and_lines_are_counted(tmp_path, tokenizer_dir, write_jsonl):
+    texts = [f"{sentence(n, 9)}\n" * (n % 50 * 40 + 1) for n in range(60)]
+    (tmp_path / "a.txt").write_text("<|end of text|>\n".join(texts))
+    expected = rows(write_jsonl([{"text": text} for text in texts]), tokenizer_dir)
+    assert rows(tmp_path / "a.txt", tokenizer_dir, separator="<|end of text|>\n") == expected
+    (tmp_path / "b.txt").write_bytes(b"a\nb\n--\nc\n--\nd\xff\n--\n")
+    with pytest.raises(fastpack.RecordError, match="UTF-8") as caught:
+        pack(tmp_path / "b.txt", tokenizer_dir, separator="--\n")
+    assert caught.value.line == 6
+
+
+def test_a_separator_needs_a_text(tmp_path, tokenizer_dir, write_jsonl):
+    for separator, said in (("", "at least one character"), ("x", "there is none"), (3, "must be a text")):
+        with pytest.raises(fastpack.OptionError, match=said) as caught:
+            pack(write_jsonl(TEXTS), tokenizer_dir, separator=separator)
+        assert caught.value.option == "separator"
+
+
+def test_columns_that_no_shape_reads_are_not_read_of_a_parquet_file(tmp_path, tokenizer_dir, write_jsonl):
+    count = 3_000
+    texts = [{"text": sentence(n, 6)} for n in range(count)]
+    noise = [bytes([n % 251]) * 4_000 for n in range(count)]
+    table = pa.table({"noise": noise, "text": [record["text"] for record in texts], "more": noise})
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(table, path, compression="none", use_dictionary=False, row_group_size=1_000)
+    expected = rows(write_jsonl(texts), tokenizer_dir)
+    # A column that is broken behind its first page shows that it is not read.
+    data = bytearray(path.read_bytes())
+    metadata = pa.parquet.ParquetFile(path).metadata
+    column = metadata.row_group(2).column(0)
+    start = column.data_page_offset
+    data[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(data)
+    assert rows(path, tokenizer_dir) == expected
+    with pytest.raises(fastpack.RecordError):
+        pack(path, tokenizer_dir, fields={"text": "noise"})
+    # A function of the caller may want any of them.
+    with pytest.raises(fastpack.RecordError):
+        pack(path, tokenizer_dir, filter=lambda batch: [True] * batch.num_rows)
+
+
+@pytest.mark.parametrize("change", ["longer", "shorter", "other"])
+def test_a_file_that_changes_while_it_is_read_is_named(change, write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": sentence(n, 40)} for n in range(8_000)])
+
+    def spoil(batch: Any) -> Any:
+        data = path.read_bytes()
+        path.write_bytes(
+            {"longer": data + b"{", "shorter": data[: len(data) * 2 // 3], "other": b" " * len(data)}[change]
+        )
+        return [True] * batch.num_rows
+
+    with pytest.raises(fastpack.StorageError, match="changed while it was read") as caught:
+        pack(path, tokenizer_dir, filter=spoil, threads=1)
+    assert caught.value.filename == str(path)

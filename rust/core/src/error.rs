@@ -68,6 +68,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file changed while it was read.
+    #[error("{}: the file changed while it was read; run again once nothing writes to it", .0.display())]
+    Changed(PathBuf),
     /// The output folder holds something that this run would spoil.
     #[error("{}: {reason}", path.display())]
     Output {

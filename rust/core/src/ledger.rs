@@ -17,6 +17,8 @@ const PLACES: usize = 10;
 pub enum Reason {
     /// The line is not JSON as `json.loads` reads it.
     InvalidJson,
+    /// The item is not CBOR.
+    InvalidCbor,
     /// The line is not UTF-8.
     InvalidUtf8,
     /// A string holds half of a surrogate pair.
@@ -66,6 +68,7 @@ impl Reason {
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidJson => "invalid_json",
+            Self::InvalidCbor => "invalid_cbor",
             Self::InvalidUtf8 => "invalid_utf8",
             Self::LoneSurrogate => "lone_surrogate",
             Self::TooDeep => "too_deep",

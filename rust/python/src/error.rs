@@ -33,6 +33,11 @@ pub(crate) fn to_py(error: Error) -> PyErr {
             Error::Tokenizer(fastpack_tokenize::Error::Io { path, source })
             | Error::Io { path, source } => from_io(py, &path, &source),
             Error::Tokenizer(_) => exception(py, "TokenizerError", (message,)),
+            Error::Changed(path) => {
+                let said =
+                    "the file changed while it was read; run again once nothing writes to it";
+                exception(py, "StorageError", (INPUT_OUTPUT, said, path.as_os_str()))
+            }
             Error::Output { path, reason } => {
                 exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
             }

@@ -33,12 +33,13 @@ pub(crate) struct PySource(pub(crate) Source);
 #[pymethods]
 impl PySource {
     #[new]
-    #[pyo3(signature = (*, patterns, shape, fields, prompt, limit, repeat))]
+    #[pyo3(signature = (*, patterns, shape, fields, prompt, separator, limit, repeat))]
     fn new(
         patterns: Vec<PathBuf>,
         shape: Option<PyShape>,
         fields: PyFields,
         prompt: Option<PyPrompt>,
+        separator: Option<PySeparator>,
         limit: Option<PyLimit>,
         repeat: PyRepeat,
     ) -> PyResult<Self> {
@@ -46,6 +47,7 @@ impl PySource {
             shape: shape.map(|shape| shape.0),
             fields: fields.0,
             prompt: prompt.map(|prompt| prompt.0),
+            separator: separator.map(|separator| separator.0),
         };
         let source =
             Source { patterns, reading, limit: limit.map(|limit| limit.0), repeat: repeat.0 };
@@ -95,6 +97,17 @@ counts!(
     /// How many times a source is read.
     PyRepeat(NonZeroU64), "repeat", "2**64 - 1"
 );
+
+/// What stands between the documents of a file of text.
+pub(crate) struct PySeparator(String);
+
+impl<'py> FromPyObject<'_, 'py> for PySeparator {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        value.extract().map(Self).map_err(|_| refuse(value, "separator", "a text"))
+    }
+}
 
 /// Where a record holds its parts: a mapping from part to field name, or `None`.
 pub(crate) struct PyFields(Fields);

@@ -61,7 +61,7 @@ pub fn rows(
             values.extend((segment.tokens()..segment.room).map(|_| 0));
         }),
         RowColumn::LossWeights => cells.per_token::<Float32Type>(|segment, values| {
-            segment.weights(layout.shift_labels, values)
+            segment.weights(layout.shift_labels, values);
         }),
         RowColumn::SeqLengths => cells.per_segment::<Int32Type>(|it| it.room.cast_signed()),
         RowColumn::UnpaddedLengths => {

@@ -140,6 +140,8 @@ pub struct Reading {
     pub fields: Fields,
     /// How requests become texts; by the chat template if there is one, else as Alpaca has it, if not given.
     pub prompt: Option<Prompt>,
+    /// What stands between the documents of a file of text; each is one document if not given.
+    pub separator: Option<String>,
 }
 
 impl Reading {
@@ -152,6 +154,9 @@ impl Reading {
     fn validate(&self) -> Result<()> {
         if self.fields.0.values().any(String::is_empty) {
             return Err(Error::option("fields", "names a field without a name"));
+        }
+        if self.separator.as_ref().is_some_and(String::is_empty) {
+            return Err(Error::option("separator", "must be a text of at least one character"));
         }
         let named = self.named_shape();
         let other =

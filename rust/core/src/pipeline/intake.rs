@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use super::recognise::{Recogniser, expectation};
+use super::recognise::{Recogniser, columns_read, expectation};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
 use crate::assemble::schema;
@@ -60,6 +60,9 @@ impl<'a> Intake<'a> {
         };
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
         let mut seen = 0;
+        if self.job.transform.is_empty() {
+            blocks = blocks.choosing(columns_read);
+        }
         let sources = blocks.sources().to_vec();
         let words: Vec<Renderer<'a>> = sources
             .iter()
@@ -78,7 +81,8 @@ impl<'a> Intake<'a> {
             Ok(Some(Share { block, shape, read: started.elapsed(), verify }))
         };
         let worker = || self.worker(&sources, &words, reference.as_ref());
-        ordered(self.job.options.threads, next, worker, consume)?;
+        let read = ordered(self.job.options.threads, next, worker, consume);
+        read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_report())
     }
 
@@ -114,7 +118,7 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let number = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                match self.record(record, asked, &mut maker, oracle, &mut outcome) {
+                match Self::record(record, asked, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -133,7 +137,6 @@ impl<'a> Intake<'a> {
 
     /// One line, through all stages to a document.
     fn record(
-        &self,
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
         maker: &mut DocumentMaker,

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+
 use super::Job;
 use super::render::prompt_name;
 use crate::assemble::schema;
 use crate::config::{Reading, RowColumn, Source};
 use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
 use crate::report::InputReport;
-use crate::source::{Block, Blocks};
+use crate::source::{Block, Blocks, Raw};
 
 /// Records of a block that are looked at for a shape: if none of these has one, the file is not what it was taken for.
 const LOOKED_AT: usize = 100;
@@ -23,6 +25,12 @@ pub(super) fn expectation(reading: &Reading) -> Expectation<'_> {
         loss_weights: schema::name(RowColumn::LossWeights),
     };
     Expectation { shape: reading.shape, fields: &reading.fields, columns }
+}
+
+/// The columns that are read of a table that begins with these rows, if one of them shows a shape.
+pub(super) fn columns_read(reading: &Reading, rows: &RecordBatch) -> Option<Vec<String>> {
+    let rows = (0..rows.num_rows().min(LOOKED_AT)).map(|row| Raw::Row { batch: rows, row });
+    find_shape(rows, expectation(reading)).map(|shown| shown.shape.columns())
 }
 
 /// What the files of a run hold.

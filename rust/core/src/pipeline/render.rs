@@ -105,7 +105,7 @@ impl<'a> Renderer<'a> {
                 ));
             }
         }
-        let unheld = |weight: &&f32| **weight != 0.0 && **weight != 1.0;
+        let unheld = |weight: &&f32| ![0.0_f32, 1.0].contains(*weight);
         if !self.weighs
             && let Some(weight) = tokens.weights.iter().flatten().find(unheld)
         {

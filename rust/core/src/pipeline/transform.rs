@@ -33,9 +33,14 @@ impl fmt::Debug for Transform {
 }
 
 impl Transform {
+    /// Whether there is no function.
+    pub(super) fn is_empty(&self) -> bool {
+        self.filter.is_none() && self.map.is_none()
+    }
+
     /// The block as the functions leave it. Records that cannot be read are left for the error that names them.
     pub(super) fn apply(&self, block: Block) -> Result<Block> {
-        if self.filter.is_none() && self.map.is_none() {
+        if self.is_empty() {
             return Ok(block);
         }
         let table = Table::of(&block)?;

@@ -3,6 +3,7 @@
 //! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers, [`text`]
 //! for plain text, [`tokens`] for ids. [`Shape`] is found once a file, in the order of `Shape::find`, or named.
 
+mod cbor;
 mod columns;
 mod flags;
 mod json;
@@ -147,6 +148,7 @@ fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault
             let content = Value::String(Arc::from(text));
             Ok(Arc::new([(Arc::from(text::FIELD), content)].into_iter().collect()))
         }
+        Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
         Raw::Broken { reason, message } => Err(Fault::new(reason, message)),
     }
 }
@@ -175,6 +177,7 @@ pub fn find_shape<'a>(
         let record = match raw {
             // A column that no shape reads may hold anything.
             Raw::Row { batch, row } => row::readable(batch, row),
+            Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
         let shape = Shape::find(&record, expected)?;

@@ -105,6 +105,12 @@ impl Shape {
         found.map_or("", |(_, field)| field)
     }
 
+    /// All fields that records are read from.
+    pub fn columns(&self) -> Vec<String> {
+        let parts = self.parts.iter().map(|(_, field)| field.to_string());
+        parts.chain([messages::TEMPLATE_KWARGS.to_owned()]).collect()
+    }
+
     /// Whether records are read from this field.
     pub(super) fn reads(&self, field: &str) -> bool {
         self.parts.iter().any(|(_, known)| **known == *field) || field == messages::TEMPLATE_KWARGS

@@ -51,16 +51,18 @@ pub enum Fate {
 /// The records of a block.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Whole lines, the first of them with this number.
-    Lines { first_line: u64, bytes: Vec<u8> },
+    /// Whole lines, the first of them with this number; if `indexed`, a line before each record says where it belongs.
+    Lines { first_line: u64, bytes: Vec<u8>, indexed: bool },
     /// Values, and the line and the bytes at which each stands.
     Values { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Lines of a table in text, each with its number.
     Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, ByteRecord)> },
     /// Rows of a table, the first of them with this number.
     Rows { first_row: u64, batch: RecordBatch },
-    /// A file that is one text.
-    Text(Vec<u8>),
+    /// Texts, and the line and the bytes at which each stands.
+    Texts { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
+    /// CBOR items, and the number and the bytes of each.
+    Items { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Values that were in memory, the first of them with this number, or why one is no value.
     Given { first: u64, bytes: Vec<u8>, places: Vec<std::result::Result<Range<usize>, String>> },
     /// A place from which on the file cannot be read.
@@ -104,8 +106,10 @@ pub enum Raw<'a> {
         /// The row in it, from 0.
         row: usize,
     },
-    /// A whole file of text.
+    /// Plain text.
     Text(&'a [u8]),
+    /// A CBOR item.
+    Cbor(&'a [u8]),
     /// Nothing: from here on the file cannot be read.
     Broken {
         /// The name it is counted under.
@@ -185,7 +189,11 @@ impl Block {
 
     fn all_records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         match &self.content {
-            Content::Lines { first_line, bytes } => Box::new(lines(*first_line, bytes)),
+            Content::Lines { first_line, bytes, indexed } => {
+                let records = lines(*first_line, bytes);
+                let indexed = *indexed;
+                Box::new(records.filter(move |record| !(indexed && is_index(record))))
+            }
             Content::Values { bytes, places } => Box::new(places.iter().map(|(line, range)| {
                 RawRecord { line: *line, raw: Raw::Json(&bytes[range.clone()]) }
             })),
@@ -198,9 +206,12 @@ impl Block {
             Content::Rows { first_row, batch } => Box::new((0..batch.num_rows()).map(move |row| {
                 RawRecord { line: first_row + row as u64, raw: Raw::Row { batch, row } }
             })),
-            Content::Text(text) => {
-                Box::new(std::iter::once(RawRecord { line: 1, raw: Raw::Text(text) }))
-            }
+            Content::Texts { bytes, places } => Box::new(places.iter().map(|(line, range)| {
+                RawRecord { line: *line, raw: Raw::Text(&bytes[range.clone()]) }
+            })),
+            Content::Items { bytes, places } => Box::new(places.iter().map(|(number, range)| {
+                RawRecord { line: *number, raw: Raw::Cbor(&bytes[range.clone()]) }
+            })),
             Content::Given { first, bytes, places } => {
                 Box::new((*first..).zip(places).map(|(line, place)| RawRecord {
                     line,
@@ -216,6 +227,31 @@ impl Block {
             }
         }
     }
+}
+
+fn is_index(record: &RawRecord<'_>) -> bool {
+    matches!(record.raw, Raw::Json(line) if is_index_line(line))
+}
+
+/// Whether a line says nothing but where the record of the next one belongs: `{"index":{…}}`, as in dumps of
+/// search indices.
+pub(super) fn is_index_line(line: &[u8]) -> bool {
+    let Some(inner) = line.trim_ascii().strip_prefix(br#"{"index":{"#) else { return false };
+    let (mut depth, mut quoted, mut escaped) = (1_u32, false, false);
+    for (at, byte) in inner.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return inner[at + 1..].trim_ascii() == b"}";
+        }
+    }
+    false
 }
 
 /// The lines that are not blank.

@@ -5,7 +5,10 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::{Block, Content, Reader};
+use arrow::array::RecordBatch;
+
+use super::block::{Block, Content, Reader, is_index_line};
+use super::cbor::CborReader;
 use super::csv::CsvReader;
 use super::format::{Container, Format};
 use super::input::Input;
@@ -15,7 +18,7 @@ use super::memory::{Memory, MemoryReader};
 use super::text::TextReader;
 use super::{Found, SourceFile, ipc, parquet};
 use crate::config::{Reading, Source};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes of a block: small enough that the first rows of a stream come at once and a block's text stays in
 /// the second-level cache, large enough that handing it over costs nothing.
@@ -30,12 +33,16 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
 const PEEKED: usize = 4 << 10;
 
+/// Which columns are read of a table that is looked at in this way and begins with these rows, if that is known.
+pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
+
 /// All blocks of the sources: each as often as it is repeated, up to its limit each time.
 pub struct Blocks {
     sources: Vec<Source>,
     files: Vec<SourceFile>,
     /// What the records are held in that are in memory.
     memory: &'static str,
+    chooser: Option<Chooser>,
     /// Bytes of all files together, as often as they are read.
     size: u64,
     /// The file at hand, and how often its source was read before.
@@ -86,7 +93,23 @@ impl Blocks {
     fn of(sources: Vec<Source>) -> Self {
         let left = sources.first().and_then(|source| source.limit).map(NonZeroU64::get);
         let files = Vec::new();
-        Self { sources, files, memory: "", size: 0, at: 0, times: 0, left, open: None }
+        Self {
+            sources,
+            files,
+            memory: "",
+            chooser: None,
+            size: 0,
+            at: 0,
+            times: 0,
+            left,
+            open: None,
+        }
+    }
+
+    /// The same blocks, of whose tables only those columns are read that `chooser` finds needed.
+    #[must_use]
+    pub(crate) fn choosing(self, chooser: Chooser) -> Self {
+        Self { chooser: Some(chooser), ..self }
     }
 
     /// Bytes of all files together, as often as they are read; 0 where nobody knows.
@@ -118,10 +141,11 @@ impl Blocks {
                 self.next_file();
                 return Ok(Some(block));
             }
-            let open = match &mut self.open {
-                Some(open) => open,
-                None => self.open.insert(Open::start(&self.files[self.at])?),
-            };
+            if self.open.is_none() {
+                let reading = &self.sources[source].reading;
+                self.open = Some(Open::start(&self.files[self.at], reading, self.chooser)?);
+            }
+            let Some(open) = &mut self.open else { continue };
             if let Some((size, content)) = open.next_content()? {
                 let mut block = Block::new(&open.path, self.at, source, size, content);
                 if let Some(left) = &mut self.left {
@@ -130,9 +154,19 @@ impl Blocks {
                 return Ok(Some(block));
             }
             self.open = None;
+            if let Some(file) = self.files.get(self.at) {
+                file.unchanged()?;
+            }
             self.next_file();
         }
         Ok(None)
+    }
+
+    /// The error, or that the file of which it speaks changed while it was read.
+    pub fn blame(&self, error: Error) -> Error {
+        let Error::Record { origin, .. } = &error else { return error };
+        let file = self.files.iter().find(|file| file.path == origin.path);
+        file.and_then(|file| file.unchanged().err()).unwrap_or(error)
     }
 
     /// Goes to the next file of the source, to its first again, or to the next source.
@@ -156,9 +190,9 @@ impl Blocks {
 }
 
 impl Open {
-    fn start(file: &SourceFile) -> Result<Self> {
+    fn start(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Result<Self> {
         let (path, size) = (Arc::clone(&file.path), Some(file.size));
-        Ok(Self { path, size, reader: open(file)?, counted: 0, ended: false })
+        Ok(Self { path, size, reader: open(file, reading, chooser)?, counted: 0, ended: false })
     }
 
     /// The next records, and the bytes of the file that they account for.
@@ -185,26 +219,36 @@ impl Open {
 }
 
 /// Opens a file with the reader of its container.
-fn open(file: &SourceFile) -> Result<Box<dyn Reader>> {
+fn open(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Result<Box<dyn Reader>> {
     let Format { container, compression } = file.format;
     let path = &file.path;
     let input = || Input::open(path, compression);
     Ok(match container {
-        Container::Lines => Box::new(LineReader::new(input()?, path)),
-        Container::Json => {
+        Container::Lines | Container::Json => {
             let mut input = input()?;
             let start = input.peek(PEEKED)?;
-            let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
-            if start.trim_ascii_start().starts_with(b"[") {
+            let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+            if container == Container::Json && start.starts_with(b"[") {
                 Box::new(ArrayReader::new(input, path))
             } else {
-                Box::new(LineReader::new(input, path))
+                let first = start.split(|byte| *byte == b'\n').next();
+                let indexed = first.is_some_and(is_index_line);
+                Box::new(LineReader::new(input, path, indexed))
             }
         }
         Container::Csv => Box::new(CsvReader::new(input()?, path, b',')),
         Container::Tsv => Box::new(CsvReader::new(input()?, path, b'\t')),
-        Container::Text => Box::new(TextReader::new(input()?, path)),
-        Container::Parquet => parquet::open(file)?,
+        Container::Text => Box::new(TextReader::new(input()?, path, reading.separator.as_deref())),
+        Container::Cbor => Box::new(CborReader::new(input()?, path)),
+        Container::Parquet => {
+            let reading = reading.clone();
+            parquet::open(
+                file,
+                chooser.map(|choose| -> parquet::Columns {
+                    Box::new(move |rows| choose(&reading, rows))
+                }),
+            )?
+        }
         Container::Arrow => ipc::open(file)?,
     })
 }

@@ -14,10 +14,10 @@ use crate::config::{Inputs, Reading};
 use crate::error::{Error, Result};
 
 /// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
-const OTHER_DATA: [&str; 7] = ["7z", "cbor", "lz4", "msgpack", "rar", "tar", "zip"];
+const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
 
 /// The formats that a folder is searched for, as a message names them.
-const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .csv, .tsv, .txt or .md";
+const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
 
 /// Bytes read of a `.json` file in a folder to tell records from settings.
 const PEEKED: u64 = 64 << 10;
@@ -53,6 +53,12 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
         }
         if found.files.len() == before {
             return Err(Error::option("files", "must name at least one file"));
+        }
+        let texts = |file: &SourceFile| file.format.container == Container::Text;
+        if source.reading.separator.is_some() && !found.files[before..].iter().any(texts) {
+            let reason =
+                "stands between texts of a `.txt` or `.md` file, but there is none; leave it out";
+            return Err(Error::option("separator", reason));
         }
     }
     Ok(found)

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +20,12 @@ const PEEKED: usize = 4 << 10;
 /// What Parquet files begin with.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
+/// What CBOR files may begin with, to say what they are.
+const CBOR_MAGIC: &[u8] = b"\xd9\xd9\xf7";
+
+/// How CBOR maps begin, and no text in UTF-8 does.
+const CBOR_MAPS: RangeInclusive<u8> = 0xa0..=0xbf;
+
 /// What Arrow IPC streams begin with.
 const STREAM_MAGIC: &[u8] = b"\xff\xff\xff\xff";
 
@@ -33,8 +40,10 @@ pub enum Container {
     Csv,
     /// A table in text, its cells separated by tabs.
     Tsv,
-    /// A text a file.
+    /// A text a file, or several with a separator between them.
     Text,
+    /// CBOR items, one after another.
+    Cbor,
     /// A Parquet file.
     Parquet,
     /// An Arrow IPC file or stream.
@@ -42,12 +51,13 @@ pub enum Container {
 }
 
 /// Each container with the endings of its files, the usual one first.
-const ENDINGS: [(Container, &[&str]); 7] = [
+const ENDINGS: [(Container, &[&str]); 8] = [
     (Container::Lines, &["jsonl", "ndjson"]),
     (Container::Json, &["json"]),
     (Container::Csv, &["csv"]),
     (Container::Tsv, &["tsv"]),
     (Container::Text, &["txt", "md"]),
+    (Container::Cbor, &["cbor", "cborl", "cborseq"]),
     (Container::Parquet, &["parquet"]),
     (Container::Arrow, &["arrow", "feather", "arrows", "ipc"]),
 ];
@@ -123,6 +133,10 @@ fn by_content(start: &[u8]) -> (Container, bool) {
         (Container::Arrow, true)
     } else if start.starts_with(STREAM_MAGIC) {
         (Container::Arrow, false)
+    } else if start.starts_with(CBOR_MAGIC)
+        || start.first().is_some_and(|byte| CBOR_MAPS.contains(byte))
+    {
+        (Container::Cbor, false)
     } else if text.starts_with(b"[") {
         (Container::Json, false)
     } else {

@@ -16,11 +16,13 @@ pub(super) struct LineReader {
     next_line: u64,
     /// What was read after the last newline.
     rest: Vec<u8>,
+    /// Whether a line before each record says where it belongs.
+    indexed: bool,
 }
 
 impl LineReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>) -> Self {
-        Self { path: Arc::clone(path), input, next_line: 1, rest: Vec::new() }
+    pub(super) fn new(input: Input, path: &Arc<Path>, indexed: bool) -> Self {
+        Self { path: Arc::clone(path), input, next_line: 1, rest: Vec::new(), indexed }
     }
 }
 
@@ -62,7 +64,7 @@ impl Reader for LineReader {
         if first_line == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        Ok(Some(Content::Lines { first_line, bytes }))
+        Ok(Some(Content::Lines { first_line, bytes, indexed: self.indexed }))
     }
 
     fn position(&self) -> u64 {

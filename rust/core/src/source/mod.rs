@@ -1,12 +1,13 @@
 //! Where bytes come from: inputs to files, files to [`Block`]s of records.
 //!
-//! A container has a file of its own here ([`lines`], [`json`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
+//! A container has a file of its own here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
 //! has what may be wrapped around it ([`compression`]).
 
 mod beside;
 mod block;
 mod blocks;
 mod braces;
+mod cbor;
 mod compression;
 mod csv;
 mod dataset;
@@ -21,6 +22,7 @@ mod parquet;
 mod rows;
 mod text;
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -53,17 +55,30 @@ pub struct SourceFile {
 impl SourceFile {
     fn open(path: PathBuf, source: usize) -> Result<Self> {
         let metadata = path.metadata().map_err(Error::io(&path))?;
-        let modified =
-            metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let path = Arc::from(path);
         Ok(Self {
             format: format::recognise(&path)?,
             path,
             source,
             size: metadata.len(),
-            modified: modified.map_or(0, |since| since.as_nanos()),
+            modified: modified(&metadata),
         })
     }
+
+    /// Fails with [`Error::Changed`] if the file is not what it was when it was found.
+    pub(super) fn unchanged(&self) -> Result<()> {
+        let same = self.path.metadata().is_ok_and(|metadata| {
+            metadata.len() == self.size && modified(&metadata) == self.modified
+        });
+        if same { Ok(()) } else { Err(Error::Changed(self.path.to_path_buf())) }
+    }
+}
+
+/// When a file was last changed, in nanoseconds since 1970; 0 where the system does not say.
+fn modified(metadata: &Metadata) -> u128 {
+    let time = metadata.modified().ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_nanos())
 }
 
 /// What was found for the inputs of a run.

@@ -2,34 +2,43 @@
 
 use std::fs::File;
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::file::metadata::RowGroupMetaData;
+use arrow::array::RecordBatch;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::SourceFile;
 use super::block::Reader;
 use super::rows::{RowReader, block_rows};
-use crate::error::{Error, Result};
+use crate::error::{self, Error};
+
+/// Rows that are read whole, to see which columns are needed of the others.
+const LOOKED_AT: usize = 100;
+
+/// Which columns are read of rows that begin like these, if that is known.
+pub(super) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
 
 /// The rows of a Parquet file; one that is none is broken before its first row.
-pub(super) fn open(source: &SourceFile) -> Result<Box<dyn Reader>> {
+pub(super) fn open(
+    source: &SourceFile,
+    columns: Option<Columns>,
+) -> error::Result<Box<dyn Reader>> {
     let file = File::open(&source.path).map_err(Error::io(&*source.path))?;
     let size = source.size;
     let mut rows = 0;
-    let mut all = 1;
-    let mut opened = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| {
-        let metadata = builder.metadata();
-        let bytes: i64 = metadata.row_groups().iter().map(RowGroupMetaData::total_byte_size).sum();
-        all = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0).max(1);
-        let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let batch = block_rows(whole(all), whole(u64::try_from(bytes).unwrap_or(0)));
-        builder.with_batch_size(batch).build()
-    });
+    let mut opened = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())
+        .and_then(|metadata| Batches::open(file, metadata, columns));
     let reader = RowReader::start(&source.path, move || {
-        let reader = match &mut opened {
-            Ok(reader) => reader,
+        let batches = match &mut opened {
+            Ok(batches) => batches,
             Err(error) => return Some(Err(error.to_string())),
         };
-        let batch = reader.next()?;
+        let all = batches.rows.max(1);
+        let batch = batches.next_batch()?;
         Some(batch.map_err(|error| error.to_string()).map(|batch| {
             rows += batch.num_rows() as u64;
             let position = u128::from(size) * u128::from(rows) / u128::from(all);
@@ -37,4 +46,67 @@ pub(super) fn open(source: &SourceFile) -> Result<Box<dyn Reader>> {
         }))
     })?;
     Ok(Box::new(reader))
+}
+
+/// The batches of a file: some rows of all columns, then the columns that are needed of all other rows.
+struct Batches {
+    file: File,
+    metadata: ArrowReaderMetadata,
+    columns: Option<Columns>,
+    /// Rows in the file.
+    rows: u64,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Batches {
+    fn open(file: File, metadata: ArrowReaderMetadata, columns: Option<Columns>) -> Result<Self> {
+        let rows = metadata.metadata().file_metadata().num_rows();
+        let rows = u64::try_from(rows).unwrap_or(0);
+        // There is nothing to choose of one column.
+        let columns = columns.filter(|_| metadata.schema().fields().len() > 1);
+        let builder = builder(&file, &metadata, None)?;
+        let reader = match columns {
+            Some(_) => builder.with_batch_size(LOOKED_AT).with_limit(LOOKED_AT).build()?,
+            None => builder.build()?,
+        };
+        Ok(Self { file, metadata, columns, rows, reader })
+    }
+
+    fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        let batch = self.reader.next()?;
+        if let (Ok(batch), Some(columns)) = (&batch, self.columns.take()) {
+            let needed = columns(batch);
+            let rest = builder(&self.file, &self.metadata, needed.as_deref())
+                .and_then(|builder| builder.with_offset(batch.num_rows()).build());
+            match rest {
+                Ok(reader) => self.reader = reader,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(batch.map_err(ParquetError::from))
+    }
+}
+
+/// What reads these columns, all if none are named, in batches of the size of a block.
+fn builder(
+    file: &File,
+    metadata: &ArrowReaderMetadata,
+    columns: Option<&[String]>,
+) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let needed = |name: &str| columns.is_none_or(|columns| columns.iter().any(|it| it == name));
+    let groups = metadata.metadata().row_groups();
+    let parts = groups.iter().flat_map(RowGroupMetaData::columns);
+    let bytes: i64 = parts
+        .filter(|part| part.column_path().parts().first().is_some_and(|name| needed(name)))
+        .map(ColumnChunkMetaData::uncompressed_size)
+        .sum();
+    let rows = metadata.metadata().file_metadata().num_rows();
+    let whole = |number: i64| usize::try_from(number).unwrap_or(0);
+    let builder =
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file.try_clone()?, metadata.clone());
+    let builder = builder.with_batch_size(block_rows(whole(rows), whole(bytes)));
+    let roots = metadata.schema().fields().iter().enumerate();
+    let roots = roots.filter(|(_, field)| needed(field.name())).map(|(at, _)| at);
+    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    Ok(builder.with_projection(mask))
 }

@@ -1,46 +1,110 @@
-//! Files of plain text: each is one document.
+//! Files of plain text: each is one document, or one between every two separators.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
+
 use super::block::{Content, Reader};
-use super::blocks::{BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
 use super::input::Input;
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Reason;
 
-/// The text of one file.
+/// The texts of one file.
 pub(super) struct TextReader {
     path: Arc<Path>,
     input: Input,
-    read: bool,
+    /// What stands between two texts; the whole file is one where nothing does.
+    separator: Option<Finder<'static>>,
+    /// What was read and no block holds, and the line on which it begins.
+    rest: Vec<u8>,
+    line: u64,
+    began: bool,
+    broken: Option<Content>,
+    ended: bool,
 }
 
 impl TextReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>) -> Self {
-        Self { path: Arc::clone(path), input, read: false }
+    pub(super) fn new(input: Input, path: &Arc<Path>, separator: Option<&str>) -> Self {
+        Self {
+            path: Arc::clone(path),
+            input,
+            separator: separator.map(|text| Finder::new(text.as_bytes()).into_owned()),
+            rest: Vec::new(),
+            line: 1,
+            began: false,
+            broken: None,
+            ended: false,
+        }
+    }
+
+    /// Reads on: a block more, or all there is where the file is one text.
+    fn fill(&mut self) -> Result<()> {
+        let wanted = match self.separator {
+            Some(_) => BLOCK_BYTES.max(self.rest.len()),
+            None => LONGEST_RECORD + 1,
+        };
+        self.ended = self.input.fill(&mut self.rest, wanted)? < wanted;
+        if !self.began && self.rest.starts_with(BYTE_ORDER_MARK) {
+            self.rest.drain(..BYTE_ORDER_MARK.len());
+        }
+        self.began = true;
+        Ok(())
+    }
+
+    /// Where the texts stand that end in what was read so far, and where the first begins that does not.
+    fn cut(&mut self) -> (Vec<(u64, Range<usize>)>, usize) {
+        let mut places = Vec::new();
+        let (mut start, mut line) = (0, self.line);
+        let mut place = |text: Range<usize>, line: u64| {
+            // A file that is one text is one even if it is empty, which its error then says.
+            if self.separator.is_none() || !self.rest[text.clone()].trim_ascii().is_empty() {
+                places.push((line, text));
+            }
+        };
+        if let Some(separator) = &self.separator {
+            for at in separator.find_iter(&self.rest) {
+                place(start..at, line);
+                let next = at + separator.needle().len();
+                line += memchr::memchr_iter(b'\n', &self.rest[start..next]).count() as u64;
+                start = next;
+            }
+        }
+        if self.ended && !self.input.is_damaged() {
+            place(start..self.rest.len(), line);
+            start = self.rest.len();
+        }
+        self.line = line;
+        (places, start)
     }
 }
 
 impl Reader for TextReader {
     fn next_content(&mut self) -> Result<Option<Content>> {
-        if self.read {
-            return Ok(None);
+        while !self.ended {
+            self.fill()?;
+            let (places, end) = self.cut();
+            if self.ended
+                && let Some(message) = self.input.take_damage()
+            {
+                // The text that the damage cuts is no document.
+                let line = self.line;
+                self.broken = Some(Content::Broken { line, reason: Reason::Damaged, message });
+            }
+            if !places.is_empty() {
+                let rest = self.rest.split_off(end);
+                let bytes = std::mem::replace(&mut self.rest, rest);
+                return Ok(Some(Content::Texts { bytes, places }));
+            }
+            if self.rest.len() > LONGEST_RECORD {
+                let origin = Origin { path: Arc::clone(&self.path), line: self.line };
+                let message = format!("a text of more than {LONGEST_RECORD} bytes");
+                return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+            }
         }
-        self.read = true;
-        let mut text = Vec::new();
-        if self.input.fill(&mut text, LONGEST_RECORD + 1)? > LONGEST_RECORD {
-            let origin = Origin { path: Arc::clone(&self.path), line: 1 };
-            let message = format!("a text of more than {LONGEST_RECORD} bytes");
-            return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
-        }
-        if let Some(message) = self.input.take_damage() {
-            return Ok(Some(Content::Broken { line: 1, reason: Reason::Damaged, message }));
-        }
-        if text.starts_with(BYTE_ORDER_MARK) {
-            text.drain(..BYTE_ORDER_MARK.len());
-        }
-        Ok(Some(Content::Text(text)))
+        Ok(self.broken.take())
     }
 
     fn position(&self) -> u64 {
