@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench bench-pack bench-tokenize conformance wheel clean fmt
+.PHONY: help setup demo check test bench bench-containers bench-pack bench-tokenize conformance wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -49,6 +49,9 @@ bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benches/python/tokenize_texts.py
+
+bench-containers: $(STAMPS)/release  ## measure the same records in every container
+	$(BIN)/python benches/python/containers.py
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

@@ -1,0 +1,118 @@
+"""Measures the same records in every container, beside JSON Lines and beside the decompressor alone, in one run.
+
+    python benches/python/containers.py [--megabytes 20] [--rounds 3] [--threads 2]
+
+Real chats and the llama3 tokenizer are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them;
+else a small tokenizer is trained on the seeded corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet
+
+import fastpack
+import fastpack._fastpack as native
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from run import PAIRS, data, head, machine, templates, train  # noqa: E402
+
+import corpus  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_LENGTH = 4096
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long something takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def containers(lines: Path) -> dict[str, Path]:
+    """Write the records into each container."""
+    records = [json.loads(line) for line in lines.read_bytes().splitlines()]
+    table = pa.Table.from_pylist(records)
+    # What no shape reads costs nothing where it is not read.
+    wide = table.append_column("noise", pa.array([line[::-1] for line in lines.read_text().splitlines()]))
+    files = {name: lines.with_name(f"data.{name}") for name in ("jsonl.gz", "parquet", "arrow", "json")}
+    files |= {"jsonl": lines, "parquet, wide": lines.with_name("wide.parquet")}
+    files["jsonl.gz"].write_bytes(gzip.compress(lines.read_bytes(), 6))
+    files["json"].write_text(json.dumps(records), encoding="utf-8")
+    pa.parquet.write_table(table, files["parquet"])
+    pa.parquet.write_table(wide, files["parquet, wide"])
+    with pa.ipc.new_stream(files["arrow"], table.schema) as writer:
+        writer.write_table(table, max_chunksize=1_000)
+    return dict(sorted(files.items(), key=lambda file: file[0] != "jsonl"))
+
+
+def measure(files: dict[str, Path], tokenizer: Path, template: Path, rounds: int, threads: int) -> list[str]:
+    """Pack each container in turn; a line of the table each."""
+    loaded = fastpack.Tokenizer(tokenizer)
+    taken: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, path in files.items():
+            taken.setdefault(name, []).append(
+                seconds(
+                    lambda path=path: fastpack.pack_files(
+                        path, loaded, max_length=MAX_LENGTH, chat_template=template, threads=threads
+                    )
+                )
+            )
+        taken.setdefault("gunzip alone (zlib)", []).append(
+            seconds(lambda: gzip.decompress(files["jsonl.gz"].read_bytes()))
+        )
+    size = files["jsonl"].stat().st_size
+    base = statistics.median(taken["jsonl"])
+    medians = {name: statistics.median(of) for name, of in taken.items()}
+    return [
+        f"| {name} | {median:.2f} | {size / median / 1e6:.0f} | {base / median:.2f} |"
+        for name, median in medians.items()
+    ]
+
+
+def main() -> None:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megabytes", type=float, default=20, help="size of the corpus (default: 20)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each container (default: 3)")
+    parser.add_argument("--threads", type=int, default=2, help="worker threads (default: 2)")
+    arguments = parser.parse_args()
+    if native.build_profile != "release":
+        raise SystemExit("the extension is a debug build: `make bench-containers` builds the right one")
+    shared = data()
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        lines = scratch / "data.jsonl"
+        if shared is None:
+            corpus.write(lines, megabytes=arguments.megabytes, seed=0)
+            tokenizer, template = train(lines, scratch / "tokenizer"), templates() / "qwen2_5_training.jinja"
+        else:
+            head(shared / "corpora" / "chat.jsonl", lines, arguments.megabytes)
+            [(tokenizer_name, template_name)] = PAIRS[:1]
+            tokenizer, template = shared / "tokenizers" / tokenizer_name, templates() / template_name
+        print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn\n")
+        print("| container | seconds | MB/s of JSON Lines | × jsonl |\n|---|---:|---:|---:|")
+        files = containers(lines)
+        print("\n".join(measure(files, tokenizer, template, arguments.rounds, arguments.threads)))
+
+
+if __name__ == "__main__":
+    main()
