@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from fastpack.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastpack._types import Fields, Files, Prompt, Shape
+    from fastpack._types import Examples, Fields, Files, Prompt, Shape
 
 __all__ = ["choose_inputs", "choose_reading"]
 
@@ -29,6 +30,7 @@ def choose_inputs(
     shape: Shape | None,
     fields: Fields | None,
     prompt: Prompt | None,
+    examples: Examples | None,
     separator: str | None,
     recursive: bool,
 ) -> _fastpack.Inputs:
@@ -43,16 +45,25 @@ def choose_inputs(
         raise OptionError(message, "sources")
     else:
         listed = _listed(sources)
-    common = {"shape": shape, "fields": fields, "prompt": prompt, "separator": separator}
+    common = {
+        "shape": shape,
+        "fields": fields,
+        "prompt": prompt,
+        "examples": examples,
+        "separator": separator,
+    }
     native = [
         _native(source, common, None if sources is None else number) for number, source in enumerate(listed)
     ]
     return _fastpack.Inputs(sources=native, recursive=recursive)
 
 
-def choose_reading(*, shape: Shape | None, fields: Fields | None, prompt: Prompt | None) -> _fastpack.Source:
+def choose_reading(
+    *, shape: Shape | None, fields: Fields | None, prompt: Prompt | None, examples: Examples | None
+) -> _fastpack.Source:
     """How records are looked at that lie nowhere."""
-    return _native({"path": ()}, {"shape": shape, "fields": fields, "prompt": prompt}, None)
+    common = {"shape": shape, "fields": fields, "prompt": prompt, "examples": examples}
+    return _native({"path": ()}, common, None)
 
 
 def _listed(sources: object) -> list[Mapping[str, object]]:
@@ -85,7 +96,7 @@ def _native(
     own = {name: value for name, value in source.items() if value is not None}
     shaped = bool(own.keys() & {"shape", "fields"})
     shared = {name: value for name, value in common.items() if not (shaped and name in {"shape", "fields"})}
-    said = {"limit": None, "repeat": _ONCE, "shape": None, "fields": None, "separator": None, **shared, **own}
+    said = {**dict.fromkeys(("limit", "shape", "fields", "separator")), "repeat": _ONCE, **shared, **own}
     try:
         return _fastpack.Source(
             patterns=_patterns(said["path"]),
@@ -93,6 +104,7 @@ def _native(
             shape=said["shape"],  # type: ignore[arg-type]
             fields=said["fields"],  # type: ignore[arg-type]
             prompt=_prompt(said["prompt"]),
+            examples=said["examples"],  # type: ignore[arg-type]
             separator=said["separator"],  # type: ignore[arg-type]
             limit=said["limit"],  # type: ignore[arg-type]
             repeat=said["repeat"],  # type: ignore[arg-type]
@@ -112,10 +124,12 @@ def _patterns(files: object) -> list[str]:
     return [os.fspath(file) for file in files]  # type: ignore[attr-defined]
 
 
-def _prompt(prompt: object) -> str | None:
-    """The name of a prompt, or the text that `prompt` is or that the file of that name holds."""
+def _prompt(prompt: object) -> str | dict[str, str] | None:
+    """The name of a prompt, or the text or the parts that `prompt` is or that the file of that name holds."""
     if prompt is None:
         return None
+    if isinstance(prompt, Mapping):
+        return dict(prompt)
     if not isinstance(prompt, (str, os.PathLike)):
         message = f"invalid option `prompt`: must be the name of a prompt, a text or a path, not `{prompt!r}`"
         raise OptionError(message, "prompt")
@@ -125,13 +139,27 @@ def _prompt(prompt: object) -> str | None:
     path = os.path.expanduser(given)
     if os.path.isfile(path):  # unlike Path.is_file, false for a text too long to be a path
         try:
-            return Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as refused:
             message = f"invalid option `prompt`: `{given}` cannot be read: {refused}"
             raise OptionError(message, "prompt") from refused
+        return _parts(given, text) if path.endswith(".json") else text
     known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
     message = (
         f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
         f"file of one, not `{given}`"
     )
     raise OptionError(message, "prompt")
+
+
+def _parts(path: str, text: str) -> dict[str, str]:
+    """The parts of a prompt that a file of JSON holds."""
+    try:
+        parts = json.loads(text)
+    except ValueError as refused:
+        message = f"invalid option `prompt`: `{path}` is no JSON: {refused}"
+        raise OptionError(message, "prompt") from refused
+    if not isinstance(parts, dict):
+        message = f"invalid option `prompt`: `{path}` must hold an object of the parts of a prompt"
+        raise OptionError(message, "prompt")
+    return parts

@@ -22,6 +22,7 @@ __all__ = [
     "Column",
     "Compression",
     "Eos",
+    "Examples",
     "Fields",
     "Files",
     "Format",
@@ -80,8 +81,20 @@ Fields: TypeAlias = Mapping[Part, str]
 Shape: TypeAlias = Literal[
     "conversations", "prompt_completion", "instruction", "question_answer", "text", "tokens"
 ]
-NamedPrompt: TypeAlias = Literal["alpaca", "chatml", "vicuna"]
-Prompt: TypeAlias = NamedPrompt | StrPath
+NamedPrompt: TypeAlias = Literal[
+    "alpaca",
+    "chatml",
+    "vicuna",
+    "qa",
+    "wizardmath-cot",
+    "deepseekmath",
+    "deepseekmath-tool",
+    "xwinmath",
+    "mammoth2-cot",
+    "llama3-math",
+]
+Prompt: TypeAlias = NamedPrompt | StrPath | Mapping[str, str]
+Examples: TypeAlias = "Sequence[tuple[str, str]]"
 Lengths: TypeAlias = "Sequence[int] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.int64]"
 Texts: TypeAlias = "Iterable[str] | ArrowArray | ArrowStream"
 ArrowTable: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStream | HubDataset"
@@ -134,6 +147,7 @@ class Source(_Located, total=False):
         shape: What the records are.
         fields: The fields that hold their parts.
         prompt: How requests become texts.
+        examples: Requests and their answers that stand before each request.
         separator: What stands between the documents of a file of text.
         limit: How many records are read, the first of all files.
         repeat: How many times they are read.
@@ -142,6 +156,7 @@ class Source(_Located, total=False):
     shape: Shape | None
     fields: Fields | None
     prompt: Prompt | None
+    examples: Examples | None
     separator: str | None
     limit: int | None
     repeat: int

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Column,
         Compression,
         Eos,
+        Examples,
         Fields,
         Files,
         Format,
@@ -112,6 +113,7 @@ def pack_files(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    examples: Examples | None = None,
     separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
@@ -186,10 +188,12 @@ def pack_files(
             `text` or `tokens`; found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as
             `{"question": "query", "answer": "solution"}`.
-        prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, a text
-            with places such as `{instruction}`, or a file of one. If not given, instructions and questions
-            become a conversation for the chat template, or are put as `alpaca` has them where there is
-            none; a prompt and its completion are joined as they are.
+        prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the prompts for
+            mathematics (`qa`, `wizardmath-cot`, `deepseekmath`, `deepseekmath-tool`, `xwinmath`, `mammoth2-cot`,
+            `llama3-math`), a text with places such as `{instruction}`, a dict of parts, or a file of either. If not
+            given, instructions and questions become a conversation for the chat template, or are put as `alpaca` has
+            them where there is none; a prompt and its completion are joined as they are.
+        examples: Requests with their answers that stand before each request, and are not trained.
         separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
         sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read of
@@ -273,6 +277,7 @@ def pack_files(
         shape=shape,
         fields=fields,
         prompt=prompt,
+        examples=examples,
         separator=separator,
         recursive=recursive,
     )
@@ -318,6 +323,7 @@ def pack_dir(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    examples: Examples | None = None,
     separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
@@ -374,6 +380,7 @@ def pack_dir(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        examples: As in `pack_files`.
         separator: As in `pack_files`.
         sources: As in `pack_files`.
         filter: As in `pack_files`.
@@ -444,6 +451,7 @@ def pack_dir(
         shape=shape,
         fields=fields,
         prompt=prompt,
+        examples=examples,
         separator=separator,
         recursive=recursive,
     )
@@ -490,6 +498,7 @@ def stream(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    examples: Examples | None = None,
     separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
@@ -533,6 +542,7 @@ def stream(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        examples: As in `pack_files`.
         separator: As in `pack_files`.
         sources: As in `pack_files`.
         filter: As in `pack_files`.
@@ -604,6 +614,7 @@ def stream(
         shape=shape,
         fields=fields,
         prompt=prompt,
+        examples=examples,
         separator=separator,
         recursive=recursive,
     )
@@ -736,6 +747,7 @@ def pack_table(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    examples: Examples | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
@@ -784,6 +796,7 @@ def pack_table(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        examples: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
@@ -849,6 +862,7 @@ def pack_table(
             shape=shape,
             fields=fields,
             prompt=prompt,
+            examples=examples,
             train_on_eos=train_on_eos,
             filter=filter,
             map=map,
@@ -858,7 +872,7 @@ def pack_table(
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
-    reading = choose_reading(shape=shape, fields=fields, prompt=prompt)
+    reading = choose_reading(shape=shape, fields=fields, prompt=prompt, examples=examples)
     with watching(progress) as callback:
         return _fastpack.pack_records(rows_of(table), reading, options, loaded, template, functions, callback)
 
@@ -893,6 +907,7 @@ def pack_records(
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
+    examples: Examples | None = None,
     filter: RecordFilter | None = None,
     map: RecordMap | None = None,
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
@@ -940,6 +955,7 @@ def pack_records(
         shape: As in `pack_files`.
         fields: As in `pack_files`.
         prompt: As in `pack_files`.
+        examples: As in `pack_files`.
         filter: As in `pack_files`.
         map: As in `pack_files`.
         on_bad_record: As in `pack_files`.
@@ -997,7 +1013,7 @@ def pack_records(
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
-    reading = choose_reading(shape=shape, fields=fields, prompt=prompt)
+    reading = choose_reading(shape=shape, fields=fields, prompt=prompt, examples=examples)
     with watching(progress) as callback:
         return _fastpack.pack_records(
             values_of(records), reading, options, loaded, template, functions, callback

@@ -196,6 +196,9 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         "--prompt",
         help=f"how requests become texts: {_words(_types.NamedPrompt)}, a text with {{instruction}}, a file",
     )
+    flag(
+        "--examples", type=_list_of_json, metavar="JSON", help="list of [request, answer] before each request"
+    )
     flag("--separator", metavar="TEXT", help="what stands between the documents of a text file")
     flag(
         "--sources",
@@ -414,6 +417,18 @@ def _sources(text: str) -> object:
     except (OSError, ValueError) as refused:
         message = f"`{text}` is neither a JSON list of sources nor a file of one: {refused}"
         raise argparse.ArgumentTypeError(message) from refused
+
+
+def _list_of_json(text: str) -> list[object]:
+    try:
+        value = json.loads(text)
+    except ValueError as refused:
+        message = f"`{text}` is no JSON: {refused}"
+        raise argparse.ArgumentTypeError(message) from refused
+    if not isinstance(value, list):
+        message = f"`{text}` is no JSON list"
+        raise argparse.ArgumentTypeError(message)
+    return value
 
 
 def _moment(text: str) -> datetime:

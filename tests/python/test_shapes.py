@@ -209,6 +209,145 @@ def test_a_prompt_can_be_a_file(one, tokenizer_dir, tmp_path):
     assert texts(path, tokenizer_dir, prompt=tmp_path / "prompt.txt") == expected
 
 
+def math(
+    sys: str, query: str, after: str, resp: str, before: str = "", delim: str = "\n\n"
+) -> dict[str, str]:
+    """A prompt in the parts in which DART-Math publishes it."""
+    names = ("sys_prompt", "query_prompt", "prompt_after_query", "resp_prompt", "prompt_before_resp", "delim")
+    return dict(zip(names, (sys, query, after, resp, before, delim), strict=True))
+
+
+BELOW = "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+BOXED = "put your final answer within \\boxed{}.\n\n"
+MATH = {
+    "qa": math("", "User:\n", "\n\n", "Assistant:\n"),
+    "alpaca": math(BELOW, "### Instruction:\n", "\n\n", "### Response:\n"),
+    "wizardmath-cot": math(
+        BELOW, "### Instruction:\n", "\n\n", "### Response: ", "Let's think step by step."
+    ),
+    "deepseekmath": math(
+        "",
+        "User: ",
+        f"\nPlease reason step by step, and {BOXED}",
+        "Assistant: ",
+        delim="<｜end▁of▁sentence｜>",
+    ),
+    "deepseekmath-tool": math(
+        "",
+        "User: ",
+        f"\nPlease integrate natural language reasoning with programs to solve the problem above, and {BOXED}",
+        "Assistant: ",
+        delim="<｜end▁of▁sentence｜>",
+    ),
+    "xwinmath": math(
+        "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, "
+        "and polite answers to the user's questions. ",
+        "USER: ",
+        " Give your solution in detail. In the end, write your final answer in the format of 'The answer is: "
+        "<ANSWER>.'.  ",
+        "ASSISTANT: ",
+    ),
+    "mammoth2-cot": math(
+        "You are supposed to provide a solution to a given problem.\n\n\n",
+        "Problem:\n",
+        "\n",
+        "Solution: ",
+        "Let's think step by step.\n",
+    ),
+    "llama3-math": math(
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+        "You are a helpful agent on solving math problems.<|eot_id|>",
+        "<|start_header_id|>user<|end_header_id|>\n\n",
+        "<|eot_id|>",
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        delim="<|eot_id|>\n",
+    ),
+}
+FEW_SHOT = [("1 + 1?", "2"), ("a boat?", "a river")]
+
+
+def full_prompt(parts: dict[str, str], query: str, examples: list[tuple[str, str]]) -> str:
+    """The rule of DART-Math: examples keep the blanks before their answers, the request does not."""
+    asked = [
+        f"{parts['query_prompt']}{asking}{parts['prompt_after_query']}{parts['resp_prompt']}{parts['prompt_before_resp']}"
+        for asking in [*(request for request, _ in examples), query]
+    ]
+    shown = [text + answer for text, (_, answer) in zip(asked, examples, strict=False)]
+    return parts["sys_prompt"] + parts["delim"].join([*shown, asked[-1].rstrip(" ")])
+
+
+@pytest.mark.parametrize("examples", [[], FEW_SHOT])
+@pytest.mark.parametrize("name", MATH)
+def test_a_prompt_for_mathematics_is_what_was_published(name, examples, one, tokenizer_dir, tmp_path):
+    path = one({"query": USER, "response": ASSISTANT})
+    file = tmp_path / "prompt.json"
+    file.write_text(json.dumps({"id": name, **MATH[name]}))
+    expected = full_prompt(MATH[name], USER, examples) + ASSISTANT + END
+    for prompt in (name, MATH[name], file):
+        [(whole, trained)] = texts(path, tokenizer_dir, prompt=prompt, examples=examples)
+        assert whole == expected
+        assert trained.strip() == ASSISTANT + END
+    report = fastpack.Report.of(pack(path, tokenizer_dir, prompt=name, examples=examples))
+    assert report.inputs[0].prompt == name
+
+
+def test_examples_go_through_the_chat_template_as_turns(one, tokenizer_dir):
+    path = one({"question": USER, "answer": ASSISTANT})
+    shown = [turn for request, answer in FEW_SHOT for turn in (("user", request), ("assistant", answer))]
+    [(whole, trained)] = texts(path, tokenizer_dir, examples=FEW_SHOT)
+    assert whole == turns(*shown) + CHAT
+    assert trained.endswith(ASSISTANT + "<|end|>\n")
+    assert "a river" not in trained.replace(ASSISTANT, "")
+
+
+def test_examples_stand_before_any_prompt(one, tokenizer_dir):
+    path = one({"prompt": USER, "completion": ASSISTANT})
+    joined = "".join(f"{request}{answer}\n\n" for request, answer in FEW_SHOT)
+    assert texts(path, tokenizer_dir, examples=FEW_SHOT)[0][0] == f"{joined}{USER}{ASSISTANT}{END}"
+    asked = "".join(f"Q: {request} A: {answer}\n\n" for request, answer in FEW_SHOT)
+    [(whole, _)] = texts(path, tokenizer_dir, prompt="Q: {question} A: ", examples=FEW_SHOT)
+    assert whole == f"{asked}Q: {USER} A: {ASSISTANT}{END}"
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("examples", [("a",)]),
+        ("examples", "ab"),
+        ("examples", [("a", 1)]),
+        ("prompt", {"sys": "a"}),
+        ("prompt", {"sys_prompt": 1}),
+    ],
+)
+def test_examples_and_parts_that_are_none_are_refused(option, wrong, one, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as caught:
+        pack(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir, **{option: wrong})
+    assert caught.value.option == option
+
+
+def test_a_prompt_that_writes_the_begin_of_a_text_has_it_once(one, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = ["<|begin_of_text|>", "</s>", "the", "old", "boat"]
+    tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, unk_token="boat"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(words[:2])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", 0)]
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<|begin_of_text|>",
+        "eos_token": "</s>",
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    path = one({"question": USER, "answer": ASSISTANT})
+    for prompt in ("llama3-math", "qa"):
+        [ids] = pack(path, tmp_path, prompt=prompt)["input_ids"].to_pylist()
+        assert (ids[0], ids.count(0), ids[-1], ids.count(1)) == (0, 1, 1, 1)
+
+
 @pytest.mark.parametrize("answer", [ASSISTANT, ASSISTANT + END])
 def test_the_end_of_text_stands_once(answer, one, tokenizer_dir):
     for path in (one({"prompt": USER, "completion": answer}), one({"instruction": USER, "output": answer})):
@@ -331,6 +470,37 @@ def test_calls_are_structured_where_the_template_knows_them(one, tokenizer_dir):
     )
     [(whole, _)] = texts(one(CALLING), tokenizer_dir, chat_template=template, train_on="all")
     assert whole == f"user:{USER};assistant:weather(Bergen);tool:rain;assistant:{ASSISTANT};"
+
+
+@pytest.mark.parametrize(
+    ("role", "meant"),
+    [
+        ("assistent", "assistant"),
+        ("Assistant", "assistant"),
+        ("gpt", "assistant"),
+        ("human", "user"),
+        ("uesr ", None),
+    ],
+)
+def test_a_role_that_is_almost_one_is_refused(role, meant, one, tokenizer_dir):
+    messages = [{"role": "user", "content": USER}, {"role": role, "content": ASSISTANT}]
+    path = one({"messages": messages})
+    if meant is None:
+        assert texts(path, tokenizer_dir, train_on="all")
+        return
+    with pytest.raises(fastpack.RecordError, match=f"`{role}`.*`{meant}` is meant") as caught:
+        pack(path, tokenizer_dir)
+    assert caught.value.reason == "unknown_role"
+    template = "{% for message in messages %}{{ message.role }}:{{ message.content }};{% endfor %}"
+    spoken_of = f"{{% if messages[1].role == '{role}' %}}!{{% endif %}}{template}"
+    [(whole, _)] = texts(path, tokenizer_dir, train_on="all", chat_template=spoken_of)
+    assert whole == f"!user:{USER};{role}:{ASSISTANT};"
+
+
+@pytest.mark.parametrize("role", ["critic", "ipython", "cook", "narrator"])
+def test_a_role_of_its_own_is_left_to_the_template(role, one, tokenizer_dir):
+    path = one({"messages": [*MESSAGES, {"role": role, "content": "no"}]})
+    assert texts(path, tokenizer_dir)[0][0] == CHAT + turns((role, "no"))
 
 
 def test_a_system_text_must_not_differ_from_the_system_message(one, tokenizer_dir):

@@ -12,7 +12,9 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-pub use inputs::{Fields, Inputs, Part, Prompt, Reading, ShapeName, Source};
+pub use inputs::{
+    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
+};
 pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail};
 
 /// Which tokens carry a label.

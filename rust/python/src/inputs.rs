@@ -3,7 +3,9 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use fastpack_core::config::{Fields, Inputs, Part, Prompt, Reading, ShapeName, Source};
+use fastpack_core::config::{
+    Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -33,12 +35,14 @@ pub(crate) struct PySource(pub(crate) Source);
 #[pymethods]
 impl PySource {
     #[new]
-    #[pyo3(signature = (*, patterns, shape, fields, prompt, separator, limit, repeat))]
+    #[expect(clippy::too_many_arguments, reason = "one for each setting of a source")]
+    #[pyo3(signature = (*, patterns, shape, fields, prompt, examples, separator, limit, repeat))]
     fn new(
         patterns: Vec<PathBuf>,
         shape: Option<PyShape>,
         fields: PyFields,
         prompt: Option<PyPrompt>,
+        examples: PyExamples,
         separator: Option<PySeparator>,
         limit: Option<PyLimit>,
         repeat: PyRepeat,
@@ -47,6 +51,7 @@ impl PySource {
             shape: shape.map(|shape| shape.0),
             fields: fields.0,
             prompt: prompt.map(|prompt| prompt.0),
+            examples: examples.0,
             separator: separator.map(|separator| separator.0),
         };
         let source =
@@ -134,13 +139,16 @@ impl<'py> FromPyObject<'_, 'py> for PyFields {
     }
 }
 
-/// How requests become texts: the name of a text, or a text with places in braces.
+/// How requests become texts: the name of a text, a text with places in braces, or a dict of parts.
 pub(crate) struct PyPrompt(Prompt);
 
 impl<'py> FromPyObject<'_, 'py> for PyPrompt {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(parts) = value.cast::<PyDict>() {
+            return parts_of(&parts).map(Prompt::Parts).map(Self);
+        }
         let text: String = value
             .extract()
             .map_err(|_| refuse(value, "prompt", "the name of a prompt, a text or a path"))?;
@@ -148,7 +156,58 @@ impl<'py> FromPyObject<'_, 'py> for PyPrompt {
             "alpaca" => Prompt::Alpaca,
             "chatml" => Prompt::Chatml,
             "vicuna" => Prompt::Vicuna,
+            "qa" => Prompt::Math(MathPrompt::Qa),
+            "wizardmath-cot" => Prompt::Math(MathPrompt::WizardmathCot),
+            "deepseekmath" => Prompt::Math(MathPrompt::Deepseekmath),
+            "deepseekmath-tool" => Prompt::Math(MathPrompt::DeepseekmathTool),
+            "xwinmath" => Prompt::Math(MathPrompt::Xwinmath),
+            "mammoth2-cot" => Prompt::Math(MathPrompt::Mammoth2Cot),
+            "llama3-math" => Prompt::Math(MathPrompt::Llama3Math),
             _ => Prompt::Format(text),
         }))
+    }
+}
+
+/// The parts of a prompt, under the names that DART-Math gives them; its `id` says nothing.
+fn parts_of(dict: &Bound<'_, PyDict>) -> PyResult<PromptParts> {
+    const WANTED: &str = "texts under some of `sys_prompt`, `query_prompt`, `prompt_after_query`, `resp_prompt`, \
+                          `prompt_before_resp` and `delim`";
+    let mut parts = PromptParts::default();
+    let (mut lead, mut before_answer) = (String::new(), String::new());
+    for (name, text) in dict.iter() {
+        let refused = |_| refuse(name.as_borrowed(), "prompt", WANTED);
+        let text: String = text.extract().map_err(refused)?;
+        match name.extract::<String>().map_err(refused)?.as_str() {
+            "id" => {}
+            "sys_prompt" => parts.system = text,
+            "query_prompt" => parts.before = text,
+            "prompt_after_query" => parts.after = text,
+            "resp_prompt" => lead = text,
+            "prompt_before_resp" => before_answer = text,
+            "delim" => parts.delimiter = text,
+            _ => return Err(refuse(name.as_borrowed(), "prompt", WANTED)),
+        }
+    }
+    parts.lead = lead + &before_answer;
+    Ok(parts)
+}
+
+/// Requests and their answers that stand before each request.
+pub(crate) struct PyExamples(Vec<(String, String)>);
+
+impl<'py> FromPyObject<'_, 'py> for PyExamples {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self(Vec::new()));
+        }
+        let refused = |_| refuse(value, "examples", "a list of requests with their answers");
+        let pairs: Vec<Vec<String>> = value.extract().map_err(refused)?;
+        let pairs = pairs.into_iter().map(|pair| match <[String; 2]>::try_from(pair) {
+            Ok([request, answer]) => Ok((request, answer)),
+            Err(_) => Err(refuse(value, "examples", "a list of requests with their answers")),
+        });
+        pairs.collect::<PyResult<_>>().map(Self)
     }
 }

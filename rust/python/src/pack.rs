@@ -61,6 +61,7 @@ pub(crate) fn pack_dir(
 
 /// Packs records that are in memory.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_records(
     py: Python<'_>,
     records: &PyRecords,

@@ -127,8 +127,65 @@ pub enum Prompt {
     Chatml,
     /// The text that Vicuna was trained with.
     Vicuna,
+    /// A published text for mathematics, by its name.
+    Math(MathPrompt),
+    /// Parts that are put together.
+    Parts(PromptParts),
     /// A text with the names of parts in braces.
     Format(String),
+}
+
+/// Texts that models for mathematics are trained and asked with; the names are those of DART-Math.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MathPrompt {
+    /// `qa`
+    Qa,
+    /// `wizardmath-cot`
+    WizardmathCot,
+    /// `deepseekmath`
+    Deepseekmath,
+    /// `deepseekmath-tool`
+    DeepseekmathTool,
+    /// `xwinmath`
+    Xwinmath,
+    /// `mammoth2-cot`
+    Mammoth2Cot,
+    /// `llama3-math`
+    Llama3Math,
+}
+
+impl MathPrompt {
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qa => "qa",
+            Self::WizardmathCot => "wizardmath-cot",
+            Self::Deepseekmath => "deepseekmath",
+            Self::DeepseekmathTool => "deepseekmath-tool",
+            Self::Xwinmath => "xwinmath",
+            Self::Mammoth2Cot => "mammoth2-cot",
+            Self::Llama3Math => "llama3-math",
+        }
+    }
+}
+
+/// The parts of a prompt: `{system}{before}{request}{after}{lead}`, and what stands between it and its examples.
+///
+/// Blanks at the end of `lead` stand before the answers of examples, but not before the answer that is trained, where they
+/// would be tokens of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PromptParts {
+    /// What begins the text.
+    pub system: String,
+    /// What stands before a request.
+    pub before: String,
+    /// What stands behind a request.
+    pub after: String,
+    /// What leads to an answer.
+    pub lead: String,
+    /// What stands between two examples, and before the request.
+    pub delimiter: String,
 }
 
 /// How the records of a source are looked at, where that is not left to fastpack.
@@ -140,6 +197,8 @@ pub struct Reading {
     pub fields: Fields,
     /// How requests become texts; by the chat template if there is one, else as Alpaca has it, if not given.
     pub prompt: Option<Prompt>,
+    /// Requests and their answers that stand before each request.
+    pub examples: Vec<(String, String)>,
     /// What stands between the documents of a file of text; each is one document if not given.
     pub separator: Option<String>,
 }

@@ -18,6 +18,8 @@ pub enum Kind {
     Conversation,
     /// Plain text, which gets those that the tokenizer adds.
     Text,
+    /// Plain text that begins with the special token for that, and gets none.
+    BegunText,
 }
 
 /// How documents begin and end.
@@ -35,7 +37,7 @@ impl Ending {
     fn id(self, kind: Kind) -> Option<u32> {
         match (self.eos, kind) {
             (Eos::Never, _) | (Eos::Auto, Kind::Conversation) => None,
-            (Eos::Always, _) | (Eos::Auto, Kind::Text) => self.eos_id,
+            (Eos::Always, _) | (Eos::Auto, Kind::Text | Kind::BegunText) => self.eos_id,
         }
     }
 }
@@ -98,7 +100,7 @@ impl DocumentMaker {
         } else {
             ledger.straddling += self.straddling();
             push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
-            if kind == Kind::Text {
+            if kind != Kind::Conversation {
                 documents.mark_text();
             }
         }
@@ -168,7 +170,7 @@ impl DocumentMaker {
             self.ranges.push(reached..rendered.text.len());
         }
         let special = match kind {
-            Kind::Conversation => SpecialTokens::Omit,
+            Kind::Conversation | Kind::BegunText => SpecialTokens::Omit,
             Kind::Text => SpecialTokens::Add,
         };
         let spans = rendered.turn_ends.first().map(|_| std::mem::take(&mut self.ranges));

@@ -45,6 +45,8 @@ pub struct Job {
     pub tokenizer: Tokenizer,
     /// The id that begins a text, if the tokenizer names one.
     pub bos_id: Option<u32>,
+    /// What begins a text, if the tokenizer names a token for it.
+    pub begin: Option<String>,
     /// The id that ends a text, if the tokenizer names one.
     pub eos_id: Option<u32>,
     /// The id that fills rows up, if the tokenizer names one.
@@ -77,7 +79,8 @@ impl Job {
         self.options.validate()?;
         for source in &inputs.sources {
             source.validate()?;
-            source.reading.prompt.as_ref().map(Prompts::new).transpose()?;
+            let Reading { prompt, examples, .. } = &source.reading;
+            prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
         }
         if self.options.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));

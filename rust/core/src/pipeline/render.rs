@@ -8,7 +8,7 @@ use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{Calls, Conversation, Fault, Pair, Record, Shown, Tokens, as_messages};
-use crate::template::{ChatTemplate, Prompts, Rendered, Span, Trained, join};
+use crate::template::{ChatTemplate, Prompts, Rendered, Span, Trained};
 
 /// What a record became.
 pub(super) enum Made {
@@ -47,6 +47,12 @@ pub(super) struct Renderer<'a> {
     named: Option<Prompts>,
     /// What serves where there is no template.
     alpaca: Prompts,
+    /// What serves for a prompt and its completion.
+    joined: Prompts,
+    /// What stands before each request.
+    examples: Vec<(String, String)>,
+    /// The token that begins a text, if the tokenizer names one.
+    begin: Option<String>,
 }
 
 impl<'a> Renderer<'a> {
@@ -60,8 +66,14 @@ impl<'a> Renderer<'a> {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
             },
-            named: reading.prompt.as_ref().map(Prompts::new).transpose()?,
-            alpaca: Prompts::new(&Prompt::Alpaca)?,
+            named: match &reading.prompt {
+                Some(prompt) => Some(Prompts::new(prompt, &reading.examples)?),
+                None => None,
+            },
+            joined: Prompts::joined(&reading.examples)?,
+            examples: reading.examples.clone(),
+            begin: job.begin.clone(),
+            alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
         })
     }
 
@@ -169,9 +181,9 @@ impl<'a> Renderer<'a> {
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
         let (text, answer) = match (&self.named, pair.plain, self.template) {
             (Some(named), ..) => named.render(pair)?,
-            (None, true, _) => join(pair)?,
+            (None, true, _) => self.joined.render(pair)?,
             (None, false, Ok(_)) => {
-                let (all, prompt) = as_messages(pair);
+                let (all, prompt) = as_messages(pair, &self.examples);
                 return self.completed(&all, prompt);
             }
             (None, false, Err(_)) => self.alpaca.render(pair)?,
@@ -180,7 +192,10 @@ impl<'a> Renderer<'a> {
             TrainOn::All => Trained::All,
             _ => trained(vec![answer]),
         };
-        self.made(text, trained, Vec::new(), Kind::Text)
+        // A prompt that writes the token that begins a text has it once.
+        let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
+        let kind = if begun { Kind::BegunText } else { Kind::Text };
+        self.made(text, trained, Vec::new(), kind)
     }
 
     /// A text with what is trained of it, unless that has a weight that the rows cannot hold.
@@ -218,6 +233,8 @@ pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option
         (Some(Prompt::Alpaca), _) | (None, Some(JobTemplate::Refused(_))) => "alpaca",
         (Some(Prompt::Chatml), _) => "chatml",
         (Some(Prompt::Vicuna), _) => "vicuna",
+        (Some(Prompt::Math(name)), _) => name.name(),
+        (Some(Prompt::Parts(_)), _) => "parts",
         (Some(Prompt::Format(_)), _) => "format",
         (None, Some(JobTemplate::Ready(_))) => "chat_template",
         (None, None) => "joining",

@@ -110,8 +110,8 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
     conversation(&*object(Raw::Json(json), |_| true)?)
 }
 
-/// The messages that a pair stands for, and how many of them ask.
-pub fn as_messages(pair: &Pair) -> (Conversation, usize) {
+/// The messages that a pair stands for, behind those of the examples, and how many of them ask.
+pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> (Conversation, usize) {
     let text = |text: &str| Value::String(Arc::from(text));
     let request = match &pair.input {
         Some(input) => format!("{}\n{input}", pair.request),
@@ -119,6 +119,10 @@ pub fn as_messages(pair: &Pair) -> (Conversation, usize) {
     };
     let system = pair.system.as_ref().map(|system| messages::message("system", text(system)));
     let mut list: Vec<Map> = system.into_iter().collect();
+    for (request, answer) in examples {
+        list.push(messages::message("user", text(request)));
+        list.push(messages::message("assistant", text(answer)));
+    }
     list.push(messages::message("user", text(&request)));
     let asking = list.len();
     list.push(messages::message("assistant", text(&pair.answer)));

@@ -20,6 +20,7 @@ mod lexer;
 mod limits;
 mod loops;
 mod marks;
+mod math;
 mod methods;
 mod operators;
 mod outside;
@@ -28,6 +29,7 @@ mod predicates;
 mod print;
 mod prompts;
 mod render;
+mod roles;
 mod scope;
 mod select;
 mod spans;
@@ -52,7 +54,7 @@ use crate::record::{Conversation, Fault, write_json};
 use ast::Program;
 pub use outside::Launch;
 use outside::Outside;
-pub use prompts::{Prompts, join};
+pub use prompts::Prompts;
 pub use select::select_template;
 pub use spans::Turn;
 use value::Value;
@@ -100,6 +102,8 @@ pub struct ChatTemplate {
     generates: bool,
     context: TemplateContext,
     tool_use: Option<Box<ChatTemplate>>,
+    /// Its text, which tells what it speaks of.
+    source: String,
     /// Whether it looks at the calls of messages.
     knows_calls: bool,
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
@@ -202,6 +206,7 @@ impl ChatTemplate {
             generates,
             context,
             tool_use: None,
+            source: source.to_owned(),
             knows_calls: source.contains("tool_calls"),
             turn: OnceLock::new(),
         })
@@ -304,6 +309,7 @@ impl ChatTemplate {
         if conversation.messages.is_empty() {
             return Err(self.fault(1, "a conversation has at least one message"));
         }
+        self.check_roles(&conversation.messages)?;
         if tools(conversation).is_some_and(|tools| !objects(tools)) {
             return Err(self.fault(1, "`tools` has to be a list of objects"));
         }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::config::Prompt;
+use super::math;
+use crate::config::{Prompt, PromptParts};
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{Fault, Pair};
@@ -73,18 +74,42 @@ impl Prompts {
     /// # Errors
     ///
     /// [`Error::Option`] for a text with places that no record has.
-    pub fn new(prompt: &Prompt) -> Result<Self> {
+    pub fn new(prompt: &Prompt, examples: &[(String, String)]) -> Result<Self> {
         let (plain, with_input, with_system) = match prompt {
+            Prompt::Alpaca if !examples.is_empty() => {
+                let plain = from_parts(&math::alpaca(), examples);
+                let with_input = Some(lead_with(examples, pieces(ALPACA)?, pieces(ALPACA_INPUT)?)?);
+                return Ok(Self { plain, with_input, with_system: None });
+            }
             Prompt::Alpaca => (ALPACA, Some(ALPACA_INPUT), None),
             Prompt::Chatml => (CHATML, None, Some(CHATML_SYSTEM)),
             Prompt::Vicuna => (VICUNA, None, Some(VICUNA_SYSTEM)),
             Prompt::Format(text) => (text.as_str(), None, None),
+            Prompt::Math(name) => return Ok(Self::of(from_parts(&math::parts(*name), examples))),
+            Prompt::Parts(parts) => return Ok(Self::of(from_parts(parts, examples))),
         };
+        let shown = pieces(plain)?;
+        let led = |text: &str| lead_with(examples, shown.clone(), pieces(text)?);
         Ok(Self {
-            plain: pieces(plain)?,
-            with_input: with_input.map(pieces).transpose()?,
-            with_system: with_system.map(pieces).transpose()?,
+            plain: led(plain)?,
+            with_input: with_input.map(led).transpose()?,
+            with_system: with_system.map(led).transpose()?,
         })
+    }
+
+    /// The same text for whatever parts a request has.
+    fn of(plain: Vec<Piece>) -> Self {
+        Self { plain, with_input: None, with_system: None }
+    }
+
+    /// A prompt and its completion joined as they are, behind examples of the same.
+    ///
+    /// # Errors
+    ///
+    /// None but those of examples that cannot be rendered, of which there are none.
+    pub fn joined(examples: &[(String, String)]) -> Result<Self> {
+        let joined = vec![Piece::Place(Place::Request), Piece::Place(Place::Answer)];
+        Ok(Self::of(lead_with(examples, joined.clone(), joined)?))
     }
 
     /// The text of a pair, and where in it the answer and what ends it stand.
@@ -125,10 +150,51 @@ impl Prompts {
     }
 }
 
-/// The text of a prompt and its completion, joined as they are.
-pub fn join(pair: &Pair) -> std::result::Result<(String, Range<usize>), Fault> {
-    let joined = vec![Piece::Place(Place::Request), Piece::Place(Place::Answer)];
-    Prompts { plain: joined, with_input: None, with_system: None }.render(pair)
+/// What stands between examples, where the prompt does not say.
+const DELIMITER: &str = "\n\n";
+
+/// `pieces` behind the examples, each of them put into words by `shown`.
+fn lead_with(
+    examples: &[(String, String)],
+    shown: Vec<Piece>,
+    pieces: Vec<Piece>,
+) -> Result<Vec<Piece>> {
+    let shown = Prompts::of(shown);
+    let mut led = Vec::with_capacity(pieces.len() + 1);
+    let mut text = String::new();
+    for (request, answer) in examples {
+        let pair = Pair {
+            plain: false,
+            system: None,
+            request: request.clone(),
+            input: None,
+            answer: answer.clone(),
+        };
+        let example =
+            shown.render(&pair).map_err(|fault| Error::option("examples", fault.message))?;
+        text.push_str(&example.0);
+        text.push_str(DELIMITER);
+    }
+    led.extend(Some(Piece::Text(text)).filter(|_| !examples.is_empty()));
+    led.extend(pieces);
+    Ok(led)
+}
+
+/// The pieces of a prompt that is put together of parts, behind its examples.
+fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> {
+    let PromptParts { system, before, after, lead, delimiter } = parts;
+    let mut text = system.clone();
+    for (request, answer) in examples {
+        text.extend([before, request, after, lead, answer, delimiter].map(String::as_str));
+    }
+    text.push_str(before);
+    let led = format!("{after}{lead}");
+    vec![
+        Piece::Text(text),
+        Piece::Place(Place::Request),
+        Piece::Text(led.trim_end_matches(' ').to_owned()),
+        Piece::Place(Place::Answer),
+    ]
 }
 
 /// Cuts a text at its places, which stand in braces; braces that are none are doubled.

@@ -1,0 +1,71 @@
+//! Roles that are almost one that templates know: most templates render any, and what they say would never be trained.
+
+use super::ChatTemplate;
+use crate::ledger::Reason;
+use crate::record::Fault;
+use crate::record::value::{Map, Value};
+
+/// What templates call the sides of a conversation.
+const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
+
+/// What other data calls them.
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("human", "user"),
+    ("gpt", "assistant"),
+    ("bot", "assistant"),
+    ("chatbot", "assistant"),
+    ("ai", "assistant"),
+    ("observation", "tool"),
+    ("function_call", "assistant"),
+];
+
+/// For so many letters of a role, one may be wrong.
+const LETTERS_A_SLIP: usize = 4;
+
+impl ChatTemplate {
+    /// Refuses a role that the template does not speak of, and that is almost one of the usual ones.
+    pub(super) fn check_roles(&self, messages: &[Map]) -> Result<(), Fault> {
+        for (at, message) in messages.iter().enumerate() {
+            let Some(Value::String(role)) = message.get("role") else { continue };
+            if USUAL.contains(&&**role) || self.speaks_of(role) {
+                continue;
+            }
+            if let Some(meant) = meant(role) {
+                let message = format!(
+                    "message {at} has the role `{role}`, of which chat template `{}` says nothing; `{meant}` is meant?",
+                    self.name
+                );
+                return Err(Fault::new(Reason::UnknownRole, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn speaks_of(&self, role: &str) -> bool {
+        self.source.contains(&format!("'{role}'")) || self.source.contains(&format!("\"{role}\""))
+    }
+}
+
+/// The usual role that is almost `role`.
+fn meant(role: &str) -> Option<&'static str> {
+    let plain = role.trim().to_lowercase();
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == plain).map(|(_, role)| *role);
+    let mut close =
+        USUAL.iter().filter(|usual| slips(&plain, usual) <= usual.len() / LETTERS_A_SLIP);
+    elsewhere.or_else(|| close.next().copied())
+}
+
+/// How many letters have to be written, left out or changed to make one word of the other.
+fn slips(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, wanted) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
