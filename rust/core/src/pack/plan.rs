@@ -170,7 +170,12 @@ impl Plan {
 
     /// The tokens that a piece of `length` tokens takes in its row.
     pub fn room(&self, length: u32) -> u32 {
-        length.next_multiple_of(self.align.get())
+        // A division a piece would take a tenth of the time that planning has.
+        if self.align == NonZeroU32::MIN {
+            length
+        } else {
+            length.next_multiple_of(self.align.get())
+        }
     }
 
     /// The room that the pieces in one row take, in tokens.
