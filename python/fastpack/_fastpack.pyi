@@ -111,6 +111,7 @@ class Output:
         dir: str | PathLike[str],
         format: str,
         compression: str | None,
+        per_file: bool,
         shard_size: int | str,
         overwrite: bool,
     ) -> Output: ...

@@ -298,6 +298,7 @@ def pack_dir(
     max_length: int,
     format: Format = _FORMAT,
     compression: Compression | None = None,
+    per_file: bool = False,
     strategy: Strategy = _STRATEGY,
     overlong: Overlong | None = None,
     keep: Keep = _KEEP,
@@ -355,6 +356,8 @@ def pack_dir(
             ids, labels, positions and the length.
         compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for
             `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
+        per_file: Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes
+            `a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`.
         strategy: As in `pack_files`.
         overlong: As in `pack_files`.
         keep: As in `pack_files`.
@@ -461,6 +464,7 @@ def pack_dir(
         dir=os.fspath(output),
         format=format,
         compression=compression,
+        per_file=per_file,
         shard_size=shard_size,
         overwrite=overwrite,
     )

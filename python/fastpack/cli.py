@@ -167,6 +167,11 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag("-m", "--max-length", type=int, metavar="TOKENS", help="tokens that a row holds at most")
     flag("-f", "--format", help=f"file format: {_words(_types.Format)}")
     flag("--compression", help=f"how columns are compressed: {_words(_types.Compression)}")
+    flag(
+        "--per-file",
+        action=argparse.BooleanOptionalAction,
+        help="write an output for each input, named after it",
+    )
     _add_rows(flag)
     flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
     flag("--train-on-eos", help=f"ends of trained turns that carry one: {_words(_types.TrainOnEos)}")

@@ -232,6 +232,12 @@ class Report:
         return str(self._values.get("engine_reason") or "")
 
     @property
+    def per_file(self) -> dict[str, Report]:
+        """What each file came to, by its path; empty unless each has an output of its own."""
+        reports = self._mapping("per_file").items()
+        return {path: Report(report) for path, report in reports if isinstance(report, dict)}
+
+    @property
     def warnings(self) -> list[str]:
         """What the caller should know."""
         listed = self._values.get("warnings")

@@ -25,6 +25,7 @@ fn output(dir: &Path) -> Output {
     Output {
         dir: dir.to_owned(),
         coding: coding(Format::Arrow),
+        per_file: false,
         shard_bytes: 1 << 20,
         overwrite: false,
     }

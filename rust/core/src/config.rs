@@ -306,6 +306,8 @@ pub struct Output {
     /// How rows become bytes.
     #[serde(flatten)]
     pub coding: Coding,
+    /// Whether each input has an output of its own, named after it.
+    pub per_file: bool,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
     /// Whether whatever lies in the folder may be replaced.

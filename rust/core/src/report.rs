@@ -74,6 +74,9 @@ pub struct Report {
     pub engine: String,
     /// The component of the tokenizer that forced the engine.
     pub engine_reason: Option<String>,
+    /// What each file came to, by its path, where each has an output of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub per_file: BTreeMap<String, Report>,
     /// What a careful user should know.
     pub warnings: Vec<String>,
     /// How long it took; nothing in the timeless part of a report.
@@ -186,6 +189,15 @@ impl Stages {
         ]
     }
 
+    /// Adds what was spent elsewhere.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.add_work(other);
+        self.read += other.read;
+        self.plan += other.plan;
+        self.assemble += other.assemble;
+        self.write += other.write;
+    }
+
     /// Adds what the workers spent on a block.
     pub(crate) fn add_work(&mut self, work: &Self) {
         self.parse += work.parse;
@@ -204,6 +216,13 @@ impl Histogram {
     /// Counts one document.
     pub fn add(&mut self, length: u32) {
         *self.counts.entry(length).or_default() += 1;
+    }
+
+    /// Adds the documents of another.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (&length, &count) in &other.counts {
+            *self.counts.entry(length).or_default() += count;
+        }
     }
 
     /// Each length and how many documents have it, ascending.
@@ -318,6 +337,7 @@ impl Report {
             tokenizer: tally.tokenizer,
             engine: tally.engine,
             engine_reason: tally.engine_reason,
+            per_file: BTreeMap::new(),
             warnings,
             timing: None,
         }

@@ -74,17 +74,18 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, shard_size, overwrite))]
+    #[pyo3(signature = (*, dir, format, compression, per_file, shard_size, overwrite))]
     fn new(
         dir: PathBuf,
         format: PyFormat,
         compression: Option<PyCompression>,
+        per_file: bool,
         shard_size: PyShardSize,
         overwrite: bool,
     ) -> Self {
         let compression = compression.map(|compression| compression.0);
         let coding = Coding { format: format.0, compression };
-        Self(Output { dir, coding, shard_bytes: shard_size.0, overwrite })
+        Self(Output { dir, coding, per_file, shard_bytes: shard_size.0, overwrite })
     }
 }
 

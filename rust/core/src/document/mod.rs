@@ -182,6 +182,11 @@ impl Documents {
         selected
     }
 
+    /// The file that they are of.
+    pub fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
     /// Where the record at `line` was read.
     pub fn origin_of(&self, line: u64) -> Origin {
         Origin { path: Arc::clone(&self.path), line }

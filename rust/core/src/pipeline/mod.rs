@@ -7,6 +7,7 @@
 mod chat;
 mod intake;
 mod packing;
+mod per_file;
 mod recognise;
 mod render;
 mod training;
@@ -140,7 +141,11 @@ pub fn pack_dir(job: &Job, inputs: &Inputs, output: &Output, control: &Control) 
             return Ok(report);
         }
     };
-    let report = pack_found(job, found, control, &mut |batch| folder.write(&batch))?;
+    let report = if output.per_file {
+        per_file::pack_each(job, found, &mut folder, control)?
+    } else {
+        pack_found(job, found, control, &mut |batch| folder.write(&batch))?
+    };
     folder.finish(&report.to_json())?;
     Ok(report)
 }
@@ -269,6 +274,20 @@ pub(crate) struct About {
 }
 
 impl About {
+    /// The same of one file, of so many bytes.
+    fn of_file(&self, bytes: u64) -> Self {
+        Self {
+            files: 1,
+            bytes,
+            tokenizer: self.tokenizer.clone(),
+            engine: self.engine.clone(),
+            engine_reason: self.engine_reason.clone(),
+            inputs: Vec::new(),
+            sources: Sources::default(),
+            warnings: Vec::new(),
+        }
+    }
+
     pub(crate) fn new(job: &Job, found: &Found) -> Self {
         let (engine, engine_reason) = match job.tokenizer.engine() {
             Engine::Compiled => ("compiled".to_owned(), None),

@@ -1,5 +1,6 @@
 //! [`Packing`]: from documents to rows, and the books of both.
 
+use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::{About, Outcome};
 use crate::assemble::{Layout, batch_ranges, rows};
-use crate::config::{Options, Overlong, RowColumn};
+use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
@@ -34,13 +35,15 @@ pub(crate) struct Packing<'a> {
 }
 
 /// What is counted on the way.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Books {
     ledger: Ledger,
     /// Lengths of the documents that have something to learn from.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
     packed: Histogram,
+    /// The rows that no packing can do without, once they are counted.
+    lower_bound: u64,
     trained_tokens: u64,
     rows: u64,
     pub(crate) stages: Stages,
@@ -110,7 +113,7 @@ impl<'a> Packing<'a> {
 
     /// Fails if more is lost than the options allow.
     pub(crate) fn allow_losses(&self) -> Result<()> {
-        self.books.ledger.allow(self.options.max_lost)
+        self.books.allow(self.options.max_lost)
     }
 
     /// Assembles some rows of `plan` and hands them over.
@@ -127,12 +130,56 @@ impl<'a> Packing<'a> {
         self.books.hand_over(&self.store, plan, range, batch, control, emit)
     }
 
+    /// Packs all documents, hands over the rows, and gives the books.
+    pub(super) fn finish(
+        mut self,
+        control: &Control,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<Books> {
+        self.pack(control, emit)?;
+        Ok(self.close())
+    }
+
+    fn close(mut self) -> Books {
+        let packed = mem::take(&mut self.books.packed);
+        self.books.lower_bound = lower_bound(&packed.pairs(), &self.options.packing);
+        self.books
+    }
+
     /// Closes the books.
     pub(crate) fn report(self, about: About, started: Instant) -> Result<Report> {
-        let Books { ledger, lengths, packed, trained_tokens, rows, stages } = self.books;
+        let options = self.options;
+        self.close().report(options, about, started)
+    }
+}
+
+impl Books {
+    /// Adds what was packed apart.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.ledger.merge(later.ledger);
+        self.lengths.merge(&later.lengths);
+        self.lower_bound += later.lower_bound;
+        self.trained_tokens += later.trained_tokens;
+        self.rows += later.rows;
+        self.stages.merge(&later.stages);
+    }
+
+    /// Fails if more is lost than `most` allows.
+    pub(super) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        self.ledger.allow(most)
+    }
+
+    /// What the books come to.
+    pub(super) fn report(
+        self,
+        options: &Options,
+        about: About,
+        started: Instant,
+    ) -> Result<Report> {
+        let Self { ledger, lengths, lower_bound, trained_tokens, rows, stages, .. } = self;
         ledger.balance()?;
         let mut warnings = about.warnings;
-        let names = self.options.columns.contains(&RowColumn::SourceFile);
+        let names = options.columns.contains(&RowColumn::SourceFile);
         if ledger.kept.documents == 0 {
             warnings.push("no document was kept".to_owned());
         }
@@ -142,7 +189,7 @@ impl<'a> Packing<'a> {
             ledger,
             lengths,
             rows,
-            lower_bound: lower_bound(&packed.pairs(), &self.options.packing),
+            lower_bound,
             trained_tokens,
             tokenizer: about.tokenizer,
             engine: about.engine,
@@ -152,15 +199,9 @@ impl<'a> Packing<'a> {
             warnings,
         };
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(tally, self.options).timed(
-            seconds,
-            self.options.threads.get(),
-            &stages,
-        ))
+        Ok(Report::timeless(tally, options).timed(seconds, options.threads.get(), &stages))
     }
-}
 
-impl Books {
     /// Appends the pieces of a document that are packed, and counts what is not.
     fn pieces(
         &mut self,

@@ -1,5 +1,6 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -26,6 +27,8 @@ pub struct Folder {
     job: Value,
     coding: Coding,
     shard_bytes: u64,
+    /// What the shards at hand are named after, if each input has its own, and how many there were before them.
+    stem: Option<Box<(String, usize)>>,
     shard: Option<Box<Shard>>,
     /// Column data in the shard at hand.
     bytes: u64,
@@ -88,6 +91,7 @@ pub fn open(output: &Output, job: &Value) -> Result<Opened> {
         job: job.clone(),
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
+        stem: None,
         shard: None,
         bytes: 0,
         files: Vec::new(),
@@ -131,6 +135,13 @@ impl Folder {
         self.append(&batch.slice(start, batch.num_rows() - start))
     }
 
+    /// Ends the shard at hand. Those from now on are named after `stem`.
+    pub fn begin(&mut self, stem: String) -> Result<()> {
+        self.close_shard()?;
+        self.stem = Some(Box::new((stem, self.files.len())));
+        Ok(())
+    }
+
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut shard = if let Some(shard) = self.shard.take() {
             shard
@@ -152,7 +163,14 @@ impl Folder {
     }
 
     fn next_shard(&self) -> String {
-        shard_name(self.files.len(), self.coding.format.extension())
+        let extension = self.coding.format.extension();
+        match self.stem.as_deref() {
+            None => shard_name(self.files.len(), extension),
+            Some((stem, before)) => match self.files.len() - before {
+                0 => format!("{stem}.{extension}"),
+                number => format!("{stem}-{number:05}.{extension}"),
+            },
+        }
     }
 
     /// Renames the shards into place, then writes `report.json`, then the manifest.
@@ -195,7 +213,10 @@ impl Folder {
     /// Removes what earlier runs wrote, the manifest first: without it, nobody takes the others for whole.
     fn remove_old(&self) -> Result<()> {
         let names = survey::names(&self.dir)?;
+        let known = Manifest::read(&self.dir.join(MANIFEST))?.map_or_else(Vec::new, |it| it.files);
+        let known: HashSet<String> = known.into_iter().map(|file| file.name).collect();
         let manifest = names.iter().filter(|name| *name == MANIFEST);
+        let is_ours = |name: &String| is_ours(name) || known.contains(name);
         let others = names.iter().filter(|name| is_ours(name) && *name != MANIFEST);
         for name in manifest.chain(others) {
             let path = self.dir.join(name);

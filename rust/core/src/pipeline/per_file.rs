@@ -1,0 +1,160 @@
+//! An output for each input, named after it and packed by itself.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::packing::Books;
+use super::{About, Intake, Job, Outcome, Packing};
+use crate::config::Options;
+use crate::control::{Control, Phase};
+use crate::error::{Error, Result};
+use crate::report::Report;
+use crate::sink::Folder;
+use crate::source::{Blocks, Found, SourceFile};
+
+/// Packs each file of `found` into files of its own in `folder`; the report has one of each file inside.
+pub(super) fn pack_each(
+    job: &Job,
+    found: Found,
+    folder: &mut Folder,
+    control: &Control,
+) -> Result<Report> {
+    let started = Instant::now();
+    let mut about = About::new(job, &found);
+    // What is lost is measured over all files together.
+    let options = Options { max_lost: None, ..job.options.clone() };
+    let files = found.files.iter().map(|file| (Arc::clone(&file.path), file.size)).collect();
+    let stems = stems(&found.files)?;
+    let mut each = Each {
+        job,
+        options: &options,
+        about: &about,
+        folder,
+        control,
+        files,
+        stems,
+        at: 0,
+        packing: Packing::new(&options, job.layout(about.sources.clone())?),
+        total: Books::default(),
+        reports: BTreeMap::new(),
+    };
+    let inputs =
+        Intake::new(job, control).read(Blocks::new(found), |outcome| each.take(outcome))?;
+    while each.at < each.files.len() {
+        each.finish_file()?;
+    }
+    let Each { total, reports, .. } = each;
+    total.allow(job.options.max_lost)?;
+    about.inputs = inputs;
+    let report = total.report(&job.options, about, started)?;
+    Ok(Report { per_file: reports, ..report })
+}
+
+/// Files on their way, one at a time.
+struct Each<'a> {
+    job: &'a Job,
+    options: &'a Options,
+    about: &'a About,
+    folder: &'a mut Folder,
+    control: &'a Control,
+    /// Their paths and sizes.
+    files: Vec<(Arc<Path>, u64)>,
+    stems: Vec<String>,
+    /// The file at hand.
+    at: usize,
+    packing: Packing<'a>,
+    total: Books,
+    reports: BTreeMap<String, Report>,
+}
+
+impl Each<'_> {
+    /// Keeps what a block came to. Blocks come in the order of the files.
+    fn take(&mut self, outcome: Outcome) -> Result<()> {
+        while self.files[self.at].0 != *outcome.documents.path() {
+            self.finish_file()?;
+        }
+        self.packing.take(outcome);
+        Ok(())
+    }
+
+    /// Packs and writes the file at hand, and goes on to the next.
+    fn finish_file(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let (path, bytes) = self.files[self.at].clone();
+        let layout = self.job.layout(self.about.sources.clone())?;
+        let packing = std::mem::replace(&mut self.packing, Packing::new(self.options, layout));
+        self.folder.begin(self.stems[self.at].clone())?;
+        let folder = &mut *self.folder;
+        let books = packing.finish(self.control, &mut |batch| folder.write(&batch))?;
+        self.total.merge(books.clone());
+        let mut report = books.report(self.options, self.about.of_file(bytes), started)?;
+        report.timing = None;
+        self.reports.insert(path.display().to_string(), report);
+        self.control.enter(Phase::Tokenize);
+        self.at += 1;
+        Ok(())
+    }
+}
+
+/// What the outputs of files are called, before their endings.
+///
+/// A file's name without its endings; with the folders that tell it from others of that name, where there are such.
+fn stems(files: &[SourceFile]) -> Result<Vec<String>> {
+    let names: Vec<String> = files.iter().map(stem).collect();
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *count.entry(name).or_default() += 1;
+    }
+    let shared = names.iter().zip(files).filter(|(name, _)| count[name.as_str()] > 1);
+    let common = common_folders(shared.map(|(_, file)| &*file.path));
+    let stems = names.iter().zip(files).map(|(name, file)| {
+        if count[name.as_str()] == 1 {
+            return name.clone();
+        }
+        let folders = file.path.parent().into_iter().flat_map(Path::components).skip(common);
+        let folders = folders.map(|it| it.as_os_str().to_string_lossy().into_owned());
+        folders.chain([name.clone()]).collect::<Vec<_>>().join("-")
+    });
+    let stems: Vec<String> = stems.collect();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (stem, file) in stems.iter().zip(files) {
+        // `a-00001` is what the second shard of `a` is called.
+        let base = stem.rsplit_once('-').filter(|(_, number)| {
+            number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit())
+        });
+        let taken = base.is_some_and(|(base, _)| stems.iter().any(|other| other == base));
+        if taken || !seen.insert(stem) {
+            let reason = format!(
+                "cannot name the output of `{}` after it: `{stem}` is that of another file; rename one",
+                file.path.display()
+            );
+            return Err(Error::option("per_file", reason));
+        }
+    }
+    Ok(stems)
+}
+
+/// The name of a file without the endings that say its format.
+fn stem(file: &SourceFile) -> String {
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let format = file.format.to_string();
+    let endings = format.split('.').count();
+    let mut stem = name.as_str();
+    for _ in 0..endings {
+        match stem.rsplit_once('.') {
+            Some((before, _)) if !before.is_empty() => stem = before,
+            _ => break,
+        }
+    }
+    stem.to_owned()
+}
+
+/// How many folders all of these paths begin with.
+fn common_folders<'a>(mut paths: impl Iterator<Item = &'a Path>) -> usize {
+    let Some(first) = paths.next().and_then(Path::parent) else { return 0 };
+    let shared =
+        |a: &Path, b: &Path| a.components().zip(b.components()).take_while(|(a, b)| a == b).count();
+    paths.filter_map(Path::parent).map(|other| shared(first, other)).min().unwrap_or(0)
+}
