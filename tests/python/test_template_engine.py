@@ -25,7 +25,7 @@ MARKED = (
 )
 REFUSED = {
     "groupby": MARKED,
-    "filter block": "{% for m in messages %}{% filter title %}{{ m.content }}{% endfilter %}<|end|>{% endfor %}",
+    "filter block": "{% for m in messages %}{% filter upper %}{{ m.content }}{% endfilter %}<|end|>{% endfor %}",
     "cycler": "{% set c = cycler('a', 'b') %}{% for m in messages %}{{ c.next() }}{{ m.content }}{% endfor %}",
     "xmlattr": "{% for m in messages %}<m{{ {'role': m.role} | xmlattr }}>{{ m.content }}{% endfor %}",
 }

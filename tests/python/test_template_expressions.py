@@ -96,7 +96,7 @@ POSTFIX = st.sampled_from(
         ".split(none, 1)", ".splitlines()", ".startswith('a')", ".startswith(('a', ' '))", ".endswith('b')", ".upper()", ".lower()", ".title()", ".capitalize()",
         ".replace('a', 'xx')", ".replace('a', '', 1)", ".find('b')", ".count('a')", ".removeprefix('a')", ".removesuffix('b')", ".append(1)", ".append", ".update", ".join(['x', 'y'])", ".join(b)", ".real", ".0", "()",
         "|tojson", "|tojson(indent=2)", "|tojson(ensure_ascii=true)", "|tojson(sort_keys=true)", "|tojson(separators=(',', ':'))", "|trim", "|trim('a')", "|length", "|string", "|safe",
-        "|items|list", "|items", "|default('d')", "|default('d', true)", "|default(none)", "|join", "|join(', ')", "|join('-', attribute='a')", "|list", "|upper", "|lower", "|capitalize",
+        "|items|list", "|items", "|default('d')", "|default('d', true)", "|default(none)", "|join", "|join(', ')", "|join('-', attribute='a')", "|list", "|upper", "|lower", "|capitalize", "|title",
         "|replace('a', 'b')", "|replace('', 'b')", "|dictsort", "|map('upper')|list", "|map('trim')|join(',')", "|map(attribute='a')|list", "|map(attribute='a', default='z')|list", "|select|list",
         "|select('string')|list", "|reject('none')|list", "|reject('equalto', 'a')|list", "|selectattr('a')|list", "|selectattr('a', 'equalto', 1)|list", "|selectattr('a', 'defined')|list", "|rejectattr('a')|list",
         "|first", "|last", "|reverse|list", "|reverse", "|sort", "|int", "|indent", "|indent(2, true)", "|indent(1, blank=true)", "|count",

@@ -11,7 +11,7 @@ use super::methods::{replace, split_lines, trim};
 use super::operators::order;
 use super::predicates::Predicate;
 use super::print::{to_text, write_str};
-use super::text::{capitalize, lower, upper};
+use super::text::{capitalize, is_space, lower, upper};
 use super::tojson::Style;
 use super::value::{Dict, Items, List, Text, Value, length};
 
@@ -45,6 +45,8 @@ pub(super) enum Filter {
     Lower,
     /// `capitalize`
     Capitalize,
+    /// `title`
+    Title,
     /// `replace`
     Replace,
     /// `dictsort`
@@ -89,6 +91,7 @@ impl Filter {
             "upper" => Self::Upper,
             "lower" => Self::Lower,
             "capitalize" => Self::Capitalize,
+            "title" => Self::Title,
             "replace" => Self::Replace,
             "dictsort" => Self::DictSort,
             "map" => Self::Map,
@@ -195,6 +198,7 @@ impl Filter {
             Self::Upper => Ok(marked(value, upper(&to_text(value)?)?.into())),
             Self::Lower => Ok(marked(value, lower(&to_text(value)?)?.into())),
             Self::Capitalize => Ok(marked(value, capitalize(&to_text(value)?)?.into())),
+            Self::Title => title(&to_text(value)?).map(Value::string),
             Self::Replace => replaced(value, given),
             Self::DictSort => dict_sort(value),
             Self::Map => map(value, given),
@@ -345,6 +349,21 @@ fn replaced<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
         }
     };
     replace(&to_text(value)?, &to_text(&old)?, &to_text(&new)?, count).map(Value::string)
+}
+
+/// The first letter of each word in upper case, the others in lower case; words begin where Jinja says they do.
+fn title(text: &str) -> Outcome<String> {
+    if text.contains('Σ') {
+        return Err(Failure::unsupported("the title case of `Σ`"));
+    }
+    let begins = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
+    let mut made = String::with_capacity(text.len());
+    for word in text.split_inclusive(begins) {
+        let rest = word.chars().next().map_or(0, char::len_utf8);
+        made.push_str(&upper(&word[..rest])?);
+        made.push_str(&lower(&word[rest..])?);
+    }
+    Ok(made)
 }
 
 fn dict_sort<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
