@@ -15,8 +15,9 @@ from importlib import import_module
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
     from fastpack._fastpack import PackStream, Plan, __version__
+    from fastpack._scan import ScanReport
     from fastpack._types import Progress
-    from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, stream
+    from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, scan, stream
     from fastpack.errors import (
         AccessError,
         FastpackError,
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fastpack._fastpack": ("PackStream", "Plan", "__version__"),
+    "fastpack._scan": ("ScanReport",),
     "fastpack._types": ("Progress",),
-    "fastpack.api": ("pack_dir", "pack_files", "pack_records", "pack_table", "plan", "stream"),
+    "fastpack.api": ("pack_dir", "pack_files", "pack_records", "pack_table", "plan", "scan", "stream"),
     "fastpack.errors": (
         "AccessError",
         "FastpackError",
@@ -75,6 +77,7 @@ __all__ = [
     "Progress",
     "RecordError",
     "Report",
+    "ScanReport",
     "StorageError",
     "TemplateError",
     "Tokenizer",
@@ -86,6 +89,7 @@ __all__ = [
     "pack_records",
     "pack_table",
     "plan",
+    "scan",
     "stream",
 ]
 

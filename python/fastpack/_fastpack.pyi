@@ -36,6 +36,7 @@ __all__ = [
     "pack_table",
     "plan",
     "render_template",
+    "scan",
 ]
 
 @final
@@ -228,6 +229,15 @@ def render_template(
     now_iso: str,
     turn_ends: Sequence[str],
 ) -> tuple[str, list[tuple[int, int]] | None]: ...
+def scan(
+    inputs: Inputs,
+    max_lengths: Sequence[int],
+    options: Options,
+    tokenizer: Pretrained,
+    chat_template: NativeTemplate,
+    transform: NativeTransform,
+    progress: NativeProgress | None,
+) -> str: ...
 
 @final
 class PackStream:

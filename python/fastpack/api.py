@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, get_args
 from fastpack import _fastpack
 from fastpack._memory import rows_of, table_of, values_of
 from fastpack._progress import watcher, watching
+from fastpack._scan import ScanReport
 from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads
 from fastpack._tokenizer import choose_template
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
-__all__ = ["pack_dir", "pack_files", "pack_records", "pack_table", "plan", "stream"]
+__all__ = ["pack_dir", "pack_files", "pack_records", "pack_table", "plan", "scan", "stream"]
 
 # The defaults: each written once, here.
 _STRATEGY: Final = "mix"
@@ -81,6 +82,7 @@ _SHARD_SIZE: Final = "512MB"
 _VERIFY: Final = 0
 _BATCH_SIZE: Final = 8
 _OPEN_PACKS: Final = 64
+_MAX_LENGTHS: Final = (2048, 4096, 8192, 16384, 32768)
 
 
 def pack_files(
@@ -637,6 +639,137 @@ def stream(
         open_packs,
         watcher(progress),
     )
+
+
+def scan(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int | Sequence[int] = _MAX_LENGTHS,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    max_documents_per_pack: int | None = None,
+    train_on: TrainOn = _TRAIN_ON,
+    train_on_eos: TrainOnEos | None = None,
+    eos: Eos = _EOS,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = _TEMPLATE_ENGINE,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    examples: Examples | None = None,
+    separator: str | None = None,
+    sources: Sequence[Source] | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
+    recursive: bool = False,
+    now: datetime | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> ScanReport:
+    """Reads files and packs nothing: what they hold, which records are bad, and how rows of each length would do.
+
+    All is done that packing does, up to the plan of the rows; a bad record is counted and named, and ends nothing.
+
+    Args:
+        files: As in `pack_files`.
+        tokenizer: A `Tokenizer`, or what makes one.
+        max_length: The lengths of rows to try, one or several.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`.
+        keep: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        train_on: As in `pack_files`.
+        train_on_eos: As in `pack_files`.
+        eos: As in `pack_files`.
+        chat_template: As in `pack_files`.
+        chat_template_kwargs: As in `pack_files`.
+        template_engine: As in `pack_files`.
+        shape: As in `pack_files`.
+        fields: As in `pack_files`.
+        prompt: As in `pack_files`.
+        examples: As in `pack_files`.
+        separator: As in `pack_files`.
+        sources: As in `pack_files`.
+        filter: As in `pack_files`.
+        map: As in `pack_files`.
+        recursive: As in `pack_files`.
+        now: As in `pack_files`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`.
+        revision: As in `pack_files`.
+        token: As in `pack_files`.
+
+    Returns:
+        What was found; `print` it.
+
+    Raises:
+        FastpackError: As in `pack_files`, but for bad records.
+
+    Examples:
+        >>> import fastpack
+        >>> found = fastpack.scan("examples/chat.jsonl", "examples/tokenizer", max_length=[256, 512])
+        >>> [fit.max_length for fit in found.fits], found.lost
+        ([256, 512], {})
+    """
+    lengths = [max_length] if isinstance(max_length, int) else list(max_length)
+    if not lengths:
+        message = "invalid option `max_length`: must name at least one length"
+        raise OptionError(message, "max_length")
+    options = [
+        _options(
+            packing=_fastpack.PackOptions(
+                max_length=length,
+                strategy=strategy,
+                overlong=overlong,
+                keep=keep,
+                tail=_TAIL,
+                max_documents_per_pack=max_documents_per_pack,
+                align_documents_to=None,
+                order=None,
+                world_size=None,
+                on_remainder=_ON_REMAINDER,
+                seed=_SEED,
+            ),
+            pad_to=None,
+            padding_side=_PADDING_SIDE,
+            pad_token_id=None,
+            train_on=train_on,
+            shift_labels=False,
+            train_on_eos=train_on_eos,
+            eos=eos,
+            bos=_BOS,
+            columns=_COLUMNS,
+            on_bad_record="skip",
+            max_lost=None,
+            now=now,
+            verify=_VERIFY,
+            threads=threads,
+        )
+        for length in lengths
+    ]
+    inputs = choose_inputs(
+        files,
+        sources,
+        shape=shape,
+        fields=fields,
+        prompt=prompt,
+        examples=examples,
+        separator=separator,
+        recursive=recursive,
+    )
+    if tokenizer is None:
+        _refuse_missing("tokenizer")
+    loaded = pretrained(tokenizer, revision=revision, token=token)
+    template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
+    functions = transform(filter=filter, map=map)
+    with watching(progress) as callback:
+        found = _fastpack.scan(inputs, lengths, options[0], loaded, template, functions, callback)
+    return ScanReport.from_json(found)
 
 
 def plan(

@@ -1,4 +1,4 @@
-"""The command line: `fastpack pack` and `fastpack inspect`."""
+"""The command line: `fastpack pack`, `fastpack scan` and `fastpack inspect`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastpack import _types
 from fastpack.errors import FastpackError, LossError, OptionError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import FrameType, ModuleType
 
 __all__ = ["main", "parser"]
@@ -42,6 +42,9 @@ exit codes:
 
 _EXAMPLES: Final = """\
 examples:
+  look before packing: what the files hold, which records are bad, how rows of two lengths would do
+    fastpack scan data/ -t path/to/tokenizer -m 4096 8192
+
   pack a folder of conversations for a context of 8192 tokens
     fastpack pack -i data/ -o packed/ -t path/to/tokenizer -m 8192
 
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         given = vars(parser().parse_args(arguments))
         command = given.pop("command")
-        return _pack(given) if command == "pack" else _inspect(given)
+        return {"pack": _pack, "scan": _scan, "inspect": _inspect}[command](given)
     except (FastpackError, OSError) as failed:
         if isinstance(failed, BrokenPipeError):
             return _OK  # the reader, such as `head`, has seen enough
@@ -113,6 +116,18 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    _add_scan(
+        commands.add_parser(
+            "scan",
+            help="read files and pack nothing: shapes, bad records, lengths, rows",
+            description="Reads files and packs nothing: says what they hold, which records are bad, and how many rows "
+            "of each length they would come to.",
+            epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+        )
+    )
     _add_inspect(
         commands.add_parser(
             "inspect",
@@ -143,22 +158,29 @@ class _Flag(Protocol):
         """Takes what `add_argument` does; `option` where the last name is not that of the option."""
 
 
-def _add_pack(pack: argparse.ArgumentParser) -> None:
-    """A flag for each option of `pack_dir`; what is not given is left to its default there."""
-    from fastpack.api import pack_dir  # noqa: PLC0415  `fastpack --version` needs none of it
-
-    parameters = inspect.signature(pack_dir).parameters
+def _flags_of(command: argparse.ArgumentParser, parameters: Mapping[str, inspect.Parameter]) -> _Flag:
+    """Adds flags for options of a function; what is not given is left to its default there."""
 
     def flag(*names: str, help: str, option: str | None = None, **rest: object) -> None:  # noqa: A002
         option = option or names[-1].removeprefix("--").replace("-", "_")
+        if option not in parameters:
+            return
         default = parameters[option].default
         if default is inspect.Parameter.empty:
             rest["required"] = True
         elif default is not None and not isinstance(default, bool):
-            shown = ",".join(default) if isinstance(default, tuple) else default
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
             help = f"{help} (default: {shown})"  # noqa: A001
-        pack.add_argument(*names, dest=option, help=help, **rest)  # type: ignore[arg-type]
+        command.add_argument(*names, dest=option, help=help, **rest)  # type: ignore[arg-type]
 
+    return flag
+
+
+def _add_pack(pack: argparse.ArgumentParser) -> None:
+    """A flag for each option of `pack_dir`."""
+    from fastpack.api import pack_dir  # noqa: PLC0415  `fastpack --version` needs none of it
+
+    flag = _flags_of(pack, inspect.signature(pack_dir).parameters)
     flag(
         "-i", "--input", option="files", nargs="+", metavar="FILE", help="files, folders, globs, brace lists"
     )
@@ -173,6 +195,30 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
         help="write an output for each input, named after it",
     )
     _add_rows(flag)
+    _add_records(flag)
+
+
+def _add_scan(scan: argparse.ArgumentParser) -> None:
+    """A flag for each option of `scan`; the files need none."""
+    from fastpack import api  # noqa: PLC0415  `fastpack --version` needs none of it
+
+    flag = _flags_of(scan, inspect.signature(api.scan).parameters)
+    scan.add_argument("files", nargs="+", metavar="FILE", help="files, folders, globs, brace lists")
+    flag("-t", "--tokenizer", help="a folder, a tokenizer.json, or a name on the hub")
+    flag(
+        "-m",
+        "--max-length",
+        type=int,
+        nargs="+",
+        metavar="TOKENS",
+        help="tokens that a row holds at most, one or several lengths to try",
+    )
+    _add_rows(flag)
+    _add_records(flag)
+
+
+def _add_records(flag: _Flag) -> None:
+    """The flags that decide how records become documents, and how the work is done."""
     flag("--train-on", help=f"tokens that carry a label: {_words(_types.TrainOn)}")
     flag("--train-on-eos", help=f"ends of trained turns that carry one: {_words(_types.TrainOnEos)}")
     flag(
@@ -297,6 +343,12 @@ def _pack(given: dict[str, object]) -> int:
     return _print([str(report)])
 
 
+def _scan(given: dict[str, object]) -> int:
+    from fastpack import api  # noqa: PLC0415
+
+    return _print([str(api.scan(**given))])  # type: ignore[arg-type]
+
+
 def _inspect(given: dict[str, object]) -> int:
     from fastpack._inspect import describe  # noqa: PLC0415
 
@@ -325,7 +377,7 @@ def _print(lines: Iterable[str]) -> int:
 def _in_flags(message: str) -> str:
     """An error's message with options spelled as flags: `--overwrite`, not `overwrite=True`."""
     spellings: dict[str, str] = {}
-    for add in (_add_pack, _add_inspect):
+    for add in (_add_pack, _add_scan, _add_inspect):
         command = argparse.ArgumentParser()
         add(command)
         for action in command._actions:  # noqa: SLF001  argparse has no other way to list its flags

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-__all__ = ["Balance", "Count", "Input", "Place", "Report"]
+__all__ = ["Balance", "Count", "Input", "Place", "Report", "input_of", "labelled", "whole"]
 
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed report shows, in this order."""
@@ -115,7 +115,9 @@ class Report:
         """What the files were recognised as."""
         listed = self._values.get("inputs")
         return [
-            _input(entry) for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)
+            input_of(entry)
+            for entry in (listed if isinstance(listed, list) else [])
+            if isinstance(entry, dict)
         ]
 
     @property
@@ -157,7 +159,7 @@ class Report:
         return [
             Place(
                 str(place.get("path")),
-                _whole(place.get("line")),
+                whole(place.get("line")),
                 str(place.get("reason")),
                 str(place.get("message")),
             )
@@ -168,7 +170,7 @@ class Report:
     @property
     def rows(self) -> int:
         """Rows written."""
-        return _whole(self._values.get("rows"))
+        return whole(self._values.get("rows"))
 
     @property
     def documents_per_row(self) -> float:
@@ -178,7 +180,7 @@ class Report:
     @property
     def max_length(self) -> int:
         """Tokens that a row holds at most."""
-        return _whole(self._values.get("max_length"))
+        return whole(self._values.get("max_length"))
 
     @property
     def strategy(self) -> str:
@@ -193,12 +195,12 @@ class Report:
     @property
     def lower_bound(self) -> int:
         """Rows that no packing of these documents can do without."""
-        return _whole(self._values.get("lower_bound"))
+        return whole(self._values.get("lower_bound"))
 
     @property
     def trained_tokens(self) -> int:
         """Tokens that carry a label."""
-        return _whole(self._values.get("trained_tokens"))
+        return whole(self._values.get("trained_tokens"))
 
     @property
     def trained_share(self) -> float:
@@ -208,7 +210,7 @@ class Report:
     @property
     def straddling_tokens(self) -> int:
         """Tokens that straddle the boundary of what is trained, and so are, in all documents that were read."""
-        return _whole(self._values.get("straddling_tokens"))
+        return whole(self._values.get("straddling_tokens"))
 
     @property
     def lengths(self) -> dict[str, float]:
@@ -219,7 +221,7 @@ class Report:
     def steps_per_epoch(self) -> dict[int, int]:
         """Optimizer steps of an epoch, by rows in a step."""
         steps = self._mapping("steps_per_epoch")
-        return {int(rows): _whole(count) for rows, count in steps.items()}
+        return {int(rows): whole(count) for rows, count in steps.items()}
 
     @property
     def engine(self) -> str:
@@ -278,13 +280,13 @@ class Report:
         )
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        yield from _labelled("inputs", map(str, self.inputs))
+        yield from labelled("inputs", map(str, self.inputs))
         yield "documents", f"{self.documents.read:,} read, {self.documents.kept:,} kept"
         yield "tokens", f"{self.tokens.read:,} read, {self.tokens.kept:,} kept"
-        for label, (reason, lost) in _labelled("dropped", self.dropped.items()):
+        for label, (reason, lost) in labelled("dropped", self.dropped.items()):
             yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
         yield from self._cut_and_repeated()
-        for label, place in _labelled("places", self.places):
+        for label, place in labelled("places", self.places):
             yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
         yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
         yield "", f"{self.documents_per_row:.2f} documents a row"
@@ -305,7 +307,7 @@ class Report:
             yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
         for stage, seconds in self.stages.items():
             yield "", f"{stage} {seconds:.2f}{self._speed(seconds)}"
-        for label, warning in _labelled("warnings", self.warnings):
+        for label, warning in labelled("warnings", self.warnings):
             yield label, warning
 
     def _cut_and_repeated(self) -> Iterator[tuple[str, str]]:
@@ -318,34 +320,36 @@ class Report:
         return f", {self.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
 
 
-def _labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
+def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
     """Each item, the first with the label."""
     for number, item in enumerate(items):
         yield ("" if number else label), item
 
 
 def _balance(counts: Mapping[str, JsonValue]) -> Balance:
-    return Balance(*(_whole(counts.get(name)) for name in Balance._fields))
+    return Balance(*(whole(counts.get(name)) for name in Balance._fields))
 
 
 def _count(counts: Mapping[str, JsonValue]) -> Count:
-    return Count(*(_whole(counts.get(name)) for name in Count._fields))
+    return Count(*(whole(counts.get(name)) for name in Count._fields))
 
 
-def _input(entry: Mapping[str, JsonValue]) -> Input:
+def input_of(entry: Mapping[str, JsonValue]) -> Input:
+    """Reads what a report says of some files."""
     fields = entry.get("fields")
     return Input(
-        files=_whole(entry.get("files")),
+        files=whole(entry.get("files")),
         format=str(entry.get("format", "")),
         shape=str(entry.get("shape") or ""),
         fields=tuple(map(str, fields)) if isinstance(fields, list) else (),
         prompt=str(entry.get("prompt") or ""),
-        repeat=_whole(entry.get("repeat")) or 1,
-        limit=_whole(entry.get("limit")) or None,
+        repeat=whole(entry.get("repeat")) or 1,
+        limit=whole(entry.get("limit")) or None,
     )
 
 
-def _whole(value: JsonValue) -> int:
+def whole(value: JsonValue) -> int:
+    """A whole number of a report, 0 where there is none."""
     return value if isinstance(value, int) else 0
 
 

@@ -141,6 +141,7 @@ def test_the_package_imports_downwards():
         "_types",
         "errors",
         "report",
+        "_scan",
         "_threads",
         "_progress",
         "_transform",

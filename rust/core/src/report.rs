@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, Options};
 use crate::error::Result;
-use crate::ledger::{Count, Ledger, check_lost};
+use crate::ledger::{Count, Ledger, Place, check_lost};
 
 /// Rows of a training step for which the report counts steps.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
@@ -164,6 +164,44 @@ pub struct Timing {
     pub stages: BTreeMap<String, f64>,
 }
 
+impl Timing {
+    /// What `seconds` were spent on.
+    pub(crate) fn new(
+        seconds: f64,
+        threads: usize,
+        bytes: u64,
+        tokens: u64,
+        stages: &Stages,
+    ) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a rate needs no more than a float's precision"
+        )]
+        let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        Self {
+            seconds: rounded(seconds),
+            threads: threads as u64,
+            megabytes_per_second: rounded(per_second(bytes) / 1e6),
+            tokens_per_second: rounded(per_second(tokens)),
+            stages: stages
+                .named()
+                .map(|(name, time)| (name.to_owned(), rounded(time.as_secs_f64())))
+                .into(),
+        }
+    }
+}
+
+impl From<Place> for PlaceReport {
+    fn from(place: Place) -> Self {
+        Self {
+            path: place.origin.path.display().to_string(),
+            line: place.origin.line,
+            reason: place.reason.name().to_owned(),
+            message: place.message,
+        }
+    }
+}
+
 /// Seconds spent in each stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stages {
@@ -247,16 +285,20 @@ impl Histogram {
         0
     }
 
-    fn lengths(&self) -> Lengths {
-        let tokens: u64 =
-            self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum();
+    /// The tokens of all documents together.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum()
+    }
+
+    /// What is shown of the lengths.
+    pub(crate) fn lengths(&self) -> Lengths {
         Lengths {
             min: self.counts.keys().next().copied().unwrap_or(0),
             p50: self.quantile(50),
             p90: self.quantile(90),
             p99: self.quantile(99),
             max: self.counts.keys().next_back().copied().unwrap_or(0),
-            mean: ratio(tokens, self.documents()),
+            mean: ratio(self.tokens(), self.documents()),
         }
     }
 }
@@ -312,16 +354,7 @@ impl Report {
             truncated: ledger.truncated,
             repeated: ledger.repeated,
             sources: tally.sources,
-            places: ledger
-                .places
-                .into_iter()
-                .map(|place| PlaceReport {
-                    path: place.origin.path.display().to_string(),
-                    line: place.origin.line,
-                    reason: place.reason.name().to_owned(),
-                    message: place.message,
-                })
-                .collect(),
+            places: ledger.places.into_iter().map(PlaceReport::from).collect(),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
             fill: ratio(ledger.kept.tokens, room),
@@ -346,21 +379,7 @@ impl Report {
     /// The report with the seconds that the run took.
     #[must_use]
     pub(crate) fn timed(mut self, seconds: f64, threads: usize, stages: &Stages) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a rate needs no more than a float's precision"
-        )]
-        let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
-        self.timing = Some(Timing {
-            seconds: rounded(seconds),
-            threads: threads as u64,
-            megabytes_per_second: rounded(per_second(self.bytes) / 1e6),
-            tokens_per_second: rounded(per_second(self.tokens.read)),
-            stages: stages
-                .named()
-                .map(|(name, time)| (name.to_owned(), rounded(time.as_secs_f64())))
-                .into(),
-        });
+        self.timing = Some(Timing::new(seconds, threads, self.bytes, self.tokens.read, stages));
         self
     }
 
@@ -392,7 +411,7 @@ fn much_dropped(ledger: &Ledger, lengths: &Histogram) -> Option<String> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64) }
 }
 

@@ -16,6 +16,7 @@ mod pretrained;
 mod records;
 mod render;
 mod report;
+mod scan;
 mod stream;
 mod supervise;
 mod transform;
@@ -46,6 +47,8 @@ mod _fastpack {
     use crate::records::PyRecords;
     #[pymodule_export]
     use crate::render::render_template;
+    #[pymodule_export]
+    use crate::scan::scan;
     #[pymodule_export]
     use crate::stream::PyPackStream;
 

@@ -10,6 +10,7 @@ mod packing;
 mod per_file;
 mod recognise;
 mod render;
+mod scan;
 mod training;
 mod transform;
 
@@ -35,6 +36,7 @@ use crate::template::{ChatTemplate, Prompts};
 pub use chat::{Chat, chat, render};
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
+pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
 pub use transform::{Filter, Mapping, Transform};
 
 /// What a run works with: how, with which tokenizer, with which template.

@@ -37,7 +37,7 @@ pub(crate) struct Packing<'a> {
 /// What is counted on the way.
 #[derive(Clone, Default)]
 pub(crate) struct Books {
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Lengths of the documents that have something to learn from.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
@@ -203,7 +203,7 @@ impl Books {
     }
 
     /// Appends the pieces of a document that are packed, and counts what is not.
-    fn pieces(
+    pub(super) fn pieces(
         &mut self,
         document: Document<'_>,
         name: u32,

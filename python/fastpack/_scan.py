@@ -1,0 +1,205 @@
+"""`ScanReport`: what files hold, and what packing them would come to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastpack.report import Count, Input, Place, input_of, labelled, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fastpack._types import JsonValue
+
+__all__ = ["Fit", "Lost", "ScanReport"]
+
+_QUANTILES = ("min", "p50", "p90", "p99", "max")
+"""The quantiles of document lengths that a printed scan shows."""
+
+
+class Lost(NamedTuple):
+    """Records that no row can hold, for one reason: how many, and the first of them."""
+
+    documents: int
+    tokens: int
+    places: tuple[Place, ...]
+
+
+class Fit(NamedTuple):
+    """What becomes of the documents in rows of one length.
+
+    Attributes:
+        max_length: Tokens that a row holds at most.
+        rows: How many rows there would be.
+        fill: The part of the rows that tokens fill, from 0 to 1.
+        lower_bound: Rows that no packing could do without.
+        kept: What the rows would hold.
+        dropped: What they would not, by reason.
+        truncated: Documents that would be cut, and the tokens they would lose.
+    """
+
+    max_length: int
+    rows: int
+    fill: float
+    lower_bound: int
+    kept: Count
+    dropped: dict[str, Count]
+    truncated: Count
+
+    @property
+    def lost_tokens(self) -> int:
+        """Tokens that no row would hold."""
+        return self.truncated.tokens + sum(lost.tokens for lost in self.dropped.values())
+
+
+class ScanReport:
+    """What files hold, and what packing them would come to. Read-only; `print` shows all of it."""
+
+    def __init__(self, values: Mapping[str, JsonValue]) -> None:
+        """Takes the numbers as `to_dict` gives them."""
+        self._values = dict(values)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ScanReport:
+        """Reads what `to_dict` was written as."""
+        return cls(json.loads(text))
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """All numbers."""
+        return dict(self._values)
+
+    @property
+    def inputs(self) -> list[Input]:
+        """What the files were recognised as."""
+        listed = self._values.get("inputs")
+        return [input_of(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
+
+    @property
+    def read(self) -> Count:
+        """Records read, and the tokens in those that became documents."""
+        return _count(self._mapping("read"))
+
+    @property
+    def documents(self) -> int:
+        """Documents that have something to learn from."""
+        return whole(self._values.get("documents"))
+
+    @property
+    def lost(self) -> dict[str, Lost]:
+        """Records that no row can hold, whatever its length, by reason."""
+        found = {}
+        for reason, lost in self._mapping("lost").items():
+            if isinstance(lost, dict):
+                listed = lost.get("places")
+                places = tuple(
+                    _place(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)
+                )
+                found[reason] = Lost(*_count(lost), places)
+        return found
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        """Quantiles and mean of the lengths of the documents, in tokens."""
+        return {name: _real(length) for name, length in self._mapping("lengths").items()}
+
+    @property
+    def trained_share(self) -> float:
+        """The part of the tokens that carry a label, from 0 to 1."""
+        return _real(self._values.get("trained_share"))
+
+    @property
+    def fits(self) -> list[Fit]:
+        """What becomes of the documents, for each length of rows."""
+        listed = self._values.get("fits")
+        return [_fit(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
+
+    @property
+    def seconds(self) -> float:
+        """How long the scan took; packing takes as long, and the writing of its rows."""
+        return _real(self._mapping("timing").get("seconds"))
+
+    def _mapping(self, name: str) -> dict[str, JsonValue]:
+        value = self._values.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def __repr__(self) -> str:
+        """A line; `print` shows the page."""
+        return f"<fastpack.ScanReport: {self.read.documents:,} records, {self.documents:,} documents>"
+
+    def __str__(self) -> str:
+        """The page that `print` shows."""
+        return "\n".join(f"{label:<12} {value}" for label, value in self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield from labelled("inputs", map(str, self.inputs))
+        yield "records", f"{self.read.documents:,} read, {self.documents:,} become documents"
+        for label, (reason, lost) in labelled("lost", self.lost.items()):
+            yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
+            for place in lost.places:
+                yield "", f"  {place.path}:{place.line}: {place.message}"
+        shown = [f"{name} {self.lengths[name]:,.0f}" for name in _QUANTILES if name in self.lengths]
+        yield (
+            "tokens",
+            f"{self.read.tokens:,}, {self.trained_share:.1%} trained; a document: {', '.join(shown)}",
+        )
+        for label, fit in labelled("rows", self.fits):
+            share = f"{fit.lost_tokens / max(self.read.tokens, 1):.2%} of the tokens lost"
+            reasons = [f"{count.documents:,} {reason}" for reason, count in fit.dropped.items()]
+            if fit.truncated.documents:
+                reasons.append(f"{fit.truncated.documents:,} truncated")
+            why = f" ({', '.join(reasons)})" if reasons else ""
+            yield label, f"{fit.rows:,} of {fit.max_length:,} tokens, fill {fit.fill:.2%}, {share}{why}"
+        yield from self._roads()
+        speed = _real(self._mapping("timing").get("megabytes_per_second"))
+        threads = whole(self._mapping("timing").get("threads"))
+        yield (
+            "seconds",
+            f"{self.seconds:.2f} on {threads} threads, {speed:,.1f} MB/s; packing takes about as long",
+        )
+        warnings = self._values.get("warnings")
+        yield from labelled("warnings", map(str, warnings if isinstance(warnings, list) else []))
+
+    def _roads(self) -> Iterator[tuple[str, str]]:
+        """Which way templates, masks and tokens go."""
+        template = self._values.get("template")
+        if isinstance(template, dict):
+            masks = {
+                "marked": "it marks what the assistant writes",
+                "derived": "what the assistant writes is derived from its output",
+            }[str(template.get("masks"))]
+            by = "transformers, in part or whole" if template.get("outside") else "fastpack"
+            yield "template", f"`{template.get('name')}`, rendered by {by}; {masks}"
+        reason = self._values.get("engine_reason")
+        yield "engine", f"{self._values.get('engine')}{f': {reason}' if reason else ''}"
+
+
+def _count(values: Mapping[str, JsonValue]) -> Count:
+    return Count(whole(values.get("documents")), whole(values.get("tokens")))
+
+
+def _place(values: Mapping[str, JsonValue]) -> Place:
+    return Place(
+        str(values.get("path")),
+        whole(values.get("line")),
+        str(values.get("reason")),
+        str(values.get("message")),
+    )
+
+
+def _fit(values: Mapping[str, JsonValue]) -> Fit:
+    counts = {name: values.get(name) for name in ("kept", "truncated", "dropped")}
+    kept, truncated, dropped = (it if isinstance(it, dict) else {} for it in counts.values())
+    return Fit(
+        max_length=whole(values.get("max_length")),
+        rows=whole(values.get("rows")),
+        fill=_real(values.get("fill")),
+        lower_bound=whole(values.get("lower_bound")),
+        kept=_count(kept),
+        dropped={reason: _count(it) for reason, it in dropped.items() if isinstance(it, dict)},
+        truncated=_count(truncated),
+    )
+
+
+def _real(value: JsonValue) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,269 @@
+//! [`scan`]: what files hold, and what packing them would come to, without a row being made.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::packing::Books;
+use super::{About, Intake, Job, JobTemplate, Outcome};
+use crate::config::{Inputs, Options};
+use crate::control::{Control, Phase};
+use crate::document::INPUTS;
+use crate::error::{Error, Result};
+use crate::ledger::{Count, Ledger, Place, Reason};
+use crate::pack::{Piece, lower_bound, plan};
+use crate::report::{Histogram, InputReport, Lengths, PlaceReport, Stages, Timing, ratio};
+use crate::source::{Blocks, discover};
+
+/// How many places are named for each reason.
+const PLACES: usize = 3;
+
+/// What files hold, and what packing them would come to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scan {
+    /// The version of fastpack.
+    pub fastpack: String,
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// What the files were recognised as.
+    pub inputs: Vec<InputReport>,
+    /// Records read, and the tokens in those that became documents.
+    pub read: Count,
+    /// Documents that have something to learn from.
+    pub documents: u64,
+    /// Records that no row could hold whatever its length, by reason.
+    pub lost: BTreeMap<String, Lost>,
+    /// Lengths of the documents, in tokens.
+    pub lengths: Lengths,
+    /// Tokens with a label in all documents.
+    pub trained_tokens: u64,
+    /// The part of the tokens that carry a label.
+    pub trained_share: f64,
+    /// What becomes of the documents in rows of each length.
+    pub fits: Vec<Fit>,
+    /// What renders conversations; nothing where no template can be used.
+    pub template: Option<TemplateScan>,
+    /// What the caller named as tokenizer.
+    pub tokenizer: Option<String>,
+    /// What makes the ids.
+    pub engine: String,
+    /// The component of the tokenizer that forced the engine.
+    pub engine_reason: Option<String>,
+    /// What a careful user should know.
+    pub warnings: Vec<String>,
+    /// How long it took.
+    pub timing: Timing,
+}
+
+/// Records that are lost for one reason.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Lost {
+    /// How many, and their tokens.
+    #[serde(flatten)]
+    pub count: Count,
+    /// The first of them.
+    pub places: Vec<PlaceReport>,
+}
+
+/// What becomes of the documents in rows of one length.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fit {
+    /// Tokens that a row holds at most.
+    pub max_length: u32,
+    /// The rows.
+    pub rows: u64,
+    /// Tokens over room.
+    pub fill: f64,
+    /// Rows that no packing could do without.
+    pub lower_bound: u64,
+    /// What the rows hold.
+    pub kept: Count,
+    /// What they do not hold, by reason.
+    pub dropped: BTreeMap<String, Count>,
+    /// Documents that were cut, and the tokens they lost.
+    pub truncated: Count,
+}
+
+/// What renders conversations.
+#[derive(Clone, Debug, Serialize)]
+pub struct TemplateScan {
+    /// The template's name.
+    pub name: String,
+    /// How what the assistant wrote is found: `marked` by the template, or `derived` from its output.
+    pub masks: String,
+    /// Why something was rendered by `transformers`, if anything was.
+    pub outside: Option<String>,
+}
+
+impl Scan {
+    /// The scan as JSON.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings are always JSON")
+    }
+}
+
+/// Reads all of `inputs`, and plans rows of each of `max_lengths` tokens.
+pub fn scan(
+    job: &Job,
+    inputs: &Inputs,
+    max_lengths: &[NonZeroU32],
+    control: &Control,
+) -> Result<Scan> {
+    job.validate(inputs)?;
+    let started = Instant::now();
+    let found = discover(inputs)?;
+    let mut about = About::new(job, &found);
+    let mut seen = Seen::default();
+    let mut fits: Vec<Fitting> =
+        max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
+    about.inputs = Intake::new(job, control).read(Blocks::new(found), |outcome| {
+        for fitting in &mut fits {
+            fitting.take(&outcome, seen.documents)?;
+        }
+        seen.take(outcome);
+        Ok(())
+    })?;
+    about.rendered(job);
+    control.enter(Phase::Plan);
+    let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
+    Ok(seen.into_scan(about, fits, job, started))
+}
+
+/// What was seen of the files so far.
+#[derive(Default)]
+struct Seen {
+    ledger: Ledger,
+    places: BTreeMap<Reason, Vec<Place>>,
+    documents: u64,
+    lengths: Histogram,
+    trained_tokens: u64,
+    stages: Stages,
+}
+
+impl Seen {
+    fn take(&mut self, outcome: Outcome) {
+        let Outcome { documents, ledger, stages, .. } = outcome;
+        self.stages.add_work(&stages);
+        for index in 0..documents.len() {
+            let document = documents.document(index);
+            let length = u32::try_from(document.column(INPUTS).len())
+                .expect("documents are made of fewer tokens");
+            self.lengths.add(length);
+            self.trained_tokens += document.labels(0, length);
+        }
+        self.documents += documents.len() as u64;
+        for place in &ledger.places {
+            let places = self.places.entry(place.reason).or_default();
+            if places.len() < PLACES {
+                places.push(place.clone());
+            }
+        }
+        self.ledger.merge(ledger);
+    }
+
+    fn into_scan(mut self, about: About, fits: Vec<Fit>, job: &Job, started: Instant) -> Scan {
+        let lost = self.ledger.dropped.iter().map(|(reason, count)| {
+            let mut places = self.places.remove(reason).unwrap_or_default();
+            if places.is_empty()
+                && let Some(first) = self.ledger.firsts.get(reason)
+            {
+                let (origin, message) = (first.clone(), "the first of them".to_owned());
+                places.push(Place { origin, reason: *reason, message });
+            }
+            let places = places.into_iter().map(PlaceReport::from).collect();
+            (reason.name().to_owned(), Lost { count: *count, places })
+        });
+        let lost = lost.collect();
+        let read = self.ledger.read;
+        let template = match &job.template {
+            JobTemplate::Refused(_) => None,
+            JobTemplate::Ready(template) => Some(TemplateScan {
+                name: template.name().to_owned(),
+                masks: if template.has_generation_blocks() { "marked" } else { "derived" }
+                    .to_owned(),
+                outside: template.rendered_outside(),
+            }),
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        let threads = job.options.threads.get();
+        Scan {
+            fastpack: env!("CARGO_PKG_VERSION").to_owned(),
+            files: about.files,
+            bytes: about.bytes,
+            inputs: about.inputs,
+            read,
+            documents: self.documents,
+            lost,
+            lengths: self.lengths.lengths(),
+            trained_tokens: self.trained_tokens,
+            trained_share: ratio(self.trained_tokens, self.lengths.tokens()),
+            fits,
+            template,
+            tokenizer: about.tokenizer,
+            engine: about.engine,
+            engine_reason: about.engine_reason,
+            warnings: about.warnings,
+            timing: Timing::new(seconds, threads, about.bytes, read.tokens, &self.stages),
+        }
+    }
+}
+
+/// The documents as pieces of rows of one length.
+struct Fitting {
+    options: Options,
+    books: Books,
+    pieces: Vec<Piece>,
+}
+
+impl Fitting {
+    fn new(options: &Options, max_length: NonZeroU32) -> Self {
+        let mut options = options.clone();
+        options.packing.max_length = max_length;
+        Self { options, books: Books::default(), pieces: Vec::new() }
+    }
+
+    fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {
+        for (number, index) in (before..).zip(0..outcome.documents.len()) {
+            let name = u32::try_from(number).map_err(|_| {
+                Error::option("files", "hold more than 4294967296 documents; scan them in parts")
+            })?;
+            let document = outcome.documents.document(index);
+            self.books.pieces(document, name, &self.options, &mut self.pieces)?;
+        }
+        Ok(())
+    }
+
+    fn plan(mut self, control: &Control) -> Result<Fit> {
+        let packing = &self.options.packing;
+        let planned = plan(self.pieces, packing, control)?;
+        let ledger = &mut self.books.ledger;
+        for left in &planned.left_out {
+            ledger.dropped.entry(left.reason).or_default().tokens += u64::from(left.piece.length);
+        }
+        for (_, reason) in planned.gone() {
+            ledger.kept.documents -= 1;
+            ledger.dropped.entry(reason).or_default().documents += 1;
+        }
+        let (plan, mut lengths) = (planned.plan, Histogram::default());
+        for piece in plan.pieces(0..plan.distinct_rows()) {
+            lengths.add(plan.room(piece.length));
+            ledger.kept.tokens += u64::from(piece.length);
+        }
+        let rows = plan.rows() as u64;
+        let dropped = ledger.dropped.iter();
+        Ok(Fit {
+            max_length: packing.max_length.get(),
+            rows,
+            fill: ratio(ledger.kept.tokens, rows * u64::from(packing.max_length.get())),
+            lower_bound: lower_bound(&lengths.pairs(), packing),
+            kept: ledger.kept,
+            dropped: dropped.map(|(reason, count)| (reason.name().to_owned(), *count)).collect(),
+            truncated: ledger.truncated,
+        })
+    }
+}

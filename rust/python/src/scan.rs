@@ -1,0 +1,33 @@
+//! `scan`: what packing would come to.
+
+use std::num::NonZeroU32;
+
+use fastpack_core::pipeline;
+use pyo3::prelude::*;
+
+use crate::inputs::PyInputs;
+use crate::job::{Parts, PyChatTemplate};
+use crate::options::PyOptions;
+use crate::pretrained::PyPretrained;
+use crate::supervise;
+use crate::transform::PyTransform;
+
+/// Reads files and plans rows of several lengths; what that came to, as JSON.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn scan(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    max_lengths: Vec<NonZeroU32>,
+    options: &PyOptions,
+    tokenizer: &PyPretrained,
+    chat_template: PyChatTemplate,
+    transform: PyTransform,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let inputs = inputs.0.clone();
+    supervise::run(py, progress.as_ref(), move |control, caller| {
+        Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, control)?.to_json())
+    })
+}
