@@ -1,5 +1,8 @@
 //! What the machine can do beyond its architecture's least.
 
+/// How many steps before its use something is brought near, where each step takes little time.
+pub(crate) const AHEAD: usize = 16;
+
 /// Has the memory at `place` brought into the first-level cache; it need not be anybody's.
 #[inline]
 pub(crate) fn prefetch<T>(place: *const T) {

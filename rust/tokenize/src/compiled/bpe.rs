@@ -34,12 +34,9 @@ impl Bpe {
         spell: impl Fn(u32, &mut Vec<u32>) -> bool,
     ) -> Self {
         let merges = Merges::new(vocabulary.len(), merges, spell);
-        let tokens = ids.iter().enumerate().map(|(index, id)| {
-            #[expect(clippy::cast_possible_truncation, reason = "a vocabulary counts in 32 bits")]
-            let index = index as u32;
-            (vocabulary.token(index), Answer::new(*id, merges.is_reachable(index)))
+        let answers = Answers::new(vocabulary, |index| {
+            Answer::new(ids[index as usize], merges.is_reachable(index))
         });
-        let answers = Answers::new(tokens);
         let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
         Self { answers, merges, ids, ignore_merges }
     }

@@ -1,5 +1,8 @@
 //! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use super::bert::Bert;
 use super::byte_level::ByteLevel;
 use super::file::{WORD_PIECE, Written};
@@ -65,7 +68,6 @@ fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Resul
     let mut vocabulary = Vocabulary::with_capacity(tokens.len());
     let mut ids = Vec::with_capacity(tokens.len());
     let mut seen = vec![false; tokens.len() * SPARSEST + 1];
-    let mut bytes = Vec::new();
     for (token, id) in tokens {
         let Some(place) = seen.get_mut(*id as usize) else {
             return Err("model BPE with sparse ids".to_owned());
@@ -76,30 +78,70 @@ fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Resul
         if token.len() > LONGEST_TOKEN {
             return Err(format!("model BPE with a token of {} bytes", token.len()));
         }
-        if !token.is_empty() && spell(token, &mut bytes) && vocabulary.push(&bytes).is_some() {
-            ids.push(*id);
-        }
     }
-    let mut merges = Vec::with_capacity(listed.len());
-    let (mut whole, mut unknown) = (Vec::new(), false);
-    for [left, right] in listed {
-        // A merge of tokens that stand in no piece never happens.
-        if !spell(left, &mut whole) || !spell(right, &mut bytes) {
-            unknown = true;
-            continue;
+    let (mut bytes, mut spelled, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+    for together in tokens.chunks(TOGETHER) {
+        bytes.clear();
+        asked.clear();
+        for (token, id) in together {
+            if !token.is_empty() && spell(token, &mut spelled) {
+                let start = bytes.len();
+                bytes.extend_from_slice(&spelled);
+                asked.push((start..bytes.len(), *id));
+                vocabulary.prefetch(&spelled);
+            }
         }
-        let (left, right) = (vocabulary.get(&whole), vocabulary.get(&bytes));
-        whole.extend_from_slice(&bytes);
-        if let (Some(left), Some(right), Some(whole)) = (left, right, vocabulary.get(&whole)) {
-            merges.push(Merge { left, right, whole });
-        } else {
-            unknown = true;
-        }
+        let new =
+            asked.drain(..).filter(|(token, _)| vocabulary.push(&bytes[token.clone()]).is_some());
+        ids.extend(new.map(|(_, id)| id));
     }
-    if unknown && !model.checked {
+    let merges = merges(listed, &vocabulary, spell);
+    if merges.len() < listed.len() && !model.checked {
         return Err("model BPE with merges of unknown tokens".to_owned());
     }
     Ok(Spelled { vocabulary, ids, merges })
+}
+
+/// Tokens and merges that are read together: what one asks of the vocabulary is on its way while the others ask.
+const TOGETHER: usize = 32;
+
+/// The merges whose three tokens are in the vocabulary: those of tokens that stand in no piece never happen.
+fn merges(
+    listed: &[[Cow<'_, str>; 2]],
+    vocabulary: &Vocabulary,
+    spell: impl Fn(&str, &mut Vec<u8>) -> bool,
+) -> Vec<Merge> {
+    let mut merges = Vec::with_capacity(listed.len());
+    let (mut bytes, mut side, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+    for together in listed.chunks(TOGETHER) {
+        bytes.clear();
+        asked.clear();
+        for [left, right] in together {
+            let start = bytes.len();
+            if spell(left, &mut side) {
+                bytes.extend_from_slice(&side);
+                let middle = bytes.len();
+                if spell(right, &mut side) {
+                    bytes.extend_from_slice(&side);
+                    asked.push((start, middle, bytes.len()));
+                }
+            }
+        }
+        for (start, middle, end) in &asked {
+            for token in [*start..*middle, *middle..*end, *start..*end] {
+                vocabulary.prefetch(&bytes[token]);
+            }
+        }
+        merges.extend(asked.iter().filter_map(|(start, middle, end)| {
+            let token = |range: Range<usize>| vocabulary.get(&bytes[range]);
+            Some(Merge {
+                left: token(*start..*middle)?,
+                right: token(*middle..*end)?,
+                whole: token(*start..*end)?,
+            })
+        }));
+    }
+    merges
 }
 
 /// A byte-level model: tokens are written in the alphabet of bytes.

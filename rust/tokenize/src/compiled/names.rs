@@ -6,6 +6,7 @@ use tokenizers::{Decoder, DecoderWrapper};
 
 use super::file::Written;
 use crate::added::AddedToken;
+use crate::machine::AHEAD;
 use crate::pieces::Vocabulary;
 
 /// No token has this id.
@@ -38,6 +39,9 @@ impl Names {
         let mut ids = Vec::with_capacity(entries.len());
         let mut indices = vec![NOTHING; entries.len() * 16 + 1];
         for (index, (token, id)) in (0..).zip(entries) {
+            if let Some((ahead, _)) = entries.get(index as usize + AHEAD) {
+                vocabulary.prefetch(ahead.as_bytes());
+            }
             vocabulary.push(token.as_bytes())?;
             ids.push(*id);
             *indices.get_mut(*id as usize)? = index;

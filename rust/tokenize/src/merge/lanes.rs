@@ -3,10 +3,8 @@
 //! A word takes a merge after the other, and each asks the table of pairs twice, which is far larger than the caches
 //! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
 
-#[cfg(target_arch = "x86_64")]
-use crate::machine::has_avx2;
-
-use super::{Merges, NONE, PLACE_BITS, Symbol, TINY, placed, smallest};
+use super::pairs::PairTable;
+use super::{NONE, PLACE_BITS, Symbol, TINY, placed, smallest};
 
 /// Places of a word, one bit each.
 type Places = u32;
@@ -21,6 +19,8 @@ pub(crate) struct Lane {
     alive: Places,
     /// Where two symbols were merged in the last step: the pairs around it have no ranks yet.
     merged: Option<usize>,
+    /// The rank of that merge.
+    last: u32,
     /// What the owner knows the word by.
     name: usize,
 }
@@ -38,7 +38,14 @@ impl Lane {
         for (at, rank) in ranks[..word.len() - 1].iter_mut().enumerate() {
             *rank = placed(initial(at), at);
         }
-        Self { symbols, ranks, alive: Places::MAX >> (32 - word.len()), merged: None, name }
+        Self {
+            symbols,
+            ranks,
+            alive: Places::MAX >> (32 - word.len()),
+            merged: None,
+            last: NONE,
+            name,
+        }
     }
 
     /// What [`Self::new`] was told.
@@ -65,86 +72,91 @@ impl Lane {
         let place = |places: Places, at: u32| (places != 0).then_some(at as usize % TINY);
         (place(before, 31 ^ before.leading_zeros()), place(after, after.trailing_zeros()))
     }
-}
 
-impl Merges {
-    /// Merges all words, and changes their order.
-    pub(crate) fn merge_all(&self, lanes: &mut [Lane]) {
-        #[cfg(target_arch = "x86_64")]
-        if has_avx2() {
-            #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the machine has the features that the function is compiled for.
-            return unsafe { self.merge_all_avx2(lanes) };
-        }
-        self.merge_all_with(lanes);
-    }
-
-    /// As [`Self::merge_all_with`], with AVX2, which has the smaller of two numbers.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge_all_avx2(&self, lanes: &mut [Lane]) {
-        self.merge_all_with(lanes);
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn merge_all_with(&self, lanes: &mut [Lane]) {
-        let mut left = lanes.len();
-        while left > 0 {
-            // In two passes: the smallest rank is looked for in vectors, which wait for numbers just written.
-            for lane in &mut lanes[..left] {
-                self.rank(lane);
-            }
-            let mut at = 0;
-            while at < left {
-                if self.step(&mut lanes[at]) {
-                    at += 1;
-                } else {
-                    // Words that are done gather at the end.
-                    left -= 1;
-                    lanes.swap(at, left);
-                }
-            }
-        }
+    /// The rank of the last merge.
+    pub(super) fn last(&self) -> u32 {
+        self.last
     }
 
     /// Ranks the pairs that the last merge has made.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn rank(&self, lane: &mut Lane) {
-        let Some(at) = lane.merged else { return };
-        let (before, after) = lane.around(at);
+    fn rank(&mut self, pairs: &PairTable) {
+        let Some(at) = self.merged else { return };
+        let (before, after) = self.around(at);
         if let Some(before) = before {
-            lane.ranks[before] =
-                placed(self.pairs.get(lane.symbols[before], lane.symbols[at]), before);
+            let rank = pairs.get(self.symbols[before], self.symbols[at]);
+            self.ranks[before] = placed(rank, before);
         }
         if let Some(after) = after {
-            lane.ranks[at] = placed(self.pairs.get(lane.symbols[at], lane.symbols[after]), at);
+            self.ranks[at] = placed(pairs.get(self.symbols[at], self.symbols[after]), at);
         }
     }
 
     /// One merge; `false` if there is none.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-    fn step(&self, lane: &mut Lane) -> bool {
-        let best = smallest(&lane.ranks);
+    fn step(&mut self, pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) -> bool {
+        let best = smallest(&self.ranks);
         if best == NONE {
             return false;
         }
         let at = best as usize % TINY;
-        let (before, Some(right)) = lane.around(at) else { return false };
-        let made = best >> PLACE_BITS;
-        lane.symbols[at] = made;
-        lane.alive &= !(1 << right);
-        lane.ranks[right] = NONE;
-        lane.ranks[at] = NONE;
-        lane.merged = Some(at);
+        let (before, Some(right)) = self.around(at) else { return false };
+        self.last = best >> PLACE_BITS;
+        let made = made_by(self.last);
+        self.symbols[at] = made;
+        self.alive &= !(1 << right);
+        self.ranks[right] = NONE;
+        self.ranks[at] = NONE;
+        self.merged = Some(at);
         if let Some(before) = before {
-            self.pairs.prefetch(lane.symbols[before], made);
+            pairs.prefetch(self.symbols[before], made);
         }
-        if let (_, Some(after)) = lane.around(at) {
-            self.pairs.prefetch(made, lane.symbols[after]);
+        if let (_, Some(after)) = self.around(at) {
+            pairs.prefetch(made, self.symbols[after]);
         }
         true
     }
+}
+
+/// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+fn merge_with(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+    let mut left = lanes.len();
+    while left > 0 {
+        // In two passes: the smallest rank is looked for in vectors, which wait for numbers just written.
+        for lane in &mut lanes[..left] {
+            lane.rank(pairs);
+        }
+        let mut at = 0;
+        while at < left {
+            if lanes[at].step(pairs, &made_by) {
+                at += 1;
+            } else {
+                // Words that are done gather at the end.
+                left -= 1;
+                lanes.swap(at, left);
+            }
+        }
+    }
+}
+
+/// As [`merge_with`], with AVX2, which has the smaller of two numbers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn merge_avx2(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+    merge_with(lanes, pairs, made_by);
+}
+
+/// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
+pub(super) fn merge(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+    #[cfg(target_arch = "x86_64")]
+    if crate::machine::has_avx2() {
+        #[expect(unsafe_code, reason = "the function needs features of the machine")]
+        // SAFETY: the machine has the features that the function is compiled for.
+        return unsafe { merge_avx2(lanes, pairs, made_by) };
+    }
+    merge_with(lanes, pairs, made_by);
 }

@@ -53,31 +53,19 @@ impl Merges {
         merges: &[Merge],
         spell: impl Fn(u32, &mut Vec<u32>) -> bool,
     ) -> Self {
-        let mut all = PairTable::with_capacity(merges.len());
-        for (rank, merge) in (0..).zip(merges) {
-            all.insert(merge.left, merge.right, rank);
-        }
+        let ranked = (0..).zip(merges);
+        let all = PairTable::new(ranked.map(|(rank, merge)| [merge.left, merge.right, rank]));
         let (mut makers, mut reachable) = (vec![NONE; tokens], vec![false; tokens]);
-        let mut spelled = Vec::new();
-        for (token, maker) in (0..).zip(&mut makers) {
-            spelled.clear();
-            if !spell(token, &mut spelled) {
-                continue;
-            }
-            let mut last = NONE;
-            reduce_any(
-                &mut spelled,
-                |left, right| all.get(left, right),
-                |rank| {
-                    last = rank;
-                    merges[rank as usize].whole
-                },
-            );
-            if spelled == [token] {
+        last_merges(
+            tokens,
+            &all,
+            |rank| merges[rank as usize].whole,
+            spell,
+            |token, maker| {
                 reachable[token as usize] = true;
-                *maker = last;
-            }
-        }
+                makers[token as usize] = maker;
+            },
+        );
         let mut order: Vec<u32> = (0..u32::try_from(tokens).unwrap_or(NONE)).collect();
         order.sort_by_key(|token| match makers[*token as usize] {
             NONE => 0,
@@ -88,12 +76,10 @@ impl Merges {
             symbols[*token as usize] = symbol;
         }
         let kept = makers.iter().filter(|maker| **maker != NONE);
-        let mut pairs = PairTable::with_capacity(kept.clone().count());
-        for rank in kept {
-            let merge = merges[*rank as usize];
-            let symbol = |token: u32| symbols[token as usize];
-            pairs.insert(symbol(merge.left), symbol(merge.right), symbol(merge.whole));
-        }
+        let pairs = PairTable::new(kept.map(|rank| {
+            let Merge { left, right, whole } = merges[*rank as usize];
+            [left, right, whole].map(|token| symbols[token as usize])
+        }));
         Self { pairs, symbols, tokens: order, reachable }
     }
 
@@ -110,6 +96,11 @@ impl Merges {
     /// Whether encoding the token's own text gives the token.
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.reachable[token as usize]
+    }
+
+    /// Merges several words at once, and changes their order.
+    pub(crate) fn merge_all(&self, lanes: &mut [Lane]) {
+        lanes::merge(lanes, &self.pairs, |symbol| symbol);
     }
 
     /// What a pair becomes, or [`NONE`].
@@ -133,6 +124,63 @@ impl Merges {
             reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         } else {
             buckets.merge(self, word);
+        }
+    }
+}
+
+/// Tokens that are merged in step while a model is loaded.
+const TOGETHER: usize = 32;
+
+/// Calls `found` for every token that the merges make of its own text, with the rank of the last of them, if any.
+fn last_merges(
+    tokens: usize,
+    all: &PairTable,
+    made_by: impl Fn(u32) -> u32,
+    spell: impl Fn(u32, &mut Vec<u32>) -> bool,
+    mut found: impl FnMut(u32, u32),
+) {
+    let mut lanes: Vec<Lane> = Vec::with_capacity(TOGETHER);
+    let mut merge = |lanes: &mut Vec<Lane>| {
+        lanes::merge(lanes, all, &made_by);
+        for lane in lanes.drain(..) {
+            let token = u32::try_from(lane.name()).unwrap_or(NONE);
+            if lane.symbols().eq([token]) {
+                found(token, lane.last());
+            }
+        }
+    };
+    let mut long = Vec::new();
+    let mut spelled = Vec::new();
+    for token in (0..).take(tokens) {
+        spelled.clear();
+        if !spell(token, &mut spelled) || spelled.is_empty() {
+            continue;
+        }
+        if spelled.len() > Lane::LONGEST {
+            long.push(token);
+            continue;
+        }
+        let initial = |at: usize| all.get(spelled[at], spelled[at + 1]);
+        lanes.push(Lane::new(token as usize, &spelled, initial));
+        if lanes.len() == TOGETHER {
+            merge(&mut lanes);
+        }
+    }
+    merge(&mut lanes);
+    for token in long {
+        spelled.clear();
+        spell(token, &mut spelled);
+        let mut last = NONE;
+        reduce_any(
+            &mut spelled,
+            |left, right| all.get(left, right),
+            |rank| {
+                last = rank;
+                made_by(rank)
+            },
+        );
+        if spelled == [token] {
+            found(token, last);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The table of pairs: two symbols to what they become.
 
-use crate::machine::prefetch;
+use crate::machine::{AHEAD, prefetch};
 
 /// Symbols must be smaller, so that a pair and its value fit into one word.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
@@ -22,10 +22,19 @@ pub(super) struct PairTable {
 }
 
 impl PairTable {
-    /// A table for up to `count` pairs.
-    pub(super) fn with_capacity(count: usize) -> Self {
-        let size = (count.max(1) * 2).next_power_of_two();
-        Self { entries: vec![EMPTY; size].into_boxed_slice(), shift: 64 - size.trailing_zeros() }
+    /// The table of pairs and what they become; of equal pairs, the last counts.
+    pub(super) fn new(pairs: impl Iterator<Item = [u32; 3]> + Clone) -> Self {
+        let size = (pairs.clone().count().max(1) * 2).next_power_of_two();
+        let shift = 64 - size.trailing_zeros();
+        let mut table = Self { entries: vec![EMPTY; size].into_boxed_slice(), shift };
+        let mut ahead = pairs.clone().skip(AHEAD);
+        for [left, right, value] in pairs {
+            if let Some([left, right, _]) = ahead.next() {
+                table.prefetch(left, right);
+            }
+            table.insert(left, right, value);
+        }
+        table
     }
 
     #[inline]
@@ -38,8 +47,7 @@ impl PairTable {
         place
     }
 
-    /// Sets the value of a pair.
-    pub(super) fn insert(&mut self, left: u32, right: u32, value: u32) {
+    fn insert(&mut self, left: u32, right: u32, value: u32) {
         let key = u64::from(left) << SYMBOL_BITS | u64::from(right);
         let mask = self.entries.len() - 1;
         let mut place = self.place(key);

@@ -52,6 +52,12 @@ impl Key {
         Self { low, high: high | (length as u64) << 56 }
     }
 
+    /// The key of a whole text, if one fits.
+    #[inline]
+    pub(crate) fn of(text: &[u8]) -> Option<Self> {
+        (1..=LONGEST).contains(&text.len()).then(|| Self::new(text, 0, text.len()))
+    }
+
     /// The key of an entry.
     pub(super) fn stored(low: u64, high: u64) -> Self {
         Self { low, high: high & !SPARE }

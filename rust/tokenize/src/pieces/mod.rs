@@ -3,6 +3,7 @@
 mod answers;
 mod cache;
 mod key;
+mod lines;
 mod long;
 mod prefixes;
 mod vocabulary;
