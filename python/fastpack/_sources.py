@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
 from fastpack._types import NamedPrompt, Source
-from fastpack.errors import OptionError
+from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,18 @@ def _patterns(files: object) -> list[str]:
     """Paths and patterns as a list of text."""
     if isinstance(files, (str, os.PathLike)):
         return [os.fspath(files)]
-    return [os.fspath(file) for file in files]  # type: ignore[attr-defined]
+    listed: Iterable[object] = files if isinstance(files, Iterable) else [files]
+    return [_path(file) for file in listed]
+
+
+def _path(file: object) -> str:
+    if isinstance(file, (str, os.PathLike)):
+        return os.fspath(file)
+    message = (
+        f"invalid option `files`: must be a path, a pattern or a list of these, not `{file!r}`; "
+        "`pack_table` takes tables, `pack_records` iterables of records"
+    )
+    raise OptionTypeError(message, "files")
 
 
 def _prompt(prompt: object) -> str | dict[str, str] | None:

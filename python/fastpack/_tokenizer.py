@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
-from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
+from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError, TokenizerError
 from fastpack.hub import download_tokenizer
 
 if TYPE_CHECKING:
@@ -117,6 +117,12 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str
     """
     if chat_template is None:
         return None
+    if not isinstance(chat_template, (str, os.PathLike)):
+        message = (
+            "invalid option `chat_template`: must be a Jinja text, a file, or the name of one of the tokenizer's "
+            f"templates, not `{chat_template!r}`"
+        )
+        raise OptionTypeError(message, "chat_template")
     named = dict(tokenizer.chat_templates)
     given = os.fspath(chat_template)
     if given in named:

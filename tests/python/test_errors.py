@@ -357,3 +357,18 @@ def test_half_a_surrogate_in_template_variables_is_refused(corpus, tokenizer_dir
 def test_lengths_that_a_cast_would_change_are_refused(lengths):
     with pytest.raises(fastpack.OptionError, match="lengths"):
         fastpack.plan(lengths, max_length=8)
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("files", {"files": 123}),
+        ("files", {"files": [{"text": "a record"}]}),
+        ("chat_template", {"chat_template": 5}),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named(option, options, corpus, tokenizer_dir):
+    given = {"files": corpus, "tokenizer": tokenizer_dir, "max_length": 16} | options
+    with pytest.raises(fastpack.OptionTypeError, match=f"invalid option `{option}`: must be ") as caught:
+        fastpack.pack_files(**given)
+    assert caught.value.option == option
