@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastpack._fastpack import PackStream, Plan, __version__
     from fastpack._scan import ScanReport
     from fastpack._types import Progress
-    from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, scan, stream
+    from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.errors import (
         AccessError,
         FastpackError,
@@ -41,7 +41,16 @@ _HOMES = {
     "fastpack._fastpack": ("PackStream", "Plan", "__version__"),
     "fastpack._scan": ("ScanReport",),
     "fastpack._types": ("Progress",),
-    "fastpack.api": ("pack_dir", "pack_files", "pack_records", "pack_table", "plan", "scan", "stream"),
+    "fastpack.api": (
+        "pack_dir",
+        "pack_files",
+        "pack_records",
+        "pack_table",
+        "plan",
+        "repack",
+        "scan",
+        "stream",
+    ),
     "fastpack.errors": (
         "AccessError",
         "FastpackError",
@@ -89,6 +98,7 @@ __all__ = [
     "pack_records",
     "pack_table",
     "plan",
+    "repack",
     "scan",
     "stream",
 ]

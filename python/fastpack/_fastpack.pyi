@@ -114,7 +114,11 @@ class Output:
         compression: str | None,
         per_file: bool,
         shard_size: int | str,
+        keep_tokens: bool,
         overwrite: bool,
+        shared: bool,
+        wait: bool,
+        memory: int | str,
     ) -> Output: ...
 
 def pack_dir(
@@ -132,6 +136,7 @@ def pack_files(
     tokenizer: Pretrained,
     chat_template: NativeTemplate,
     transform: NativeTransform,
+    cache_dir: str | PathLike[str] | None,
     progress: NativeProgress | None,
 ) -> pa.Table: ...
 def pack_records(
@@ -221,6 +226,9 @@ class Records:
     @staticmethod
     def values(values: Iterator[Mapping[str, JsonValue]]) -> Records: ...
 
+def repack(
+    source: str | PathLike[str], output: Output, options: Options, progress: NativeProgress | None
+) -> Report: ...
 def render_template(
     source: str,
     special_tokens: Sequence[tuple[str, str]],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["available_threads"]
+from fastpack import _cgroup
 
-_CGROUP = Path("/sys/fs/cgroup")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["available_threads", "is_one_of_many"]
 
 
 def available_threads() -> int:
@@ -20,6 +23,12 @@ def available_threads() -> int:
     return max(1, cores // (int(ranks) if ranks.isdecimal() and int(ranks) > 0 else 1))
 
 
+def is_one_of_many() -> bool:
+    """Whether other ranks, which `torchrun` or Slurm started, run the same script."""
+    ranks = [os.environ.get(name, "") for name in ("WORLD_SIZE", "SLURM_NTASKS")]
+    return any(count.isdecimal() and int(count) > 1 for count in ranks)
+
+
 def _quota() -> int | None:
     """Whole cores that the cgroup of this process may use; nothing where it has no limit."""
     limits = [limit for limit in (_quota_v2(), _quota_v1()) if limit is not None]
@@ -27,13 +36,7 @@ def _quota() -> int | None:
 
 
 def _quota_v2() -> float | None:
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        own = next(line[3:] for line in lines if line.startswith("0::"))
-    except (OSError, StopIteration):
-        return None
-    folders = [_CGROUP / folder.lstrip("/") for folder in [own, *map(str, Path(own).parents)]]
-    return min(filter(None, map(_limit, folders)), default=None)
+    return min(filter(None, map(_limit, _cgroup.folders())), default=None)
 
 
 def _limit(folder: Path) -> float | None:
@@ -46,8 +49,8 @@ def _limit(folder: Path) -> float | None:
 
 def _quota_v1() -> float | None:
     try:
-        quota = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8"))
-        period = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8"))
+        quota = int((_cgroup.ROOT / "cpu/cpu.cfs_quota_us").read_text(encoding="utf-8"))
+        period = int((_cgroup.ROOT / "cpu/cpu.cfs_period_us").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return quota / period if quota > 0 and period > 0 else None

@@ -6,11 +6,12 @@ import os
 from typing import TYPE_CHECKING, Final, NoReturn, get_args
 
 from fastpack import _fastpack
+from fastpack._budget import available_memory
 from fastpack._memory import rows_of, table_of, values_of
 from fastpack._progress import watcher, watching
 from fastpack._scan import ScanReport
 from fastpack._sources import choose_inputs, choose_reading
-from fastpack._threads import available_threads
+from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import choose_template
 from fastpack._transform import transform
 from fastpack._types import StreamStrategy
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
-__all__ = ["pack_dir", "pack_files", "pack_records", "pack_table", "plan", "scan", "stream"]
+__all__ = ["pack_dir", "pack_files", "pack_records", "pack_table", "plan", "repack", "scan", "stream"]
 
 # The defaults: each written once, here.
 _STRATEGY: Final = "mix"
@@ -79,6 +80,7 @@ _ON_BAD_RECORD: Final = "error"
 _COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths")
 _FORMAT: Final = "arrow"
 _SHARD_SIZE: Final = "512MB"
+_WAIT: Final = True
 _VERIFY: Final = 0
 _BATCH_SIZE: Final = 8
 _OPEN_PACKS: Final = 64
@@ -123,6 +125,7 @@ def pack_files(
     on_bad_record: OnBadRecord = _ON_BAD_RECORD,
     max_lost: MaxLost | None = None,
     recursive: bool = False,
+    cache_dir: StrPath | None = None,
     now: datetime | None = None,
     verify: int = _VERIFY,
     threads: int | None = None,
@@ -209,6 +212,10 @@ def pack_files(
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more,
             the run fails before anything is written, and says why and where. No limit if not given.
         recursive: Whether the folders inside a folder are read too.
+        cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
+            the files, whatever their names, and by the tokenizer, the template and the options that decide
+            them; other rows of them, such as of another `max_length`, take no tokenizing. A template that
+            tells the time finds them for the same `now` alone.
         now: What templates see as the time of day; the time of the call if not given.
         verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too,
             so that a difference ends the run.
@@ -289,7 +296,7 @@ def pack_files(
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
-        return _fastpack.pack_files(inputs, options, loaded, template, functions, callback)
+        return _fastpack.pack_files(inputs, options, loaded, template, functions, cache_dir, callback)
 
 
 def pack_dir(
@@ -335,7 +342,10 @@ def pack_dir(
     max_lost: MaxLost | None = None,
     recursive: bool = False,
     shard_size: int | str = _SHARD_SIZE,
+    memory: int | str | None = None,
+    keep_tokens: bool = False,
     overwrite: bool = False,
+    wait: bool = _WAIT,
     now: datetime | None = None,
     verify: int = _VERIFY,
     threads: int | None = None,
@@ -346,7 +356,8 @@ def pack_dir(
     """Packs files of conversations, requests or text into files in a folder.
 
     Files are written beside their place and renamed when all is well, so a folder never holds half a job.
-    Running the same job again returns its report at once.
+    Running the same job again returns its report at once; where it was stopped on the way, whatever stopped it, it
+    goes on. The files are byte for byte those of a run that nothing disturbed.
 
     Args:
         files: As in `pack_files`.
@@ -395,8 +406,13 @@ def pack_dir(
         recursive: As in `pack_files`.
         shard_size: The size at which a file is closed and another begun, in bytes of column data: a number,
             or a text such as `512MB` or `2GiB`.
+        memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read
+            back from the folder. A quarter of what the machine and cgroup allow, if not given.
+        keep_tokens: Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.
         overwrite: Whether whatever lies in `output` may be replaced.
-        now: As in `pack_files`.
+        wait: Whether to wait where another process packs into the folder, and return its report or raise its
+            error, rather than to fail: so all ranks of a training run can call this, and one does the work.
+        now: What templates see as the time of day; the time of the first call if not given, kept on resuming.
         verify: As in `pack_files`.
         threads: As in `pack_files`.
         progress: As in `pack_files`.
@@ -407,7 +423,8 @@ def pack_dir(
         The report, which `output` holds as `report.json`.
 
     Raises:
-        OutputError: The folder holds something else, and `overwrite` is not set.
+        OutputError: The folder holds something else, and `overwrite` is not set; or it is being written, and
+            `wait` is not set.
         FastpackError: As in `pack_files`.
 
     Examples:
@@ -462,19 +479,151 @@ def pack_dir(
     )
     if output is None:
         _refuse_missing("output")
-    destination = _fastpack.Output(
-        dir=os.fspath(output),
+    destination = _destination(
+        output,
         format=format,
         compression=compression,
         per_file=per_file,
         shard_size=shard_size,
+        memory=memory,
+        keep_tokens=keep_tokens,
         overwrite=overwrite,
+        wait=wait,
     )
     loaded = pretrained(tokenizer, revision=revision, token=token)
     template = choose_template(chat_template, loaded, kwargs=chat_template_kwargs, engine=template_engine)
     functions = transform(filter=filter, map=map)
     with watching(progress) as callback:
         return _fastpack.pack_dir(inputs, destination, options, loaded, template, functions, callback)
+
+
+def repack(
+    source: StrPath,
+    output: StrPath,
+    *,
+    max_length: int,
+    format: Format = _FORMAT,
+    compression: Compression | None = None,
+    strategy: Strategy = _STRATEGY,
+    overlong: Overlong | None = None,
+    keep: Keep = _KEEP,
+    tail: Tail = _TAIL,
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = _ON_REMAINDER,
+    seed: int = _SEED,
+    pad_to: PadTo | None = None,
+    padding_side: Side = _PADDING_SIDE,
+    pad_token_id: int | None = None,
+    shift_labels: bool = False,
+    columns: Sequence[Column] = _COLUMNS,
+    max_lost: MaxLost | None = None,
+    shard_size: int | str = _SHARD_SIZE,
+    memory: int | str | None = None,
+    overwrite: bool = False,
+    wait: bool = _WAIT,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+) -> Report:
+    """Packs the tokens that `pack_dir(keep_tokens=True)` kept once more, without tokenizing.
+
+    Whole documents were kept, so those that were dropped for their length are back where they fit. The rows are
+    those of `pack_dir` with these options and the files as they were.
+
+    Args:
+        source: The folder that `pack_dir` wrote.
+        output: Another folder; made if it is not there.
+        max_length: Tokens that a row holds at most.
+        format: As in `pack_dir`.
+        compression: As in `pack_dir`.
+        strategy: As in `pack_files`.
+        overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
+        keep: As in `pack_files`.
+        tail: As in `pack_files`.
+        max_documents_per_pack: As in `pack_files`.
+        align_documents_to: As in `pack_files`.
+        order: As in `pack_files`.
+        world_size: As in `pack_files`.
+        on_remainder: As in `pack_files`.
+        seed: As in `pack_files`.
+        pad_to: As in `pack_files`.
+        padding_side: As in `pack_files`.
+        pad_token_id: As in `pack_files`.
+        shift_labels: As in `pack_files`.
+        columns: As in `pack_files`.
+        max_lost: As in `pack_files`.
+        shard_size: As in `pack_dir`.
+        memory: As in `pack_dir`.
+        overwrite: As in `pack_dir`.
+        wait: As in `pack_dir`.
+        threads: As in `pack_files`.
+        progress: As in `pack_files`.
+
+    Returns:
+        The report, which `output` holds as `report.json`.
+
+    Raises:
+        OutputError: `source` holds no tokens; or `output` as in `pack_dir`.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     long = fastpack.pack_dir(
+        ...         "examples/chat.jsonl",
+        ...         f"{folder}/long",
+        ...         tokenizer="examples/tokenizer",
+        ...         max_length=512,
+        ...         keep_tokens=True,
+        ...     )
+        ...     short = fastpack.repack(f"{folder}/long", f"{folder}/short", max_length=128)
+        >>> short.documents.read == long.documents.read
+        True
+    """
+    options = _options(
+        packing=_fastpack.PackOptions(
+            max_length=max_length,
+            strategy=strategy,
+            overlong=overlong,
+            keep=keep,
+            tail=tail,
+            max_documents_per_pack=max_documents_per_pack,
+            align_documents_to=align_documents_to,
+            order=order,
+            world_size=world_size,
+            on_remainder=on_remainder,
+            seed=seed,
+        ),
+        pad_to=pad_to,
+        padding_side=padding_side,
+        pad_token_id=pad_token_id,
+        train_on=_TRAIN_ON,
+        train_on_eos=None,
+        shift_labels=shift_labels,
+        eos=_EOS,
+        bos=_BOS,
+        columns=columns,
+        on_bad_record=_ON_BAD_RECORD,
+        max_lost=max_lost,
+        now=None,
+        verify=_VERIFY,
+        threads=threads,
+    )
+    destination = _destination(
+        output,
+        format=format,
+        compression=compression,
+        per_file=False,
+        shard_size=shard_size,
+        memory=memory,
+        keep_tokens=False,
+        overwrite=overwrite,
+        wait=wait,
+    )
+    with watching(progress) as callback:
+        return _fastpack.repack(os.fspath(source), destination, options, callback)
 
 
 def stream(
@@ -1169,6 +1318,32 @@ def _refuse_missing(option: str) -> NoReturn:
     """Refuses to go on without an option that has a default only because `files` before it has one."""
     message = f"invalid option `{option}`: must be given"
     raise OptionError(message, option)
+
+
+def _destination(
+    output: StrPath,
+    *,
+    format: Format,
+    compression: Compression | None,
+    per_file: bool,
+    shard_size: int | str,
+    memory: int | str | None,
+    keep_tokens: bool,
+    overwrite: bool,
+    wait: bool,
+) -> _fastpack.Output:
+    return _fastpack.Output(
+        dir=os.fspath(output),
+        format=format,
+        compression=compression,
+        per_file=per_file,
+        shard_size=shard_size,
+        keep_tokens=keep_tokens,
+        overwrite=overwrite,
+        shared=is_one_of_many(),
+        wait=wait,
+        memory=available_memory() if memory is None else memory,
+    )
 
 
 def _options(

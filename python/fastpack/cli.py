@@ -1,4 +1,4 @@
-"""The command line: `fastpack pack`, `fastpack scan` and `fastpack inspect`."""
+"""The command line: `fastpack pack`, `fastpack repack`, `fastpack scan` and `fastpack inspect`."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ examples:
     fastpack pack -i a.jsonl 'part-{00..99}.jsonl' -o packed/ -t org/name -m 4096 \\
         --overlong truncate --on-bad-record skip
 
+  keep the tokens, and pack them once more for a shorter context
+    fastpack pack -i data/ -o packed/ -t org/name -m 8192 --keep-tokens
+    fastpack repack -i packed/ -o packed-4k/ -m 4096
+
   look at the first row: documents, boundaries, and what is trained
     fastpack inspect packed/train-00000.arrow --row 0 -t path/to/tokenizer
 """
@@ -67,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         given = vars(parser().parse_args(arguments))
         command = given.pop("command")
-        return {"pack": _pack, "scan": _scan, "inspect": _inspect}[command](given)
+        commands_of = {"pack": _pack, "repack": _repack, "scan": _scan, "inspect": _inspect}
+        return commands_of[command](given)
     except (FastpackError, OSError) as failed:
         if isinstance(failed, BrokenPipeError):
             return _OK  # the reader, such as `head`, has seen enough
@@ -116,6 +121,17 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    _add_repack(
+        commands.add_parser(
+            "repack",
+            help="pack kept tokens once more",
+            description="Packs the tokens that `fastpack pack --keep-tokens` kept once more, without tokenizing.",
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+        )
+    )
     _add_scan(
         commands.add_parser(
             "scan",
@@ -152,14 +168,13 @@ class _Version(argparse.Action):
 
 
 class _Flag(Protocol):
-    """Adds a flag for an option of `pack_dir`."""
+    """Adds a flag to a command, unless its function has no such option."""
 
-    def __call__(self, *names: str, help: str, option: str | None = None, **rest: object) -> None:  # noqa: A002
-        """Takes what `add_argument` does; `option` where the last name is not that of the option."""
+    def __call__(self, *names: str, help: str, option: str | None = None, **rest: object) -> None: ...  # noqa: A002
 
 
 def _flags_of(command: argparse.ArgumentParser, parameters: Mapping[str, inspect.Parameter]) -> _Flag:
-    """Adds flags for options of a function; what is not given is left to its default there."""
+    """What adds a flag for an option that is among `parameters`; what is not given is left to its default there."""
 
     def flag(*names: str, help: str, option: str | None = None, **rest: object) -> None:  # noqa: A002
         option = option or names[-1].removeprefix("--").replace("-", "_")
@@ -184,6 +199,26 @@ def _add_pack(pack: argparse.ArgumentParser) -> None:
     flag(
         "-i", "--input", option="files", nargs="+", metavar="FILE", help="files, folders, globs, brace lists"
     )
+    _add_options(flag)
+
+
+def _add_repack(repack: argparse.ArgumentParser) -> None:
+    """A flag for each option of `repack`."""
+    from fastpack.api import repack as function  # noqa: PLC0415  `fastpack --version` needs none of it
+
+    flag = _flags_of(repack, inspect.signature(function).parameters)
+    flag(
+        "-i",
+        "--input",
+        option="source",
+        metavar="DIR",
+        help="a folder that `fastpack pack --keep-tokens` wrote",
+    )
+    _add_options(flag)
+
+
+def _add_options(flag: _Flag) -> None:
+    """The flags of `pack` and `repack`: each command has those that its function knows."""
     flag("-o", "--output", required=True, metavar="DIR", help="the folder to write")
     flag("-t", "--tokenizer", help="a folder, a tokenizer.json, or a name on the hub")
     flag("-m", "--max-length", type=int, metavar="TOKENS", help="tokens that a row holds at most")
@@ -274,6 +309,17 @@ def _add_records(flag: _Flag) -> None:
     flag("--recursive", action=argparse.BooleanOptionalAction, help="read folders inside folders too")
     flag("--shard-size", metavar="SIZE", help="size of an output file, such as 512MB or 2GiB")
     flag("--overwrite", action=argparse.BooleanOptionalAction, help="replace what lies in the folder")
+    flag(
+        "--keep-tokens",
+        action=argparse.BooleanOptionalAction,
+        help="leave the tokens in the folder, to be packed again",
+    )
+    flag("--memory", metavar="SIZE", help="memory for documents, such as 2GB; a quarter of all if not given")
+    flag(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        help="wait where another process packs into the folder, rather than fail",
+    )
     flag("--now", type=_moment, metavar="TIME", help="the time that templates see, such as 2026-01-31T12:00")
     flag(
         "--verify",
@@ -343,6 +389,13 @@ def _pack(given: dict[str, object]) -> int:
     return _print([str(report)])
 
 
+def _repack(given: dict[str, object]) -> int:
+    from fastpack.api import repack  # noqa: PLC0415
+
+    report = repack(**given)  # type: ignore[arg-type]
+    return _print([str(report)])
+
+
 def _scan(given: dict[str, object]) -> int:
     from fastpack import api  # noqa: PLC0415
 
@@ -377,7 +430,7 @@ def _print(lines: Iterable[str]) -> int:
 def _in_flags(message: str) -> str:
     """An error's message with options spelled as flags: `--overwrite`, not `overwrite=True`."""
     spellings: dict[str, str] = {}
-    for add in (_add_pack, _add_scan, _add_inspect):
+    for add in (_add_pack, _add_repack, _add_scan, _add_inspect):
         command = argparse.ArgumentParser()
         add(command)
         for action in command._actions:  # noqa: SLF001  argparse has no other way to list its flags

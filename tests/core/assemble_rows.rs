@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::record_batch::RecordBatch;
-use fastpack_core::assemble::{Layout, Padding, batch_ranges, rows, schema};
+use fastpack_core::assemble::{Gathered, Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::RowColumn;
 use fastpack_core::document::{Documents, INPUTS, Run};
 use fastpack_core::pack::{Piece, Plan};
@@ -44,7 +44,7 @@ fn store(documents: &[Tokens]) -> Store {
             let ids: Vec<u32> = tokens.iter().map(|(id, _)| *id).collect();
             columns.push(&[&ids], runs(tokens), 1);
         }
-        store.push(columns);
+        store.push(columns, None);
     }
     store
 }
@@ -97,7 +97,7 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let batch = rows(&store, &plan, 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+        let batch = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for (at, row) in pieces.iter().enumerate() {
             let expected = row_oracle(&documents, row);
             for (name, values) in ["input_ids", "labels", "position_ids", "seq_lengths"].iter().zip(expected) {
@@ -113,9 +113,9 @@ proptest! {
         for row in &pieces {
             plan.push(row);
         }
-        let whole = rows(&store, &plan, 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+        let whole = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
         for start in 0..=plan.rows() {
-            let part = rows(&store, &plan, start..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
+            let part = rows(&Gathered::kept(&store, &plan), start..plan.rows(), &Layout::plain(&COLUMNS)).expect("sound columns");
             prop_assert_eq!(part, whole.slice(start, plan.rows() - start));
         }
     }
@@ -147,8 +147,8 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
     let plan = Plan::new(max(8));
     let most_rows = NonZeroUsize::MIN;
     assert!(batch_ranges(&plan, Padding::NONE, most_rows, 1).eq(std::iter::once(0..0)));
-    let batch =
-        rows(&Store::default(), &plan, 0..0, &Layout::plain(&COLUMNS)).expect("sound columns");
+    let batch = rows(&Gathered::kept(&Store::default(), &plan), 0..0, &Layout::plain(&COLUMNS))
+        .expect("sound columns");
     assert_eq!((batch.num_rows(), batch.schema()), (0, schema::schema(&COLUMNS)));
 }
 
@@ -165,16 +165,19 @@ fn no_batch_outgrows_the_offsets_of_a_list_llama_factory_7526() {
 #[test]
 fn a_plan_can_begin_at_a_later_document() {
     let mut store = store(&[vec![(1, true)], vec![(2, true)]]);
-    store.push({
-        let mut documents = Documents::new(Path::new("some.jsonl").into(), &[INPUTS]);
-        documents.push(&[&[7, 8]], runs(&vec![(7, true), (8, true)]), 1);
-        documents
-    });
+    store.push(
+        {
+            let mut documents = Documents::new(Path::new("some.jsonl").into(), &[INPUTS]);
+            documents.push(&[&[7, 8]], runs(&vec![(7, true), (8, true)]), 1);
+            documents
+        },
+        None,
+    );
     store.retain(|number| number >= 2);
     let mut plan = Plan::starting_at(max(8), 2);
     plan.push(&[Piece { document: 0, start: 0, length: 2 }]);
-    let batch =
-        rows(&store, &plan, 0..1, &Layout::plain(&[RowColumn::InputIds])).expect("sound columns");
+    let batch = rows(&Gathered::kept(&store, &plan), 0..1, &Layout::plain(&[RowColumn::InputIds]))
+        .expect("sound columns");
     assert_eq!(column(&batch, "input_ids"), [[7, 8]]);
 }
 

@@ -8,5 +8,6 @@ mod packing;
 mod record;
 mod sink_folder;
 mod source;
+mod store_log;
 mod template;
 mod verify;

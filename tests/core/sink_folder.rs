@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use arrow::array::{AsArray, Int32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
@@ -11,10 +12,12 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int32Type};
 use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
-use fastpack_core::Error;
+use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::{Coding, Format, Output, RowColumn};
-use fastpack_core::sink::{Folder, Manifest, Opened, open};
+use fastpack_core::ledger::Reason;
+use fastpack_core::sink::{self, Folder, Manifest, Opened, Tokens};
+use fastpack_core::{Control, Error, Origin};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -27,7 +30,11 @@ fn output(dir: &Path) -> Output {
         coding: coding(Format::Arrow),
         per_file: false,
         shard_bytes: 1 << 20,
+        keep_tokens: false,
         overwrite: false,
+        shared: false,
+        wait: false,
+        memory: u64::MAX,
     }
 }
 
@@ -60,6 +67,15 @@ fn batch(lengths: &[usize]) -> RecordBatch {
     RecordBatch::try_new(schema::schema(&COLUMNS), vec![ids, seq_lengths]).expect("sound columns")
 }
 
+/// A noon of which all runs of these tests know.
+fn noon() -> NaiveDateTime {
+    NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
+}
+
+fn open(output: &Output, job: &Value) -> fastpack_core::Result<Opened> {
+    sink::open(output, job, noon(), &Control::default())
+}
+
 fn ready(output: &Output, job: &Value) -> Folder {
     match open(output, job).expect("nothing is in the way") {
         Opened::Ready(folder) => folder,
@@ -82,7 +98,7 @@ fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
     for batch in batches {
         folder.write(batch).expect("the disk has room");
     }
-    folder.finish(r#"{"rows":3}"#).expect("the disk has room");
+    folder.finish(r#"{"rows":3}"#, BTreeMap::new(), None).expect("the disk has room");
 }
 
 /// All files below `dir`, by their paths in it.
@@ -118,17 +134,12 @@ fn shards(dir: &Path) -> Vec<RecordBatch> {
     names.map(read).collect()
 }
 
-/// A folder in which a run of `job` was killed after its first shard: nothing of it was dropped.
+/// A folder in which a run of `job` was killed after its first shard.
 fn killed(dir: &Path, job: &Value) {
     let mut folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
+    fs::write(folder.blocks(), "what blocks came to").expect("the disk has room");
     folder.write(&batch(&[3, 4])).expect("the disk has room");
-    let left = files(dir);
     drop(folder);
-    for (name, bytes) in left {
-        let path = dir.join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("the disk has room");
-        fs::write(path, bytes).expect("the disk has room");
-    }
     assert!(dir.join(".fastpack/started.json").exists());
 }
 
@@ -148,7 +159,7 @@ fn the_manifest_knows_job_sizes_and_hashes() {
     run(&Output { shard_bytes: 40, ..output(dir.path()) }, &job(), &[batch(&[9, 9, 9])]);
     let manifest = fs::read(dir.path().join("manifest.json")).expect("a manifest");
     let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
-    assert_eq!((manifest.version, &manifest.job), (1, &job()));
+    assert_eq!((manifest.version, &manifest.job, manifest.now), (2, &job(), noon()));
     let names: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"]);
     for file in manifest.files {
@@ -245,7 +256,7 @@ fn the_output_of_another_job_is_kept_and_the_differences_are_named() {
     let before = files(dir.path());
     assert_eq!(
         refusal(&output(dir.path()), &other_job()),
-        "holds the output of a job that differs in `options.max_length` (4096 there, 8192 here), `now` (null \
+        "holds the output of a job that differs in `max_length` (4096 there, 8192 here), `now` (null \
          there, \"today\" here); pass overwrite=True to replace it, or write to another folder"
     );
     assert_eq!(files(dir.path()), before);
@@ -320,13 +331,13 @@ fn overwriting_runs_a_finished_job_again() {
 }
 
 #[test]
-fn a_run_that_is_dropped_leaves_nothing() {
+fn a_run_that_fails_for_good_leaves_nothing() {
     let dir = TempDir::new().expect("a folder");
     let packed = dir.path().join("packed");
     for output in [output(&packed), output(dir.path()), overwriting(dir.path())] {
         let mut folder = ready(&Output { shard_bytes: 1, ..output }, &job());
         folder.write(&batch(&[3, 4])).expect("the disk has room");
-        drop(folder);
+        folder.fail(&Error::option("max_length", "is not what it should be"));
         assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
     }
 }
@@ -338,31 +349,200 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
     folder.write(&batch(&[3, 4])).expect("the disk has room");
     // The second of the two shards, so that the first is in place by then.
     fs::remove_file(dir.path().join(".fastpack/train-00001.arrow")).expect("a shard");
-    let error = folder.finish("{}").expect_err("there is nothing to place");
+    let error = folder.finish("{}", BTreeMap::new(), None).expect_err("there is nothing to place");
     assert!(
-        matches!(error, Error::Io { path, .. } if path == dir.path().join("train-00001.arrow"))
+        matches!(&error, Error::Io { path, .. } if *path == dir.path().join("train-00001.arrow"))
     );
-    assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
+    folder.fail(&error);
+    assert!(names(dir.path()).iter().all(|name| name.starts_with(".fastpack/")));
+    assert!(dir.path().join(".fastpack/train-00000.arrow").exists());
+}
+
+/// What is left of `job` in `dir`, as the next run finds it: the rows that are done, and what its blocks came to.
+fn found(dir: &Path, job: &Value) -> (u64, Option<String>) {
+    let folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
+    (folder.rows(), fs::read_to_string(folder.blocks()).ok())
 }
 
 #[test]
-fn the_leftovers_of_a_killed_run_of_the_same_job_are_cleared() {
+fn a_run_goes_on_behind_the_shards_that_are_whole() {
     let dir = TempDir::new().expect("a folder");
     killed(dir.path(), &job());
-    run(&output(dir.path()), &job(), &[batch(&[5])]);
-    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
-    assert_eq!(shards(dir.path()), [batch(&[5])]);
+    assert_eq!(found(dir.path(), &job()), (1, Some("what blocks came to".to_owned())));
+
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
+    folder.write(&batch(&[4, 5])).expect("the disk has room");
+    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
+    let undisturbed = TempDir::new().expect("a folder");
+    let output = Output { shard_bytes: 1, ..output(undisturbed.path()) };
+    run(&output, &job(), &[batch(&[3, 4, 5])]);
+    for shard in ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"] {
+        let shard = Path::new(shard);
+        assert_eq!(files(dir.path())[shard], files(undisturbed.path())[shard]);
+    }
+    assert_eq!(names(dir.path()), names(undisturbed.path()));
 }
 
 #[test]
-fn a_run_killed_while_it_placed_its_files_starts_over() {
+fn a_shard_that_is_not_as_it_was_written_is_written_again() {
     let dir = TempDir::new().expect("a folder");
     killed(dir.path(), &job());
-    for name in ["train-00000.arrow", "train-00009.arrow", "report.json"] {
+    fs::write(dir.path().join(".fastpack/train-00000.arrow"), "short").expect("the disk has room");
+    assert_eq!(found(dir.path(), &job()).0, 0);
+}
+
+#[test]
+fn a_run_killed_while_it_placed_its_files_goes_on_with_them() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &job());
+    let shard = dir.path().join("train-00000.arrow");
+    fs::rename(dir.path().join(".fastpack/train-00000.arrow"), shard).expect("a shard");
+    for name in ["train-00009.arrow", "report.json"] {
         fs::write(dir.path().join(name), "from before").expect("the disk has room");
     }
-    run(&output(dir.path()), &job(), &[batch(&[5])]);
+    assert_eq!(found(dir.path(), &job()).0, 1);
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
+    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
     assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+}
+
+#[test]
+fn a_resumed_run_keeps_the_time_of_the_first() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &job());
+    let later = noon() + Duration::days(1);
+    let opened = sink::open(&output(dir.path()), &job(), later, &Control::default());
+    let Opened::Ready(folder) = opened.expect("nothing is in the way") else { panic!("finished") };
+    assert_eq!(folder.now(), noon());
+}
+
+#[test]
+fn overwriting_goes_on_with_the_same_job_and_clears_what_another_left() {
+    let dir = TempDir::new().expect("a folder");
+    killed(dir.path(), &job());
+    let overwriting = Output { shard_bytes: 1, ..overwriting(dir.path()) };
+    assert_eq!(ready(&overwriting, &job()).rows(), 1);
+    let folder = ready(&overwriting, &other_job());
+    assert_eq!((folder.rows(), folder.blocks().exists()), (0, false));
+}
+
+/// Opens the folder in another thread that waits for it.
+fn waiting(dir: &Path, job: Value) -> JoinHandle<fastpack_core::Result<Opened>> {
+    let output = Output { wait: true, ..output(dir) };
+    thread::spawn(move || open(&output, &job))
+}
+
+#[test]
+fn a_run_that_waits_returns_the_report() {
+    let dir = TempDir::new().expect("a folder");
+    let mut folder = ready(&output(dir.path()), &job());
+    let others = [waiting(dir.path(), job()), waiting(dir.path(), job())];
+    folder.write(&batch(&[3])).expect("the disk has room");
+    folder.finish(r#"{"rows":1}"#, BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
+    for other in others {
+        let opened = other.join().expect("no panic").expect("no failure");
+        assert!(matches!(opened, Opened::Finished(report) if report == r#"{"rows":1}"#));
+    }
+    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_waited_does_not_overwrite_what_it_waited_for() {
+    let dir = TempDir::new().expect("a folder");
+    let mut folder = ready(&output(dir.path()), &job());
+    let overwriting = Output { wait: true, ..overwriting(dir.path()) };
+    let other = thread::spawn(move || open(&overwriting, &job()));
+    while !is_waited_for(dir.path()) {
+        thread::yield_now();
+    }
+    folder.write(&batch(&[3])).expect("the disk has room");
+    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
+    let opened = other.join().expect("no panic").expect("no failure");
+    assert!(matches!(opened, Opened::Finished(_)));
+}
+
+#[test]
+fn a_work_folder_left_in_a_finished_one_is_removed() {
+    let dir = TempDir::new().expect("a folder");
+    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    fs::create_dir(dir.path().join(".fastpack")).expect("the disk has room");
+    fs::write(dir.path().join(".fastpack/blocks"), "what blocks came to").expect("room");
+    assert!(matches!(open(&output(dir.path()), &job()), Ok(Opened::Finished(_))));
+    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
+}
+
+#[test]
+fn tokens_are_placed_and_survive_a_kill_while_they_are() {
+    let dir = TempDir::new().expect("a folder");
+    let tokens = Some(Tokens { bytes: 6, blocks: 1 });
+    let mut folder = ready(&output(dir.path()), &job());
+    fs::write(folder.blocks(), "tokens").expect("room");
+    folder.write(&batch(&[])).expect("room");
+    folder.finish("{}", BTreeMap::new(), tokens.clone()).expect("room");
+    drop(folder);
+    let all = ["manifest.json", "report.json", "tokens.fastpack", "train-00000.arrow"];
+    assert_eq!(names(dir.path()), all);
+
+    // As a kill before the manifest was placed leaves it.
+    fs::create_dir(dir.path().join(".fastpack")).expect("room");
+    fs::rename(dir.path().join("manifest.json"), dir.path().join(".fastpack/started.json"))
+        .expect("a manifest");
+    let mut folder = ready(&output(dir.path()), &job());
+    assert_eq!(fs::read_to_string(folder.blocks()).expect("tokens"), "tokens");
+    folder.write(&batch(&[])).expect("room");
+    folder.finish("{}", BTreeMap::new(), tokens).expect("room");
+    drop(folder);
+    assert_eq!(names(dir.path()), all);
+}
+
+#[test]
+fn a_run_that_waits_takes_over_from_one_that_is_gone() {
+    let dir = TempDir::new().expect("a folder");
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
+    let other = waiting(dir.path(), job());
+    folder.write(&batch(&[3, 4])).expect("the disk has room");
+    folder.fail(&Error::Cancelled);
+    let opened = other.join().expect("no panic").expect("no failure");
+    let Opened::Ready(folder) = opened else { panic!("nothing is finished") };
+    assert_eq!(folder.rows(), 1);
+}
+
+/// Whether the lock file is open twice in this process.
+#[cfg(target_os = "linux")]
+fn is_waited_for(dir: &Path) -> bool {
+    let lock = dir.join(".fastpack/lock").canonicalize().expect("a lock");
+    let open = fs::read_dir("/proc/self/fd").expect("open files").flatten();
+    open.filter(|file| fs::read_link(file.path()).is_ok_and(|path| path == lock)).count() > 1
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_waits_fails_as_the_one_it_waited_for() {
+    let origin = Origin { path: Path::new("data.jsonl").into(), line: 7 };
+    let reason = Reason::InvalidJson;
+    let failures = [
+        Error::Record { origin, reason, message: "is no JSON".to_owned() },
+        Error::option("chat_template", "is missing"),
+        Error::Template { name: "chat".to_owned(), line: 3, reason: "ends early".to_owned() },
+        Error::io("data.jsonl")(std::io::Error::from_raw_os_error(2)),
+    ];
+    for failure in failures {
+        let dir = TempDir::new().expect("a folder");
+        let mut folder = ready(&output(dir.path()), &job());
+        let other = waiting(dir.path(), job());
+        // It has the lock file open once it waits: nothing else can be seen of it.
+        while !is_waited_for(dir.path()) {
+            thread::yield_now();
+        }
+        folder.fail(&failure);
+        let told = other.join().expect("no panic").expect_err("a failure");
+        assert_eq!(format!("{told:?}"), format!("{failure:?}"));
+    }
 }
 
 #[test]
@@ -372,7 +552,7 @@ fn the_leftovers_of_another_job_are_kept_and_the_differences_are_named() {
     let mut before = files(dir.path());
     assert_eq!(
         refusal(&output(dir.path()), &job()),
-        "holds what is left of a job that differs in `options.max_length` (8192 there, 4096 here), `now` \
+        "holds what is left of a job that differs in `max_length` (8192 there, 4096 here), `now` \
          (\"today\" there, null here); pass overwrite=True to replace it, or write to another folder"
     );
     before.remove(Path::new(".fastpack/lock"));
@@ -388,7 +568,7 @@ fn two_runs_at_once_are_refused_at_once() {
     for output in [output(dir.path()), overwriting(dir.path())] {
         assert_eq!(
             refusal(&output, &job()),
-            "another run is writing here; wait until it ends, or write to another folder"
+            "another run is writing here; pass wait=True to wait for it, or write to another folder"
         );
     }
     drop(first);
@@ -414,12 +594,11 @@ fn a_full_disk_is_an_error_about_the_shard() {
         .expect("a link");
     let error = folder
         .write(&batch(&[3]))
-        .and_then(|()| folder.finish("{}"))
+        .and_then(|()| folder.finish("{}", BTreeMap::new(), None))
         .expect_err("/dev/full takes nothing");
     let Error::Io { path, source } = error else { panic!("not about a file: {error}") };
     assert_eq!(path, dir.path().join(".fastpack/train-00000.arrow"));
     assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
-    assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
 }
 
 #[test]

@@ -310,9 +310,20 @@ pub struct Output {
     pub per_file: bool,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
+    /// Whether the tokens stay in the folder, to be packed again.
+    pub keep_tokens: bool,
     /// Whether whatever lies in the folder may be replaced.
     #[serde(skip)]
     pub overwrite: bool,
+    /// Whether other ranks run the same job: then the one of them that finished it did so for all, also to overwrite.
+    #[serde(skip)]
+    pub shared: bool,
+    /// Whether to wait where another run writes, rather than to fail.
+    #[serde(skip)]
+    pub wait: bool,
+    /// Bytes of memory that documents may take; those past it are read back from the folder.
+    #[serde(skip)]
+    pub memory: u64,
 }
 
 impl Output {

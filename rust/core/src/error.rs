@@ -5,18 +5,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::ledger::{Count, Reason};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Where a record was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The file.
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub path: Arc<Path>,
     /// The line in it, from 1.
     pub line: u64,
+}
+
+/// A path as text: what is no Unicode in it is lost, which a message can bear.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+fn from_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Arc<Path>, D::Error> {
+    String::deserialize(deserializer).map(|text| Arc::from(Path::new(&text)))
 }
 
 impl fmt::Display for Origin {
@@ -71,6 +85,15 @@ pub enum Error {
     /// A file changed while it was read.
     #[error("{}: the file changed while it was read; run again once nothing writes to it", .0.display())]
     Changed(PathBuf),
+    /// An input is not what it was when a run that goes on began.
+    #[error(
+        "{}: has changed since this job began; what was done of it is given up, run it again to start over",
+        path.display()
+    )]
+    Stale {
+        /// The input.
+        path: PathBuf,
+    },
     /// The output folder holds something that this run would spoil.
     #[error("{}: {reason}", path.display())]
     Output {
@@ -114,6 +137,11 @@ impl Error {
     /// An [`Error::Option`].
     pub fn option(name: &'static str, reason: impl Into<String>) -> Self {
         Self::Option { name, reason: reason.into() }
+    }
+
+    /// Whether the run may go on from where it failed: what failed was the machine or the patience, not the job.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Cancelled)
     }
 
     /// The same fault of a chat template, with the conversation that asked for it.

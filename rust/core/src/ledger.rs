@@ -11,7 +11,7 @@ use crate::error::{Error, Origin, Result};
 const PLACES: usize = 10;
 
 /// Why a record or document is not in the output: the name it is counted under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
@@ -118,7 +118,7 @@ impl Count {
 }
 
 /// A record that was left out: where, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The file and line.
     pub origin: Origin,
@@ -129,7 +129,7 @@ pub struct Place {
 }
 
 /// What was read, kept, dropped and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Everything that was read.
     pub read: Count,

@@ -210,18 +210,20 @@ pub(crate) struct Stages {
     pub(crate) render: Duration,
     pub(crate) encode: Duration,
     pub(crate) plan: Duration,
+    pub(crate) gather: Duration,
     pub(crate) assemble: Duration,
     pub(crate) write: Duration,
 }
 
 impl Stages {
-    fn named(&self) -> [(&'static str, Duration); 7] {
+    fn named(&self) -> [(&'static str, Duration); 8] {
         [
             ("read", self.read),
             ("parse", self.parse),
             ("render", self.render),
             ("encode", self.encode),
             ("plan", self.plan),
+            ("gather", self.gather),
             ("assemble", self.assemble),
             ("write", self.write),
         ]

@@ -55,7 +55,7 @@ pub fn stream(
     let mut about = About::new(job, &found);
     let mut rows = Rows::new(job, about.sources.clone(), options, control, emit)?;
     let blocks = Blocks::new(found);
-    about.inputs = Intake::new(job, control).read(blocks, |outcome| rows.take(outcome))?;
+    about.inputs = Intake::new(job, control).read(blocks, None, |outcome| rows.take(outcome))?;
     about.rendered(job);
     rows.finish()?.report(about, started)
 }

@@ -38,6 +38,11 @@ pub(crate) fn to_py(error: Error) -> PyErr {
                     "the file changed while it was read; run again once nothing writes to it";
                 exception(py, "StorageError", (INPUT_OUTPUT, said, path.as_os_str()))
             }
+            Error::Stale { path } => {
+                let reason =
+                    message.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&message);
+                exception(py, "OutputError", (EXISTS, reason.to_owned(), path.as_os_str()))
+            }
             Error::Output { path, reason } => {
                 exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
             }

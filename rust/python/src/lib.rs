@@ -36,7 +36,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::options::{PyOptions, PyOutput};
     #[pymodule_export]
-    use crate::pack::{pack_dir, pack_files, pack_records, pack_table};
+    use crate::pack::{pack_dir, pack_files, pack_records, pack_table, repack};
     #[pymodule_export]
     use crate::pack_options::PyPackOptions;
     #[pymodule_export]

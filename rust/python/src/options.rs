@@ -74,18 +74,34 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, shard_size, overwrite))]
+    #[pyo3(signature = (*, dir, format, compression, per_file, shard_size, keep_tokens, overwrite, shared, wait, memory))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         dir: PathBuf,
         format: PyFormat,
         compression: Option<PyCompression>,
         per_file: bool,
         shard_size: PyShardSize,
+        keep_tokens: bool,
         overwrite: bool,
+        shared: bool,
+        wait: bool,
+        memory: PyMemory,
     ) -> Self {
         let compression = compression.map(|compression| compression.0);
         let coding = Coding { format: format.0, compression };
-        Self(Output { dir, coding, per_file, shard_bytes: shard_size.0, overwrite })
+        let (shard_bytes, memory) = (shard_size.0, memory.0);
+        Self(Output {
+            dir,
+            coding,
+            per_file,
+            shard_bytes,
+            keep_tokens,
+            overwrite,
+            shared,
+            wait,
+            memory,
+        })
     }
 }
 
@@ -295,6 +311,19 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
             refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
+        })
+    }
+}
+
+/// Bytes of memory for documents, as [`PyShardSize`] says them.
+pub(crate) struct PyMemory(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PyMemory {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        bytes_given(value).map(Self).ok_or_else(|| {
+            refuse(value, "memory", "a number of bytes or a text such as \"2GB\" or \"512MiB\"")
         })
     }
 }

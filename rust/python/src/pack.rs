@@ -1,4 +1,6 @@
-//! `pack_files`, `pack_dir`, `pack_records` and `pack_table`: everything at once.
+//! `pack_files`, `pack_dir`, `pack_records`, `pack_table` and `repack`: everything at once.
+
+use std::path::PathBuf;
 
 use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::pipeline;
@@ -23,13 +25,15 @@ pub(crate) fn pack_files(
     tokenizer: &PyPretrained,
     chat_template: PyChatTemplate,
     transform: PyTransform,
+    cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyArrowType<Table>> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let inputs = inputs.0.clone();
     let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
         let mut batches = Vec::new();
-        let report = pipeline::pack_files(&parts.job(caller)?, &inputs, control, &mut |batch| {
+        let (job, cache) = (parts.job(caller)?, cache_dir.as_deref());
+        let report = pipeline::pack_files(job, &inputs, cache, control, &mut |batch| {
             batches.push(batch);
             Ok(())
         })?;
@@ -54,7 +58,23 @@ pub(crate) fn pack_dir(
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
     supervise::run(py, progress.as_ref(), move |control, caller| {
-        pipeline::pack_dir(&parts.job(caller)?, &inputs, &output, control)
+        pipeline::pack_dir(parts.job(caller)?, &inputs, &output, control)
+    })
+    .map(PyReport)
+}
+
+/// Packs the tokens that a folder keeps into files.
+#[pyfunction]
+pub(crate) fn repack(
+    py: Python<'_>,
+    source: PathBuf,
+    output: &PyOutput,
+    options: &PyOptions,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyReport> {
+    let (output, options) = (output.0.clone(), options.0.clone());
+    supervise::run(py, progress.as_ref(), move |control, _| {
+        pipeline::repack(&options, &source, &output, control)
     })
     .map(PyReport)
 }

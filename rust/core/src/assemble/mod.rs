@@ -1,5 +1,6 @@
-//! A [`Plan`] and the [`Store`] to record batches.
+//! A [`Plan`](crate::pack::Plan) and the [`Store`](crate::store::Store) to record batches.
 
+mod gathered;
 mod layout;
 mod padding;
 mod ranges;
@@ -14,11 +15,10 @@ use arrow::datatypes::{Float32Type, Int32Type, Int64Type};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::RowColumn;
-use crate::document::{Document, INPUTS};
+use crate::document::INPUTS;
 use crate::error::{Origin, Result};
-use crate::pack::{Piece, Plan};
-use crate::store::Store;
 
+pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, Sources};
 pub use padding::Padding;
 pub use ranges::batch_ranges;
@@ -29,7 +29,7 @@ const UNTRAINED: i32 = -100;
 /// What stands for the source of padding, which has none.
 const NO_SOURCE: i32 = -1;
 
-/// Builds the rows `rows` of `plan`.
+/// Builds the rows `rows` of the plan that `gathered` is of.
 ///
 /// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
 /// it may predict; shifted, each stands where it is predicted. `position_ids` restart at 0 in every piece, and
@@ -39,14 +39,10 @@ const NO_SOURCE: i32 = -1;
 /// # Panics
 ///
 /// If the rows hold 2³¹ tokens or more, the reach of an Arrow list ([`batch_ranges`] makes no such range),
-/// or if the store has released one of their documents.
-pub fn rows(
-    store: &Store,
-    plan: &Plan,
-    rows: Range<usize>,
-    layout: &Layout,
-) -> Result<RecordBatch> {
-    let cells = Cells { store, plan, rows, layout };
+/// or if `gathered` has not all of their documents.
+pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
+    let plan = gathered.plan();
+    let cells = Cells { gathered, rows, layout };
     let arrays = layout.columns().iter().map(|&column| match column {
         RowColumn::InputIds => cells.per_token::<Int32Type>(|segment, values| {
             values.extend(segment.ids().iter().map(|id| id.cast_signed()));
@@ -84,8 +80,7 @@ pub fn rows(
 
 /// The rows that columns are made of.
 struct Cells<'a> {
-    store: &'a Store,
-    plan: &'a Plan,
+    gathered: &'a Gathered<'a>,
     rows: Range<usize>,
     layout: &'a Layout,
 }
@@ -96,7 +91,7 @@ impl<'a> Cells<'a> {
         &self,
         append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
     ) -> ArrayRef {
-        let rooms = self.rows.clone().map(|row| self.plan.room_of(row));
+        let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
         let most = rooms.map(|room| room + self.layout.padding.room(room) as usize).sum();
         self.lists::<T>(most, append)
     }
@@ -106,7 +101,7 @@ impl<'a> Cells<'a> {
         &self,
         value: impl Fn(&Segment<'a>) -> T::Native,
     ) -> ArrayRef {
-        let most = self.plan.pieces(self.rows.clone()).len() + self.rows.len();
+        let most = self.gathered.plan().pieces(self.rows.clone()).len() + self.rows.len();
         self.lists::<T>(most, |segment, values| values.push(value(segment)))
     }
 
@@ -138,17 +133,15 @@ impl<'a> Cells<'a> {
     /// What a row is made of: its pieces, and the padding at one of its ends.
     fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
         let padding = &self.layout.padding;
-        let room = padding.room(self.plan.room_of(row));
-        let (store, plan) = (self.store, self.plan);
-        let filling = Segment { store, document: 0, piece: None, number: 0, room };
+        let room = padding.room(self.gathered.plan().room_of(row));
+        let filling = Segment { excerpt: None, number: 0, room };
         let filling = Some(filling).filter(|_| room > 0);
         let (before, after) = if padding.is_left() { (filling, None) } else { (None, filling) };
-        let pieces = (1..).zip(plan.row(row)).map(move |(number, piece)| Segment {
-            store,
-            document: plan.first_document() + u64::from(piece.document),
-            piece: Some(piece),
+        let gathered = self.gathered;
+        let pieces = (1..).zip(gathered.pieces(row..row + 1)).map(|(number, excerpt)| Segment {
+            excerpt: Some(excerpt),
             number,
-            room: plan.room(piece.length),
+            room: gathered.plan().room(excerpt.length),
         });
         before.into_iter().chain(pieces).chain(after)
     }
@@ -156,10 +149,8 @@ impl<'a> Cells<'a> {
 
 /// A piece with what makes its length a multiple, or what fills a row up.
 struct Segment<'a> {
-    store: &'a Store,
-    document: u64,
     /// Nothing for padding.
-    piece: Option<Piece>,
+    excerpt: Option<Excerpt<'a>>,
     /// Counted from 1 in each row; 0 for padding.
     number: i32,
     /// The tokens it takes in the row.
@@ -167,24 +158,19 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The document and the piece of it; nothing for padding.
-    fn source(&self) -> Option<(Document<'a>, Piece)> {
-        self.piece.map(|piece| (self.store.document(self.document), piece))
-    }
-
     fn origin(&self) -> Option<Origin> {
-        self.source().map(|(document, _)| document.origin())
+        self.excerpt.map(|excerpt| excerpt.document.origin())
     }
 
     /// The tokens that are no padding.
     fn tokens(&self) -> u32 {
-        self.piece.map_or(0, |piece| piece.length)
+        self.excerpt.map_or(0, |excerpt| excerpt.length)
     }
 
     /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
     fn ids(&self) -> &'a [u32] {
-        self.source().map_or(&[], |(document, piece)| {
-            &document.column(INPUTS)[piece.start as usize..][..piece.length as usize]
+        self.excerpt.map_or(&[], |Excerpt { document, start, length }| {
+            &document.column(INPUTS)[start as usize..][..length as usize]
         })
     }
 
@@ -192,10 +178,10 @@ impl<'a> Segment<'a> {
     fn labels(&self, shifted: bool, values: &mut Vec<i32>) {
         let first = values.len();
         values.resize(first + self.room as usize, UNTRAINED);
-        let Some((document, piece)) = self.source() else { return };
+        let Some(piece) = self.excerpt else { return };
         let labels = &mut values[first..];
         let ids = self.ids();
-        for (trained, _) in trained(document, piece) {
+        for (trained, _) in trained(piece) {
             let places = before(&trained, shifted);
             for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
                 *label = id.cast_signed();
@@ -207,8 +193,8 @@ impl<'a> Segment<'a> {
     fn weights(&self, shifted: bool, values: &mut Vec<f32>) {
         let first = values.len();
         values.resize(first + self.room as usize, 0.0);
-        let Some((document, piece)) = self.source() else { return };
-        for (trained, weight) in trained(document, piece) {
+        let Some(piece) = self.excerpt else { return };
+        for (trained, weight) in trained(piece) {
             values[first..][before(&trained, shifted)].fill(weight);
         }
     }
@@ -221,8 +207,8 @@ fn before(trained: &Range<usize>, shifted: bool) -> Range<usize> {
 }
 
 /// Where in a piece tokens have labels, and their weights.
-fn trained(document: Document<'_>, piece: Piece) -> impl Iterator<Item = (Range<usize>, f32)> {
-    document.trained().iter().filter_map(move |run| {
+fn trained(piece: Excerpt<'_>) -> impl Iterator<Item = (Range<usize>, f32)> {
+    piece.document.trained().iter().filter_map(move |run| {
         let start = run.start.max(piece.start + 1);
         let end = run.end.min(piece.start + piece.length);
         let inside =

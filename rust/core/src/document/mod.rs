@@ -5,12 +5,15 @@
 pub mod table;
 pub mod tokenize;
 mod turns;
+mod words;
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Origin;
+
+pub(crate) use words::Head;
 
 /// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +24,13 @@ pub const INPUTS: ColumnName = ColumnName("inputs");
 
 /// Not ids, but how many tokens come before each place at which a conversation may be cut, ascending.
 pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
+
+impl ColumnName {
+    /// The column of this name, if there is such a column.
+    pub fn known(name: &str) -> Option<Self> {
+        [INPUTS, TURN_ENDS].into_iter().find(|known| known.0 == name)
+    }
+}
 
 /// Token ids, ragged over documents: one flat list, and where each document begins in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,8 +179,7 @@ impl Documents {
     /// Those at `indices` alone, in that order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
-        let names: Vec<ColumnName> = self.columns.iter().map(|(name, _)| *name).collect();
-        let mut selected = Self::new(Arc::clone(&self.path), &names);
+        let mut selected = Self::new(Arc::clone(&self.path), &self.names());
         for &index in indices {
             let ids: Vec<&[u32]> =
                 self.columns.iter().map(|(_, column)| column.document(index)).collect();
@@ -200,6 +209,16 @@ impl Documents {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// The names of their columns, in their order.
+    pub fn names(&self) -> Vec<ColumnName> {
+        self.columns.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Document<'_>> {
+        (0..self.len()).map(|index| self.document(index))
     }
 
     /// One of them.

@@ -189,8 +189,13 @@ impl Plan {
         lengths.map(|&length| u64::from(self.room(length)).pow(2)).sum()
     }
 
+    /// How many pieces stand in the rows before `row`.
+    pub fn first_piece(&self, row: usize) -> usize {
+        position(self.offsets[row])
+    }
+
     fn span(&self, rows: Range<usize>) -> Range<usize> {
-        position(self.offsets[rows.start])..position(self.offsets[rows.end])
+        self.first_piece(rows.start)..self.first_piece(rows.end)
     }
 
     /// Row `i` holds the pieces `offsets[i]..offsets[i + 1]`: one offset more than rows.

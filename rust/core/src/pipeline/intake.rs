@@ -21,6 +21,7 @@ use crate::record::{Shape, read};
 use crate::report::{InputReport, Stages};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
+use crate::store::{Log, Place};
 
 /// From files to documents.
 pub(crate) struct Intake<'a> {
@@ -33,6 +34,10 @@ pub(crate) struct Outcome {
     pub(crate) documents: Documents,
     pub(crate) ledger: Ledger,
     pub(crate) stages: Stages,
+    /// Where the documents lie in the log, if there is one.
+    pub(crate) place: Option<Place>,
+    /// The hash of the block's records, where there is a log.
+    pub(crate) fingerprint: Option<String>,
 }
 
 impl<'a> Intake<'a> {
@@ -42,10 +47,12 @@ impl<'a> Intake<'a> {
 
     /// Reads `blocks` on all threads and hands over what each came to, in input order.
     ///
+    /// With a log, what a block came to is taken from there if it is there, and is written there else.
     /// Returns what the files were recognised as.
     pub(crate) fn read(
         &self,
         mut blocks: Blocks,
+        log: Option<&Log>,
         consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<Vec<InputReport>> {
         self.control.enter(Phase::Tokenize);
@@ -69,6 +76,7 @@ impl<'a> Intake<'a> {
             .map(|source| Renderer::new(self.job, &source.reading))
             .collect::<Result<_>>()?;
         let mut recogniser = Recogniser::new(self.job);
+        let mut numbers = 0..;
         let next = || {
             self.control.tick()?;
             let started = Instant::now();
@@ -78,9 +86,10 @@ impl<'a> Intake<'a> {
             seen += block.size;
             let verify = places_before(seen, all, verified) - before;
             let shape = recogniser.shape(&block, &blocks);
-            Ok(Some(Share { block, shape, read: started.elapsed(), verify }))
+            let number = numbers.next().unwrap_or_default();
+            Ok(Some(Share { number, block, shape, read: started.elapsed(), verify }))
         };
-        let worker = || self.worker(&sources, &words, reference.as_ref());
+        let worker = || self.worker(&sources, &words, reference.as_ref(), log);
         let read = ordered(self.job.options.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_report())
@@ -92,6 +101,7 @@ impl<'a> Intake<'a> {
         sources: &[Source],
         words: &[Renderer<'a>],
         reference: Option<&Tokenizer>,
+        log: Option<&Log>,
     ) -> impl FnMut(Share) -> Result<Outcome> {
         let ending = Ending {
             eos: self.job.options.eos,
@@ -102,12 +112,20 @@ impl<'a> Intake<'a> {
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
-        move |Share { block, shape, read, mut verify }| {
+        move |Share { number, block, shape, read, mut verify }| {
             let mut outcome = Outcome {
                 documents: Documents::new(Arc::clone(&block.path), columns),
                 ledger: Ledger::default(),
                 stages: Stages { read, ..Stages::default() },
+                place: None,
+                fingerprint: log.map(|_| block.fingerprint()).transpose()?,
             };
+            if let Some(log) = log
+                && outcome.take_back(log, number, &block)?
+            {
+                self.count(&block, &outcome);
+                return Ok(outcome);
+            }
             outcome.ledger.filtered(block.left_out());
             let asked = Asked {
                 words: &words[block.source],
@@ -116,23 +134,30 @@ impl<'a> Intake<'a> {
             };
             for record in block.records() {
                 self.control.tick()?;
-                let number = record.line;
+                let line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 match Self::record(record, asked, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
-                        return Err(Error::Differs(format!("{}:{number}", block.path.display())));
+                        return Err(Error::Differs(format!("{}:{line}", block.path.display())));
                     }
                     Err(failure) => {
-                        self.refuse(failure, &block.path, number, &mut outcome.ledger)?;
+                        self.refuse(failure, &block.path, line, &mut outcome.ledger)?;
                     }
                 }
             }
-            let documents = outcome.ledger.read.documents;
-            self.control.count_block(block.size, documents, outcome.ledger.read.tokens);
+            if let Some(log) = log {
+                outcome.write_down(log, number)?;
+            }
+            self.count(&block, &outcome);
             Ok(outcome)
         }
+    }
+
+    fn count(&self, block: &Block, outcome: &Outcome) {
+        let read = outcome.ledger.read;
+        self.control.count_block(block.size, read.documents, read.tokens);
     }
 
     /// One line, through all stages to a document.
@@ -209,6 +234,26 @@ impl<'a> Intake<'a> {
     }
 }
 
+impl Outcome {
+    /// Takes what the block came to before; false if it is not known.
+    fn take_back(&mut self, log: &Log, number: u64, block: &Block) -> Result<bool> {
+        let Some((entry, place)) = log.entry(number, Some(&block.path))? else { return Ok(false) };
+        if Some(&entry.fingerprint) != self.fingerprint.as_ref() {
+            return Err(Error::Stale { path: block.path.to_path_buf() });
+        }
+        (self.documents, self.ledger) = (entry.documents, entry.ledger);
+        self.place = Some(place);
+        Ok(true)
+    }
+
+    /// Writes down what the block came to.
+    fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
+        let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
+        self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
+        Ok(())
+    }
+}
+
 /// How the records of a block are looked at.
 #[derive(Clone, Copy)]
 struct Asked<'r, 'a> {
@@ -220,6 +265,8 @@ struct Asked<'r, 'a> {
 
 /// A block on its way to a thread.
 struct Share {
+    /// Which of all blocks it is.
+    number: u64,
     block: Block,
     /// The shape of its file, if that is known.
     shape: Option<Arc<Shape>>,

@@ -4,13 +4,16 @@
 //! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together, and so does
 //! [`stream`](crate::stream), which lets them overlap.
 
+mod cache;
 mod chat;
+mod dir;
 mod intake;
 mod packing;
 mod per_file;
 mod recognise;
 mod render;
 mod scan;
+mod tokens;
 mod training;
 mod transform;
 
@@ -20,24 +23,28 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use fastpack_tokenize::{Engine, Tokenizer};
-use serde_json::json;
 
 use crate::assemble::{Layout, Sources, schema};
-use crate::config::{Bos, Eos, Inputs, Options, Output, Reading, RowColumn, Source};
+use crate::config::{Bos, Eos, Inputs, Options, Reading, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::report::{InputReport, Report, Stages};
-use crate::sink::{Opened, open};
-use crate::source::{Blocks, Found, Memory, SourceFile, discover};
+use crate::report::{Histogram, InputReport, Report, Stages, Tally};
+use crate::source::{Blocks, Found, Memory, discover};
 use crate::template::{ChatTemplate, Prompts};
 
 pub use chat::{Chat, chat, render};
+pub use dir::pack_dir;
+pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
+pub use tokens::repack;
+pub use transform::{Filter, Mapping, Transform};
+
+use cache::cached;
+use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
-pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
-pub use transform::{Filter, Mapping, Transform};
+use tokens::pack_kept;
 
 /// What a run works with: how, with which tokenizer, with which template.
 #[derive(Debug)]
@@ -96,14 +103,26 @@ impl Job {
 }
 
 /// Packs all of `inputs` and hands the rows to `emit`, a batch at a time.
+///
+/// With a folder `cache`, tokens are taken from there where they were made before, and left there else.
 pub fn pack_files(
-    job: &Job,
+    mut job: Job,
     inputs: &Inputs,
+    cache: Option<&Path>,
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     job.validate(inputs)?;
-    pack_found(job, discover(inputs)?, control, emit)
+    let found = discover(inputs)?;
+    let Some(cache) = cache else { return pack_found(&job, found, control, emit) };
+    let kept = cached(&mut job, &found, cache, control)?;
+    let before = read_report(&kept.report, cache)?;
+    let mut about = About::new(&job, &found);
+    // Documents know their files by the names that those had when the tokens were made.
+    let sources = Sources::new(before.sources.iter().map(|name| Arc::from(Path::new(name))));
+    (about.inputs, about.warnings) = (before.inputs, before.warnings);
+    let layout = job.layout(sources)?;
+    pack_kept(&kept, &job.options, (about, layout), (u64::MAX, 0), control, emit)
 }
 
 /// Packs records that are in memory and hands the rows to `emit`, as [`pack_files`] does with those of files.
@@ -120,36 +139,6 @@ pub fn pack_memory(
     let sources = Sources::new([memory.name()]);
     let about = About { sources, ..About::new(job, &Found::default()) };
     pack_blocks(job, Blocks::of_memory(memory, reading), about, control, emit)
-}
-
-/// Packs all of `inputs` into files in `output.dir`.
-///
-/// A folder in which the very job has finished before is left as it is, and its report returned.
-pub fn pack_dir(job: &Job, inputs: &Inputs, output: &Output, control: &Control) -> Result<Report> {
-    job.validate(inputs)?;
-    output.validate(&job.options.columns)?;
-    let found = discover(inputs)?;
-    refuse_own_inputs(&found.files, output)?;
-    let mut folder = match open(output, &identity(job, &found, output))? {
-        Opened::Ready(folder) => folder,
-        Opened::Finished(report) => {
-            let report: Report = serde_json::from_str(&report).map_err(|error| Error::Output {
-                path: output.dir.clone(),
-                reason: format!(
-                    "its report cannot be read ({error}); `overwrite=True` packs again"
-                ),
-            })?;
-            report.allow(job.options.max_lost)?;
-            return Ok(report);
-        }
-    };
-    let report = if output.per_file {
-        per_file::pack_each(job, found, &mut folder, control)?
-    } else {
-        pack_found(job, found, control, &mut |batch| folder.write(&batch))?
-    };
-    folder.finish(&report.to_json())?;
-    Ok(report)
 }
 
 /// Packs rows that are tokenized already: batches with `input_ids`, and labels or a mask if any.
@@ -177,9 +166,15 @@ pub fn pack_table(
         let documents = table::read(batch, &columns, options.train_on, first_row, &mut ledger)?;
         first_row += batch.num_rows() as u64;
         control.count_block(0, documents.len() as u64, documents.tokens(INPUTS));
-        packing.take(Outcome { documents, ledger, stages: Stages::default() });
+        packing.gather(Outcome {
+            documents,
+            ledger,
+            stages: Stages::default(),
+            place: None,
+            fingerprint: None,
+        })?;
     }
-    packing.pack(control, emit)?;
+    packing.pack(0, control, emit)?;
     let about = About {
         files: 0,
         bytes: 0,
@@ -191,48 +186,6 @@ pub fn pack_table(
         warnings: Vec::new(),
     };
     packing.report(about, started)
-}
-
-/// Refuses to write where an input lies: a shard might take its place.
-fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
-    let Ok(dir) = output.dir.canonicalize() else { return Ok(()) };
-    let inside =
-        files.iter().find(|file| file.path.canonicalize().is_ok_and(|path| path.starts_with(&dir)));
-    inside.map_or(Ok(()), |file| {
-        let reason =
-            format!("holds the input `{}`; write to a folder of its own", file.path.display());
-        Err(Error::Output { path: output.dir.clone(), reason })
-    })
-}
-
-/// What makes a job the same as another: all that decides its output, and the state of its inputs.
-fn identity(job: &Job, found: &Found, output: &Output) -> serde_json::Value {
-    let files: Vec<_> = found
-        .files
-        .iter()
-        .map(|file| json!({"path": file.path.to_string_lossy(), "size": file.size, "modified": file.modified.to_string(), "source": file.source}))
-        .collect();
-    let sources: Vec<_> = found
-        .sources
-        .iter()
-        .map(|source| json!({"reading": source.reading, "limit": source.limit, "repeat": source.repeat}))
-        .collect();
-    json!({
-        "fastpack": env!("CARGO_PKG_VERSION"),
-        "inputs": files,
-        "sources": sources,
-        "options": job.options,
-        "output": output,
-        "tokenizer": job.tokenizer.fingerprint(),
-        "bos_id": job.bos_id,
-        "eos_id": job.eos_id,
-        "pad_id": job.pad_id,
-        "template": match &job.template {
-            JobTemplate::Ready(template) => Some(template.fingerprint()),
-            JobTemplate::Refused(_) => None,
-        },
-        "transform": job.transform.identity,
-    })
 }
 
 fn pack_found(
@@ -254,12 +207,10 @@ fn pack_blocks(
 ) -> Result<Report> {
     let started = Instant::now();
     let mut packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    about.inputs = Intake::new(job, control).read(blocks, |outcome| {
-        packing.take(outcome);
-        Ok(())
-    })?;
+    about.inputs =
+        Intake::new(job, control).read(blocks, None, |outcome| packing.gather(outcome))?;
     about.rendered(job);
-    packing.pack(control, emit)?;
+    packing.pack(0, control, emit)?;
     packing.report(about, started)
 }
 
@@ -320,6 +271,40 @@ impl About {
     pub(crate) fn rendered(&mut self, job: &Job) {
         if let JobTemplate::Ready(template) = &job.template {
             self.warnings.extend(template.rendered_outside());
+        }
+    }
+
+    /// A report of nothing else.
+    fn alone(self, options: &Options) -> Report {
+        let tally = Tally {
+            files: self.files,
+            bytes: self.bytes,
+            ledger: Ledger::default(),
+            lengths: Histogram::default(),
+            rows: 0,
+            lower_bound: 0,
+            trained_tokens: 0,
+            tokenizer: self.tokenizer,
+            engine: self.engine,
+            engine_reason: self.engine_reason,
+            inputs: self.inputs,
+            sources: self.sources.names(),
+            warnings: self.warnings,
+        };
+        Report::timeless(tally, options)
+    }
+
+    /// What the report of another run says of them, whose files were `sources`.
+    pub(crate) fn of(report: Report, sources: Sources) -> Self {
+        Self {
+            files: report.files,
+            bytes: report.bytes,
+            tokenizer: report.tokenizer,
+            engine: report.engine,
+            engine_reason: report.engine_reason,
+            inputs: report.inputs,
+            sources,
+            warnings: Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! [`Packing`]: from documents to rows, and the books of both.
 
+use std::iter::Peekable;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use super::{About, Outcome};
-use crate::assemble::{Layout, batch_ranges, rows};
+use crate::assemble::{Gathered, Layout, batch_ranges, rows};
 use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
@@ -26,11 +27,16 @@ const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 /// enough for several batches to be under way at once.
 const BATCH_TOKENS: u64 = 1 << 20;
 
+/// Threads that assemble rows at most: more would only wait for the one that writes, with 12 MiB each in their hands.
+const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
+
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
     options: &'a Options,
     layout: Layout,
     pub(crate) store: Store,
+    /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
+    pieces: Vec<Piece>,
     pub(crate) books: Books,
 }
 
@@ -51,14 +57,31 @@ pub(crate) struct Books {
 
 impl<'a> Packing<'a> {
     pub(crate) fn new(options: &'a Options, layout: Layout) -> Self {
-        Self { options, layout, store: Store::default(), books: Books::default() }
+        Self::with_store(options, layout, Store::default())
+    }
+
+    /// Packs the documents that `store` will keep.
+    pub(super) fn with_store(options: &'a Options, layout: Layout, store: Store) -> Self {
+        Self { options, layout, store, pieces: Vec::new(), books: Books::default() }
     }
 
     /// Keeps what a block came to; returns the numbers of its documents.
     pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
         self.books.stages.add_work(&outcome.stages);
         self.books.ledger.merge(outcome.ledger);
-        self.store.push(outcome.documents)
+        self.store.push(outcome.documents, outcome.place)
+    }
+
+    /// Keeps what a block came to, to be packed with all else.
+    pub(super) fn gather(&mut self, outcome: Outcome) -> Result<()> {
+        for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
+            let name = u32::try_from(number).map_err(|_| {
+                Error::option("files", "hold more than 4294967296 documents; pack them in parts")
+            })?;
+            self.books.pieces(document, name, self.options, &mut self.pieces)?;
+        }
+        self.take(outcome);
+        Ok(())
     }
 
     /// The pieces of a document that are packed, which call it `name`; none where it is dropped.
@@ -68,22 +91,16 @@ impl<'a> Packing<'a> {
         Ok(pieces)
     }
 
-    /// Packs all documents and hands over the rows.
+    /// Packs all documents that were gathered and hands over the rows, but for the first `done` of them.
     pub(super) fn pack(
         &mut self,
+        done: usize,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         control.enter(Phase::Plan);
         let started = Instant::now();
-        let mut pieces = Vec::new();
-        for (number, document) in self.store.documents().enumerate() {
-            control.tick()?;
-            let name = u32::try_from(number).map_err(|_| {
-                Error::option("files", "hold more than 4294967296 documents; pack them in parts")
-            })?;
-            self.books.pieces(document, name, self.options, &mut pieces)?;
-        }
+        let pieces = mem::take(&mut self.pieces);
         let planned = plan(pieces, &self.options.packing, control)?;
         self.books.leave_out(&planned, &self.store);
         let plan = planned.plan;
@@ -91,24 +108,40 @@ impl<'a> Packing<'a> {
         self.books.stages.plan += started.elapsed();
 
         control.enter(Phase::Write);
-        let Self { options, layout, store, books } = self;
-        let mut ranges = batch_ranges(&plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS);
-        let next = || {
-            control.tick()?;
-            Ok(ranges.next())
-        };
-        // Rows are assembled on other threads while those before them are written on this one.
-        let worker = || {
-            |range: Range<usize>| {
-                let started = Instant::now();
-                let batch = rows(store, &plan, range.clone(), layout)?;
-                Ok((range, batch, started.elapsed()))
-            }
-        };
-        ordered(options.threads, next, worker, |(range, batch, assembling)| {
-            books.stages.assemble += assembling;
-            books.hand_over(store, &plan, range, batch, control, emit)
-        })
+        let Self { options, layout, store, books, .. } = self;
+        let mut ranges = batch_ranges(&plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
+        while let Some(window) = window(&mut ranges, &plan, store.window()) {
+            let rows_of = window[0].start..window[window.len() - 1].end;
+            let started = Instant::now();
+            let gathered = Gathered::of(store, &plan, rows_of, options.threads, control)?;
+            books.stages.gather += started.elapsed();
+            let mut ranges = window.into_iter();
+            let next = || {
+                control.tick()?;
+                Ok(ranges.next())
+            };
+            // Rows are assembled on other threads while those before them are written on this one.
+            let worker = || {
+                |range: Range<usize>| {
+                    let started = Instant::now();
+                    let behind = done.saturating_sub(range.start);
+                    // What is done is counted only; a batch that is done in part is cut where it would have been.
+                    let batch = if behind < range.len() || range.is_empty() {
+                        let batch = rows(&gathered, range.clone(), layout)?;
+                        Some(batch.slice(behind, range.len() - behind))
+                    } else {
+                        None
+                    };
+                    Ok((range, batch, started.elapsed()))
+                }
+            };
+            let assemblers = options.threads.min(ASSEMBLERS);
+            ordered(assemblers, next, worker, |(range, batch, assembling)| {
+                books.stages.assemble += assembling;
+                books.hand_over(&gathered, range, batch, control, emit)
+            })?;
+        }
+        Ok(())
     }
 
     /// Fails if more is lost than the options allow.
@@ -125,9 +158,10 @@ impl<'a> Packing<'a> {
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let started = Instant::now();
-        let batch = rows(&self.store, plan, range.clone(), &self.layout)?;
+        let gathered = Gathered::kept(&self.store, plan);
+        let batch = rows(&gathered, range.clone(), &self.layout)?;
         self.books.stages.assemble += started.elapsed();
-        self.books.hand_over(&self.store, plan, range, batch, control, emit)
+        self.books.hand_over(&gathered, range, Some(batch), control, emit)
     }
 
     /// Packs all documents, hands over the rows, and gives the books.
@@ -136,7 +170,7 @@ impl<'a> Packing<'a> {
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Books> {
-        self.pack(control, emit)?;
+        self.pack(0, control, emit)?;
         Ok(self.close())
     }
 
@@ -265,7 +299,7 @@ impl Books {
     /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
     fn leave_out(&mut self, planned: &Planned, store: &Store) {
         for LeftOut { piece, reason } in &planned.left_out {
-            let origin = || store.document(u64::from(piece.document)).origin();
+            let origin = || store.origin(u64::from(piece.document));
             self.ledger.drop_part(*reason, u64::from(piece.length), origin);
         }
         for (_, reason) in planned.gone() {
@@ -274,35 +308,55 @@ impl Books {
         }
     }
 
-    /// Counts rows and hands them over.
+    /// Counts rows and hands them over, unless that was done before.
     fn hand_over(
         &mut self,
-        store: &Store,
-        plan: &Plan,
+        gathered: &Gathered<'_>,
         range: Range<usize>,
-        batch: RecordBatch,
+        batch: Option<RecordBatch>,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        self.count_rows(store, plan, range);
-        control.count_rows(batch.num_rows() as u64);
+        control.count_rows(range.len() as u64);
+        self.count_rows(gathered, range);
         let started = Instant::now();
-        emit(batch)?;
+        batch.map_or(Ok(()), emit)?;
         self.stages.write += started.elapsed();
         Ok(())
     }
 
-    fn count_rows(&mut self, store: &Store, plan: &Plan, range: Range<usize>) {
+    fn count_rows(&mut self, gathered: &Gathered<'_>, range: Range<usize>) {
         self.rows += range.len() as u64;
+        let plan = gathered.plan();
         let repeated = plan.distinct_rows().clamp(range.start, range.end);
         for piece in plan.pieces(repeated..range.end) {
             self.ledger.repeated.add(u64::from(piece.length));
         }
-        for piece in plan.pieces(range.start..repeated) {
+        for piece in gathered.pieces(range.start..repeated) {
             self.packed.add(plan.room(piece.length));
             self.ledger.kept.tokens += u64::from(piece.length);
-            let document = store.document(plan.first_document() + u64::from(piece.document));
-            self.trained_tokens += document.labels(piece.start, piece.length);
+            self.trained_tokens += piece.document.labels(piece.start, piece.length);
         }
     }
+}
+
+/// The next ranges whose documents are in memory at once: of at most `bytes`, but one at least.
+fn window(
+    ranges: &mut Peekable<impl Iterator<Item = Range<usize>>>,
+    plan: &Plan,
+    bytes: u64,
+) -> Option<Vec<Range<usize>>> {
+    /// Of a token in memory.
+    const TOKEN: u64 = 4;
+    let size = |range: &Range<usize>| {
+        TOKEN * plan.lengths_of(range.clone()).iter().copied().map(u64::from).sum::<u64>()
+    };
+    let first = ranges.next()?;
+    let mut taken = size(&first);
+    let mut window = vec![first];
+    while let Some(range) = ranges.next_if(|range| taken + size(range) <= bytes) {
+        taken += size(&range);
+        window.push(range);
+    }
+    Some(window)
 }

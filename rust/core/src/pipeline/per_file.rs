@@ -13,15 +13,20 @@ use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::sink::Folder;
 use crate::source::{Blocks, Found, SourceFile};
+use crate::store::{Log, Store};
 
 /// Packs each file of `found` into files of its own in `folder`; the report has one of each file inside.
 pub(super) fn pack_each(
     job: &Job,
     found: Found,
     folder: &mut Folder,
+    (log, memory): (&Arc<Log>, u64),
+    consumed: &mut dyn FnMut(&Outcome),
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
+    // Which rows a shard holds is not to be told from how many there are: what blocks came to is kept, shards are not.
+    folder.forget_shards();
     let mut about = About::new(job, &found);
     // What is lost is measured over all files together.
     let options = Options { max_lost: None, ..job.options.clone() };
@@ -36,12 +41,15 @@ pub(super) fn pack_each(
         files,
         stems,
         at: 0,
-        packing: Packing::new(&options, job.layout(about.sources.clone())?),
+        store: (log, memory),
+        packing: packing(&options, job, &about, (log, memory))?,
         total: Books::default(),
         reports: BTreeMap::new(),
     };
-    let inputs =
-        Intake::new(job, control).read(Blocks::new(found), |outcome| each.take(outcome))?;
+    let inputs = Intake::new(job, control).read(Blocks::new(found), Some(log), |outcome| {
+        consumed(&outcome);
+        each.take(outcome)
+    })?;
     while each.at < each.files.len() {
         each.finish_file()?;
     }
@@ -64,6 +72,8 @@ struct Each<'a> {
     stems: Vec<String>,
     /// The file at hand.
     at: usize,
+    /// Where documents lie, and how much memory they may take.
+    store: (&'a Arc<Log>, u64),
     packing: Packing<'a>,
     total: Books,
     reports: BTreeMap<String, Report>,
@@ -75,16 +85,15 @@ impl Each<'_> {
         while self.files[self.at].0 != *outcome.documents.path() {
             self.finish_file()?;
         }
-        self.packing.take(outcome);
-        Ok(())
+        self.packing.gather(outcome)
     }
 
     /// Packs and writes the file at hand, and goes on to the next.
     fn finish_file(&mut self) -> Result<()> {
         let started = Instant::now();
         let (path, bytes) = self.files[self.at].clone();
-        let layout = self.job.layout(self.about.sources.clone())?;
-        let packing = std::mem::replace(&mut self.packing, Packing::new(self.options, layout));
+        let next = packing(self.options, self.job, self.about, self.store)?;
+        let packing = std::mem::replace(&mut self.packing, next);
         self.folder.begin(self.stems[self.at].clone())?;
         let folder = &mut *self.folder;
         let books = packing.finish(self.control, &mut |batch| folder.write(&batch))?;
@@ -96,6 +105,17 @@ impl Each<'_> {
         self.at += 1;
         Ok(())
     }
+}
+
+/// What packs a file by itself.
+fn packing<'a>(
+    options: &'a Options,
+    job: &Job,
+    about: &About,
+    (log, memory): (&Arc<Log>, u64),
+) -> Result<Packing<'a>> {
+    let store = Store::over(Arc::clone(log), memory);
+    Ok(Packing::with_store(options, job.layout(about.sources.clone())?, store))
 }
 
 /// What the outputs of files are called, before their endings.

@@ -121,7 +121,7 @@ pub fn scan(
     let mut seen = Seen::default();
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    about.inputs = Intake::new(job, control).read(Blocks::new(found), |outcome| {
+    about.inputs = Intake::new(job, control).read(Blocks::new(found), None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }

@@ -1,30 +1,36 @@
 //! [`Folder`]: an output folder from the first batch to the manifest.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use arrow::record_batch::RecordBatch;
+use chrono::NaiveDateTime;
 use serde_json::Value;
 
 use super::cells::Column;
-use super::lock::Lock;
-use super::manifest::{File, MANIFEST, Manifest};
+use super::failure::Failure;
+use super::lock::{Lock, WORK};
+use super::manifest::{File, MANIFEST, Manifest, Tokens};
 use super::shard::Shard;
-use super::survey::{self, REPORT, STARTED, is_ours, shard_name};
+use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, shard_name};
 use crate::config::{Coding, Output};
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// An output folder that this run alone writes to.
 ///
-/// Dropped before [`Folder::finish`] has succeeded, it takes back all that it wrote.
+/// What is left when it is dropped before [`Folder::finish`] has succeeded is where the next run of the job goes on,
+/// unless [`Folder::fail`] has taken it back.
 pub struct Folder {
     dir: PathBuf,
     /// Whether the folder was not there before, and goes if the run fails.
     created: bool,
     job: Value,
+    now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
     /// What the shards at hand are named after, if each input has its own, and how many there were before them.
@@ -34,8 +40,10 @@ pub struct Folder {
     bytes: u64,
     /// Shards that are whole.
     files: Vec<File>,
-    /// Files that were renamed into place, to be taken back if the next one fails.
-    placed: Vec<PathBuf>,
+    /// The tokens, once they are about to be placed.
+    tokens: Option<Tokens>,
+    /// Files that were renamed into place, by both names, to be taken back if the next one fails.
+    placed: Vec<(String, String)>,
     /// Taken until the very end.
     lock: Option<Lock>,
 }
@@ -51,15 +59,15 @@ pub enum Opened {
 
 /// Opens the output folder for the job whose identity is `job` (a JSON object), and makes it if need be.
 ///
-/// What a killed run of the same job left behind is cleared away. With `overwrite`, the job runs even if it
+/// What a run of the same job left behind that did not end is taken over. With `overwrite`, the job runs even if it
 /// has finished here before, and what fastpack wrote for whatever job (shards, by their names, and the
 /// report and manifest) is replaced once the new output is whole; other files stay as they are, and until
-/// then a run that fails has touched nothing.
+/// then a run that fails has touched nothing. Where several ranks share the job, it is run once for all.
 ///
-/// Fails with [`Error::Output`] while another run writes to the folder and, without `overwrite`, if it holds
-/// anything else than the output or the leftovers of this very job; with [`Error::Io`] if it cannot be read
-/// or written.
-pub fn open(output: &Output, job: &Value) -> Result<Opened> {
+/// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait, and, without
+/// `overwrite`, if it holds anything else than the output or the leftovers of this very job; with [`Error::Io`] if
+/// it cannot be read or written; and as the run that it waited for.
+pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control) -> Result<Opened> {
     let dir = &output.dir;
     if dir.as_os_str().is_empty() {
         return Err(Error::option("output", "must name a folder"));
@@ -69,52 +77,121 @@ pub fn open(output: &Output, job: &Value) -> Result<Opened> {
     if !created && !dir.is_dir() {
         return Err(Error::io(dir)(io::Error::from(ErrorKind::NotADirectory)));
     }
+    let again = output.overwrite && !output.shared;
     // Without a lock: a finished folder may be read-only.
     if !created
-        && !output.overwrite
+        && !again
+        && let Some(report) = survey::finished(dir, job)?
+    {
+        tidy(dir, control);
+        return Ok(Opened::Finished(report));
+    }
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let (lock, waited) = Lock::take(dir, output.wait, control)?;
+    // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
+    if (waited || !again)
         && let Some(report) = survey::finished(dir, job)?
     {
         return Ok(Opened::Finished(report));
     }
-    fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let lock = Lock::take(dir)?;
     if !output.overwrite {
-        // Again: the run that had the lock may have finished this job.
-        if let Some(report) = survey::finished(dir, job)? {
-            return Ok(Opened::Finished(report));
-        }
         survey::refuse_others(dir, job)?;
     }
-    let folder = Folder {
+    let mut folder = Folder {
         dir: dir.clone(),
         created,
         job: job.clone(),
+        now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
         stem: None,
         shard: None,
         bytes: 0,
         files: Vec::new(),
+        tokens: None,
         placed: Vec::new(),
         lock: Some(lock),
     };
-    folder.start(output.overwrite)?;
+    match survey::started(dir, job)? {
+        Some(left) => folder.go_on(left)?,
+        None => folder.start()?,
+    }
+    if !output.overwrite {
+        folder.remove_old()?;
+    }
     Ok(Opened::Ready(folder))
 }
 
+/// Removes what is left of a work folder in a finished folder, if the run that finished it was killed at the very end.
+fn tidy(dir: &Path, control: &Control) {
+    // It is in nobody's way where it has to stay.
+    if dir.join(WORK).exists()
+        && let Ok((lock, _)) = Lock::take(dir, false, control)
+    {
+        let _ = lock.clear(|_| false);
+    }
+}
+
 impl Folder {
-    /// Leaves word of which job is running, for whoever finds its leftovers, then clears those of the last:
-    /// in this order, since without the word nobody may clear them.
-    fn start(&self, overwrite: bool) -> Result<()> {
+    /// Clears what another job left in the work folder, then leaves word of which job is running, for whoever finds
+    /// its leftovers: in this order, so that never are those of one job taken for another's.
+    fn start(&self) -> Result<()> {
+        self.lock().clear(|name| name == STARTED)?;
+        self.leave_word()
+    }
+
+    /// Takes over what a run of this job left behind.
+    fn go_on(&mut self, left: Manifest) -> Result<()> {
+        self.now = left.now;
+        for file in left.files {
+            let (work, place) = (self.work().join(&file.name), self.dir.join(&file.name));
+            let is_whole = |path: &Path| path.metadata().is_ok_and(|it| it.len() == file.bytes);
+            // It was about to place its files: they go back to where a failure leaves them.
+            if !is_whole(&work) && is_whole(&place) {
+                fs::rename(&place, &work).map_err(Error::io(place))?;
+            }
+            if !is_whole(&work) {
+                break;
+            }
+            self.files.push(file);
+        }
+        let (blocks, tokens) = (self.blocks(), self.dir.join(TOKENS));
+        if left.tokens.is_some() && !blocks.exists() && tokens.exists() {
+            fs::rename(&tokens, &blocks).map_err(Error::io(tokens))?;
+        }
+        let kept: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        self.lock().clear(|name| name == STARTED || name == BLOCKS || kept.contains(&name))
+    }
+
+    /// Writes down which job this is, and which shards are whole.
+    fn leave_word(&self) -> Result<()> {
         let beside = self.work().join("started.json.new");
         let started = self.work().join(STARTED);
-        write(&beside, &Manifest::new(self.job.clone(), Vec::new()).to_json())?;
+        let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
+        manifest.tokens = self.tokens.clone();
+        write(&beside, &manifest.to_json())?;
         fs::rename(&beside, &started).map_err(Error::io(started))?;
-        sync(self.work())?;
-        if !overwrite {
-            self.remove_old()?;
-        }
-        self.lock().clear(Some(STARTED))
+        sync(self.work())
+    }
+
+    /// The file in which to keep what blocks came to.
+    pub fn blocks(&self) -> PathBuf {
+        self.work().join(BLOCKS)
+    }
+
+    /// What templates see as the time of day: that of the first run of this job.
+    pub fn now(&self) -> NaiveDateTime {
+        self.now
+    }
+
+    /// How many rows are in shards that are whole. [`Folder::write`] goes on behind them.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Has all shards be written again, those that are whole too.
+    pub fn forget_shards(&mut self) {
+        self.files.clear();
     }
 
     /// Writes a batch to the shard at hand; starts another shard when that one is full.
@@ -122,12 +199,16 @@ impl Folder {
     /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
     /// as [`crate::assemble`] makes them.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 && !self.files.is_empty() {
+            return Ok(());
+        }
         let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
         let mut start = 0;
         for row in 0..batch.num_rows() {
             if self.bytes >= self.shard_bytes {
                 self.append(&batch.slice(start, row - start))?;
                 self.close_shard()?;
+                self.leave_word()?;
                 start = row;
             }
             self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
@@ -173,40 +254,77 @@ impl Folder {
         }
     }
 
-    /// Renames the shards into place, then writes `report.json`, then the manifest.
+    /// Renames the shards into place, and the tokens if there are to be kept, then writes `report.json`, then the
+    /// manifest with the hash of each input's content.
     ///
     /// # Panics
     ///
-    /// If nothing was written. A job without rows writes an empty batch, from which its one shard has the
-    /// schema.
-    pub fn finish(mut self, report: &str) -> Result<()> {
+    /// If nothing was written, nor are tokens kept. A job without rows writes an empty batch, from which its one
+    /// shard has the schema.
+    pub fn finish(
+        &mut self,
+        report: &str,
+        content: BTreeMap<String, String>,
+        tokens: Option<Tokens>,
+    ) -> Result<()> {
         self.close_shard()?;
-        assert!(!self.files.is_empty(), "a job writes at least one batch, if an empty one");
+        let wrote = !self.files.is_empty() || tokens.is_some();
+        assert!(wrote, "a job writes at least one batch, if an empty one");
         write(&self.work().join(REPORT), report)?;
-        let manifest = Manifest::new(self.job.clone(), self.files.clone());
+        let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
+        (manifest.content, manifest.tokens) = (content, tokens.clone());
         write(&self.work().join(MANIFEST), &manifest.to_json())?;
         sync(self.work())?;
+
+        if tokens.is_some() || self.stem.is_some() {
+            // Whoever finds files in place that could be others' knows whose they are.
+            self.tokens = tokens;
+            self.leave_word()?;
+        }
 
         // All is written and on the disk. Between here and the last line, the folder is nobody's output.
         self.remove_old()?;
         sync(&self.dir)?;
         for file in &manifest.files {
-            self.place(&file.name)?;
+            self.place(&file.name, &file.name)?;
         }
-        self.place(REPORT)?;
+        if manifest.tokens.is_some() {
+            self.place(BLOCKS, TOKENS)?;
+        }
+        self.place(REPORT, REPORT)?;
         sync(&self.dir)?;
-        self.place(MANIFEST)?;
+        self.place(MANIFEST, MANIFEST)?;
         sync(&self.dir)?;
         self.placed.clear();
         self.created = false;
-        Ok(())
+        self.lock().clear(|_| false)
+    }
+
+    /// Ends a run that failed: tells those that wait for it, and takes back what it wrote unless the next can go on
+    /// from there.
+    pub fn fail(&mut self, error: &Error) {
+        if let (Some(failure), Some(lock)) = (Failure::of(error), &mut self.lock) {
+            lock.tell(&failure);
+        }
+        if !error.may_pass() {
+            self.shard = None;
+            self.take_back();
+            let _ = self.lock().clear(|_| false);
+        }
+    }
+
+    /// Moves files that were placed back to the work folder: a part of the output is none.
+    fn take_back(&mut self) {
+        for (from, to) in mem::take(&mut self.placed) {
+            let _ = fs::rename(self.dir.join(to), self.work().join(from));
+        }
     }
 
     /// Moves a whole file from the work folder to where it belongs.
-    fn place(&mut self, name: &str) -> Result<()> {
-        let place = self.dir.join(name);
-        fs::rename(self.work().join(name), &place).map_err(Error::io(&place))?;
-        self.placed.push(place);
+    fn place(&mut self, from: &str, to: &str) -> Result<()> {
+        let place = self.dir.join(to);
+        fs::rename(self.work().join(from), &place).map_err(Error::io(&place))?;
+        self.placed.push((from.to_owned(), to.to_owned()));
         Ok(())
     }
 
@@ -238,13 +356,10 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // Nobody is there to hear of a failure, and the next run clears what stays.
         self.shard = None;
-        for path in self.placed.drain(..).rev() {
-            let _ = fs::remove_file(path);
-        }
-        if let Some(lock) = self.lock.take() {
-            let _ = lock.clear(None);
-        }
+        self.take_back();
+        self.lock = None;
         if self.created {
+            // Which it is only if nothing is left in it.
             let _ = fs::remove_dir(&self.dir);
         }
     }

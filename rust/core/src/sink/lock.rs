@@ -2,9 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use super::failure::Failure;
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// The folder in the output folder that a run works in.
@@ -13,8 +17,8 @@ pub(super) const WORK: &str = ".fastpack";
 /// The name of the lock file in it.
 const LOCK: &str = "lock";
 
-/// How often a lock is tried again that another run removed between our opening and locking it.
-const ATTEMPTS: usize = 16;
+/// How often a waiting run looks whether it can go on.
+const POLL: Duration = Duration::from_millis(20);
 
 /// A work folder that this run alone uses, for as long as this lives.
 ///
@@ -23,36 +27,56 @@ const ATTEMPTS: usize = 16;
 pub(super) struct Lock {
     work: PathBuf,
     /// Locked by the open file, not by its name: what unlocks is closing it, however that happens.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
     /// Makes the work folder in `dir` and locks it.
     ///
-    /// Fails with [`Error::Output`] if another run has it. A file system that knows no locks gives none, and
-    /// then two runs at a time are not found out.
-    pub(super) fn take(dir: &Path) -> Result<Self> {
+    /// Where another run has it, waits for its end if `wait` says so; a failure of that run is returned, and if it
+    /// was killed or cancelled, this one has the folder. Fails with [`Error::Output`] if it is not to wait. A file
+    /// system that knows no locks gives none, and then two runs at a time are not found out.
+    ///
+    /// Returns whether it waited, too.
+    pub(super) fn take(dir: &Path, wait: bool, control: &Control) -> Result<(Self, bool)> {
         let work = dir.join(WORK);
         let path = work.join(LOCK);
-        for _ in 0..ATTEMPTS {
+        let mut waited = false;
+        loop {
+            control.tick()?;
             fs::create_dir_all(&work).map_err(Error::io(&work))?;
-            let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-            let file = match options {
+            let mut options = OpenOptions::new();
+            let file = options.create(true).truncate(false).read(true).write(true).open(&path);
+            let mut file = match file {
                 Ok(file) => file,
+                // The run that had it has just removed the folder.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(Error::io(path)(error)),
             };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(taken(dir)),
-                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
-                Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
+            loop {
+                match file.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) if wait => {
+                        control.tick()?;
+                        waited = true;
+                        thread::sleep(POLL);
+                    }
+                    Err(TryLockError::WouldBlock) => return Err(taken(dir)),
+                    Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                        break;
+                    }
+                    Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
+                }
             }
             if is_at(&file, &path).map_err(Error::io(&path))? {
-                return Ok(Self { work, _file: file });
+                // What a run wrote that was killed while it told of its failure is nobody's.
+                file.set_len(0).map_err(Error::io(&path))?;
+                return Ok((Self { work, file }, waited));
+            }
+            if let Some(failure) = left_in(&mut file).map_err(Error::io(&path))? {
+                return Err(failure.into_error(dir));
             }
         }
-        Err(taken(dir))
     }
 
     /// The work folder.
@@ -60,11 +84,20 @@ impl Lock {
         &self.work
     }
 
-    /// Empties the work folder of everything but the lock and the file `kept`.
-    pub(super) fn clear(&self, kept: Option<&str>) -> Result<()> {
+    /// Tells those that wait for this run how it failed: they have the same file open, also once it is removed.
+    pub(super) fn tell(&mut self, failure: &Failure) {
+        // Where this cannot be written, those that wait try for themselves.
+        if let Ok(text) = serde_json::to_vec(failure) {
+            let _ = self.file.set_len(0);
+            let _ = self.file.write_all(&text);
+        }
+    }
+
+    /// Empties the work folder of everything but the lock and the files that `kept` accepts by name.
+    pub(super) fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
         for entry in fs::read_dir(&self.work).map_err(Error::io(&self.work))? {
             let path = entry.map_err(Error::io(&self.work))?.path();
-            let stays = |name: &OsStr| name == LOCK || kept.is_some_and(|kept| name == kept);
+            let stays = |name: &OsStr| name == LOCK || name.to_str().is_some_and(&kept);
             if !path.file_name().is_some_and(stays) {
                 fs::remove_file(&path).map_err(Error::io(&path))?;
             }
@@ -81,11 +114,20 @@ impl Drop for Lock {
     }
 }
 
+/// How the run failed that had this file before, if it did.
+fn left_in(file: &mut File) -> io::Result<Option<Failure>> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text).ok())
+}
+
 fn taken(dir: &Path) -> Error {
     Error::Output {
         path: dir.to_owned(),
-        reason: "another run is writing here; wait until it ends, or write to another folder"
-            .to_owned(),
+        reason:
+            "another run is writing here; pass wait=True to wait for it, or write to another folder"
+                .to_owned(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! [`Manifest`]: which job a folder was written for, and which files it came to.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ use crate::error::{Error, Result};
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The layout of the manifest. Whoever changes it counts on.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The differences that a message names.
 const NAMED: usize = 6;
@@ -25,8 +27,25 @@ pub struct Manifest {
     pub version: u32,
     /// The identity of the job: what decides the content.
     pub job: Value,
+    /// What templates saw as the time of day: the start of the first run of the job, unless it was given.
+    pub now: NaiveDateTime,
+    /// A hash of the content of each input, by its path; nothing before the job has finished.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub content: BTreeMap<String, String>,
+    /// The tokens that were kept, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
     /// The shards, in their order.
     pub files: Vec<File>,
+}
+
+/// The tokens that were kept to be packed again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// The size of the file.
+    pub bytes: u64,
+    /// The number of blocks in it.
+    pub blocks: u64,
 }
 
 /// A file that was written.
@@ -44,8 +63,8 @@ pub struct File {
 
 impl Manifest {
     /// A manifest of the layout written today.
-    pub(super) fn new(job: Value, files: Vec<File>) -> Self {
-        Self { version: VERSION, job, files }
+    pub(super) fn new(job: Value, now: NaiveDateTime, files: Vec<File>) -> Self {
+        Self { version: VERSION, job, now, content: BTreeMap::new(), tokens: None, files }
     }
 
     /// The manifest at `path`; nothing if there is none, or none that this version reads.
@@ -87,10 +106,19 @@ fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
     };
     let added = new.keys().filter(|key| !old.contains_key(*key));
     for key in old.keys().chain(added) {
-        let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-        let side =
-            |job: &serde_json::Map<String, Value>| job.get(key).cloned().unwrap_or(Value::Null);
-        compare(&name, &side(old), &side(new), found);
+        let name = match name {
+            // Options are named as they are given, and so are files.
+            "" | "options" | "output" | "inputs" => key.clone(),
+            name => format!("{name}.{key}"),
+        };
+        match (old.get(key), new.get(key)) {
+            (Some(Value::Object(_)), None) => found.push(format!("`{name}` (there alone)")),
+            (None, Some(Value::Object(_))) => found.push(format!("`{name}` (here alone)")),
+            (there, here) => {
+                let side = |value: Option<&Value>| value.cloned().unwrap_or(Value::Null);
+                compare(&name, &side(there), &side(here), found);
+            }
+        }
     }
 }
 

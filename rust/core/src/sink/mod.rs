@@ -2,14 +2,22 @@
 //!
 //! ```text
 //! packed/
-//! ├── .fastpack/            the work folder, while a run writes: lock, started.json, shards not yet whole
+//! ├── .fastpack/            the work folder, until the job has finished
+//! │   ├── lock              held by the run that works
+//! │   ├── started.json      which job this is, when it began, and which shards are whole
+//! │   ├── blocks            what the blocks came to that were tokenized so far
+//! │   └── train-00000.arrow
 //! ├── train-00000.arrow     shards, in place once all of them are whole
+//! ├── tokens.fastpack       what was in `blocks`, where it is kept to be packed again
 //! ├── report.json
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
+//!
+//! What a run leaves behind that did not end is where the next one goes on.
 
 mod arrow;
 mod cells;
+mod failure;
 mod folder;
 mod jsonl;
 mod lock;
@@ -20,4 +28,5 @@ mod shard;
 mod survey;
 
 pub use folder::{Folder, Opened, open};
-pub use manifest::{File, Manifest};
+pub use manifest::{File, Manifest, Tokens};
+pub use survey::{Kept, kept};

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -14,11 +14,17 @@ use crate::error::{Error, Result};
 /// The name of the file that tells what a run came to.
 pub(super) const REPORT: &str = "report.json";
 
-/// The name of the file in the work folder that tells which job was started.
+/// The name of the file in the work folder that tells which job was started, and which shards are whole.
 pub(super) const STARTED: &str = "started.json";
 
 /// The files that a message names.
 const NAMED: usize = 5;
+
+/// The name of the file in the work folder that blocks are written to as they are finished.
+pub(super) const BLOCKS: &str = "blocks";
+
+/// The name under which that file is kept, where it is.
+pub(super) const TOKENS: &str = "tokens.fastpack";
 
 /// What the shards of all formats begin with, before a number of five digits or more.
 const SHARD: &str = "train-";
@@ -40,7 +46,7 @@ fn is_shard(name: &str) -> bool {
 
 /// Whether this is the name of a file that fastpack writes next to the work folder.
 pub(super) fn is_ours(name: &str) -> bool {
-    is_shard(name) || name == REPORT || name == MANIFEST
+    is_shard(name) || [REPORT, MANIFEST, TOKENS].contains(&name)
 }
 
 /// The report of the job, if the folder holds all that it came to.
@@ -56,11 +62,49 @@ pub(super) fn finished(dir: &Path, job: &Value) -> Result<Option<String>> {
     }
 }
 
+/// Tokens that a finished job kept.
+#[derive(Debug)]
+pub struct Kept {
+    /// The file that holds them.
+    pub tokens: PathBuf,
+    /// How many blocks it holds, numbered from 0.
+    pub blocks: u64,
+    /// The identity of the job.
+    pub job: Value,
+    /// What the job came to, as JSON.
+    pub report: String,
+}
+
+/// The tokens that are kept in the folder `dir`; fails with [`Error::Output`] if there are none.
+pub fn kept(dir: &Path) -> Result<Kept> {
+    let refused = |reason: String| Err(Error::Output { path: dir.to_owned(), reason });
+    fs::metadata(dir).map_err(Error::io(dir))?;
+    let manifest = Manifest::read(&dir.join(MANIFEST))?;
+    let found = manifest.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
+    let Some((tokens, manifest)) = found else {
+        let reason = "holds no tokens; pack_dir(keep_tokens=True) keeps them".to_owned();
+        return refused(reason);
+    };
+    if let Some(damage) = damage(dir, &manifest)? {
+        return refused(format!("cannot be packed again: {damage}"));
+    }
+    let report = dir.join(REPORT);
+    let report = fs::read_to_string(&report).map_err(Error::io(report))?;
+    Ok(Kept { tokens: dir.join(TOKENS), blocks: tokens.blocks, job: manifest.job, report })
+}
+
+/// What a run of this very job left behind that did not end, if there was one.
+pub(super) fn started(dir: &Path, job: &Value) -> Result<Option<Manifest>> {
+    let started = Manifest::read(&dir.join(WORK).join(STARTED))?;
+    Ok(started.filter(|started| started.differences(job).is_none()))
+}
+
 /// What a finished folder no longer holds as it was written, in words.
 fn damage(dir: &Path, manifest: &Manifest) -> Result<Option<String>> {
     let report = std::iter::once((REPORT, None));
     let shards = manifest.files.iter().map(|file| (file.name.as_str(), Some(file.bytes)));
-    for (name, bytes) in shards.chain(report) {
+    let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, Some(tokens.bytes)));
+    for (name, bytes) in shards.chain(tokens).chain(report) {
         let path = dir.join(name);
         match fs::metadata(&path) {
             Ok(found) if bytes.is_none_or(|bytes| bytes == found.len()) => {}
@@ -100,7 +144,11 @@ pub(super) fn refuse_others(dir: &Path, job: &Value) -> Result<()> {
         return refuse(format!("holds what is left of a job that differs in {differences}"));
     }
     let mut foreign = names(dir)?;
-    foreign.retain(|name| started.is_none() || !is_ours(name));
+    let placed = |name: &String| {
+        let files = started.iter().flat_map(|started| &started.files);
+        started.is_some() && (is_ours(name) || files.into_iter().any(|file| file.name == *name))
+    };
+    foreign.retain(|name| !placed(name));
     if foreign.is_empty() {
         return Ok(());
     }

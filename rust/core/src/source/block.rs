@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::ipc::writer::StreamWriter;
 use csv::ByteRecord;
 
 use crate::error::Result;
@@ -148,6 +149,51 @@ impl Block {
         self.own_records().count() as u64
     }
 
+    /// A hash of its records, in hexadecimal: blocks with the same one hold the same.
+    pub fn fingerprint(&self) -> Result<String> {
+        let mut hasher = blake3::Hasher::new();
+        match &self.content {
+            Content::Lines { bytes, .. } => {
+                hasher.update(bytes);
+            }
+            Content::Values { bytes, places }
+            | Content::Texts { bytes, places }
+            | Content::Items { bytes, places } => {
+                update(&mut hasher, bytes);
+                for (line, Range { start, end }) in places {
+                    hasher.update(&line.to_le_bytes());
+                    hasher.update(&(*start as u64).to_le_bytes());
+                    hasher.update(&(*end as u64).to_le_bytes());
+                }
+            }
+            Content::Cells { names, lines } => {
+                // The ends of the cells tell `ab,c` from `a,bc`.
+                names.iter().for_each(|name| update(&mut hasher, name.as_bytes()));
+                for (_, line) in lines {
+                    line.iter().for_each(|cell| update(&mut hasher, cell));
+                }
+            }
+            Content::Rows { batch, .. } => {
+                let mut writer = StreamWriter::try_new(&mut hasher, &batch.schema())?;
+                writer.write(batch)?;
+                writer.finish()?;
+            }
+            Content::Given { bytes, places, .. } => {
+                update(&mut hasher, bytes);
+                update(&mut hasher, format!("{places:?}").as_bytes());
+            }
+            Content::Broken { reason, message, .. } => {
+                update(&mut hasher, reason.name().as_bytes());
+                update(&mut hasher, message.as_bytes());
+            }
+        }
+        if let Some(Fates { bytes, each }) = &self.fates {
+            update(&mut hasher, bytes);
+            update(&mut hasher, format!("{each:?}").as_bytes());
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
     /// The records, in order: those that the caller left in, as the caller left them.
     pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         let Some(Fates { bytes, each }) = &self.fates else {
@@ -252,6 +298,12 @@ pub(super) fn is_index_line(line: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// Hashes bytes and how many they are.
+fn update(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
 }
 
 /// The lines that are not blank.

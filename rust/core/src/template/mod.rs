@@ -106,6 +106,8 @@ pub struct ChatTemplate {
     source: String,
     /// Whether it looks at the calls of messages.
     knows_calls: bool,
+    /// Whether it looks at the time of day.
+    tells_time: bool,
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
     turn: OnceLock<Option<header::Turn>>,
 }
@@ -208,6 +210,7 @@ impl ChatTemplate {
             tool_use: None,
             source: source.to_owned(),
             knows_calls: source.contains("tool_calls"),
+            tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
         })
     }
@@ -216,6 +219,20 @@ impl ChatTemplate {
     #[must_use]
     pub fn with_tool_use(self, template: ChatTemplate) -> Self {
         Self { tool_use: Some(Box::new(template)), ..self }
+    }
+
+    /// Whether the text depends on the time of day, as far as the source tells.
+    pub fn tells_time(&self) -> bool {
+        self.tells_time || self.tool_use.as_ref().is_some_and(|template| template.tells_time())
+    }
+
+    /// Has `strftime_now` see another time.
+    pub fn set_now(&mut self, now: NaiveDateTime) {
+        self.context.now = now;
+        self.turn = OnceLock::new();
+        if let Some(tool_use) = &mut self.tool_use {
+            tool_use.set_now(now);
+        }
     }
 
     /// A digest of all that decides the text but the time of day: equal digests give equal texts.

@@ -1,0 +1,87 @@
+//! [`Gathered`]: where rows are copied from, be it memory or what was read back for them.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use crate::control::Control;
+use crate::document::Document;
+use crate::error::Result;
+use crate::pack::Plan;
+use crate::store::{Loaded, Store, Stretch};
+
+/// The documents of neighbouring rows of a plan.
+#[derive(Debug)]
+pub struct Gathered<'a> {
+    store: &'a Store,
+    plan: &'a Plan,
+    /// What was read back, and the index of its first piece in the plan.
+    loaded: Option<(usize, Loaded)>,
+}
+
+/// A piece of a row, in the document that holds its tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct Excerpt<'a> {
+    /// The document, or the part of it that was read back.
+    pub document: Document<'a>,
+    /// The first token of the piece in there.
+    pub start: u32,
+    /// The number of its tokens.
+    pub length: u32,
+}
+
+impl<'a> Gathered<'a> {
+    /// Documents that are in memory.
+    pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
+        Self { store, plan, loaded: None }
+    }
+
+    /// The documents of `rows`, read back on several threads unless they are in memory.
+    pub fn of(
+        store: &'a Store,
+        plan: &'a Plan,
+        rows: Range<usize>,
+        threads: NonZeroUsize,
+        control: &Control,
+    ) -> Result<Self> {
+        if !store.is_spilled() {
+            return Ok(Self::kept(store, plan));
+        }
+        let first = plan.first_piece(rows.start);
+        let stretches: Vec<Stretch> = plan
+            .pieces(rows)
+            .map(|piece| Stretch {
+                document: plan.first_document() + u64::from(piece.document),
+                start: piece.start,
+                length: piece.length,
+            })
+            .collect();
+        let loaded = store.load(&stretches, threads, control)?;
+        Ok(Self { store, plan, loaded: Some((first, loaded)) })
+    }
+
+    /// The plan that the rows are of.
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    /// The pieces of some of the rows, in their order.
+    ///
+    /// # Panics
+    ///
+    /// If the rows were not read back, or the store has released one of their documents.
+    pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = Excerpt<'_>> {
+        let first = self.plan.first_piece(rows.start);
+        self.plan.pieces(rows).zip(first..).map(|(piece, at)| {
+            let length = piece.length;
+            match &self.loaded {
+                Some((first, loaded)) => {
+                    Excerpt { document: loaded.document(at - first), start: 0, length }
+                }
+                None => {
+                    let number = self.plan.first_document() + u64::from(piece.document);
+                    Excerpt { document: self.store.document(number), start: piece.start, length }
+                }
+            }
+        })
+    }
+}

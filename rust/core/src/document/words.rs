@@ -1,0 +1,134 @@
+//! Documents as 32-bit words and back: how they lie in a file.
+//!
+//! A record is its line, whether it is text, its trained runs, and the ids of its columns, in this order. So all but
+//! the ids is read at once where a stretch of a long document is wanted.
+
+use super::{Documents, Ragged, Run};
+
+/// Marks a document that was made of plain text.
+const TEXT: u32 = 1;
+
+/// Words of a record before the lengths of its columns: its line in two, marks, and the number of its runs.
+const FIXED: usize = 4;
+
+/// Words of a run.
+const RUN: usize = 3;
+
+/// What stands before the runs of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    line: u64,
+    text: bool,
+    runs: usize,
+    lengths: Vec<usize>,
+}
+
+impl Head {
+    /// How many words it has where documents have `columns` columns.
+    pub(crate) fn words(columns: usize) -> usize {
+        FIXED + columns
+    }
+
+    /// Reads the head of a record; nothing where it has too few words.
+    pub(crate) fn read(record: &[u32], columns: usize) -> Option<Self> {
+        let &[low, high, marks, runs] = record.get(..FIXED)?.first_chunk()?;
+        let lengths = record.get(FIXED..FIXED + columns)?;
+        Some(Self {
+            line: u64::from(low) | u64::from(high) << 32,
+            text: marks & TEXT != 0,
+            runs: runs as usize,
+            lengths: lengths.iter().map(|&length| length as usize).collect(),
+        })
+    }
+
+    /// The line of the document.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// How many words of the record stand before the first id.
+    pub(crate) fn before_ids(&self) -> usize {
+        FIXED + self.lengths.len() + RUN * self.runs
+    }
+}
+
+impl Documents {
+    /// Appends one of the documents to `words`.
+    pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
+        // Every field by its name: one that is added must be written too.
+        let Self { path: _, columns, runs: _, run_offsets: _, lines, texts } = self;
+        let count = |count: usize| u32::try_from(count).expect("lengths of documents are 32-bit");
+        let runs = self.document(index).trained();
+        let (low, high) = (lines[index] & u64::from(u32::MAX), lines[index] >> 32);
+        let half = |half: u64| u32::try_from(half).expect("half of 64 bits");
+        words.extend([
+            half(low),
+            half(high),
+            if texts[index] { TEXT } else { 0 },
+            count(runs.len()),
+        ]);
+        words.extend(columns.iter().map(|(_, column)| count(column.length(index))));
+        words.extend(runs.iter().flat_map(|run| [run.start, run.end, run.weight.to_bits()]));
+        for (_, column) in columns {
+            words.extend_from_slice(column.document(index));
+        }
+    }
+
+    /// Appends the document of a record; nothing is appended where the record is not whole.
+    pub(crate) fn push_words(&mut self, record: &[u32]) -> Option<()> {
+        let head = Head::read(record, self.columns.len())?;
+        let mut rest = record.get(head.before_ids()..)?;
+        let mut columns = Vec::with_capacity(head.lengths.len());
+        for &length in &head.lengths {
+            columns.push(rest.get(..length)?);
+            rest = &rest[length..];
+        }
+        let runs = record.get(Head::words(self.columns.len())..head.before_ids())?;
+        self.push_record(&head, runs, &columns, 0);
+        Some(())
+    }
+
+    /// Appends the tokens `ids`, which stand from token `start` on in the first column of the record that begins
+    /// with `record`. The documents must have that column alone.
+    pub(crate) fn push_stretch(
+        &mut self,
+        head: &Head,
+        record: &[u32],
+        ids: &[u32],
+        start: usize,
+    ) -> Option<()> {
+        let runs = record.get(Head::words(head.lengths.len())..head.before_ids())?;
+        self.push_record(head, runs, &[ids], start);
+        Some(())
+    }
+
+    /// Appends columns of a record, the first from token `start` on.
+    fn push_record(&mut self, head: &Head, runs: &[u32], columns: &[&[u32]], start: usize) {
+        let small = |at: usize| u32::try_from(at).expect("lengths of documents are 32-bit");
+        let (first, end) = (small(start), small(start + columns[0].len()));
+        let runs = runs.chunks_exact(RUN).map(|run| Run {
+            start: run[0].max(first) - first,
+            end: run[1].min(end).saturating_sub(first),
+            weight: f32::from_bits(run[2]),
+        });
+        self.push(columns, runs, head.line);
+        if head.text {
+            self.mark_text();
+        }
+    }
+
+    /// How much memory they take, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let Self { path: _, columns, runs, run_offsets, lines, texts } = self;
+        let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
+        let runs = runs.capacity() * size_of::<Run>() + run_offsets.capacity() * size_of::<usize>();
+        let others = lines.capacity() * size_of::<u64>() + texts.capacity();
+        (columns + runs + others) as u64
+    }
+}
+
+impl Ragged {
+    fn memory(&self) -> usize {
+        self.ids.capacity() * size_of::<u32>() + self.offsets.capacity() * size_of::<u64>()
+    }
+}

@@ -1,0 +1,136 @@
+//! Tokens kept from one call of [`pack_files`](super::pack_files) to the next, by what they are made of.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::dir::{in_folder, sources};
+use super::{About, Intake, Job, JobTemplate};
+use crate::config::{Coding, Format, Options, Output, Overlong};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ordered::ordered;
+use crate::report::Report;
+use crate::sink::{Folder, Kept, Tokens, kept};
+use crate::source::{Blocks, Found, SourceFile};
+use crate::store::Log;
+
+/// The tokens of `found`, made unless they are in the folder `cache` already.
+///
+/// They are found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
+/// touched has the same ones. A call that is stopped on the way is gone on with by the next, and of several at a time
+/// one does the work.
+pub(super) fn cached(
+    job: &mut Job,
+    found: &Found,
+    cache: &Path,
+    control: &Control,
+) -> Result<Kept> {
+    let identity = json!({
+        "fastpack": env!("CARGO_PKG_VERSION"),
+        "content": content(&found.files, job, control)?,
+        "sources": sources(found),
+        "options": tokenizing(&job.options)?,
+        "tokenizer": job.tokenizer.fingerprint(),
+        "bos_id": job.bos_id,
+        "eos_id": job.eos_id,
+        "pad_id": job.pad_id,
+        "template": match &job.template {
+            JobTemplate::Ready(template) => Some(template.fingerprint()),
+            JobTemplate::Refused(_) => None,
+        },
+        "transform": job.transform.identity,
+        // Where conversations may be cut is kept only for who asks for it.
+        "trim": job.options.packing.overlong == Some(Overlong::Trim),
+        "now": template_time(job),
+    });
+    let name = blake3::hash(identity.to_string().as_bytes()).to_hex();
+    let output = Output {
+        dir: cache.join(&name.as_str()[..32]),
+        coding: Coding { format: Format::Arrow, compression: None },
+        per_file: false,
+        shard_bytes: u64::MAX,
+        keep_tokens: true,
+        overwrite: false,
+        shared: true,
+        wait: true,
+        memory: 0,
+    };
+    let now = job.options.now.time();
+    in_folder(&output, &identity, (now, None), control, |folder| {
+        if let JobTemplate::Ready(template) = &mut job.template {
+            template.set_now(folder.now());
+        }
+        tokenize(folder, job, found, control)
+    })?;
+    kept(&output.dir)
+}
+
+/// Writes the tokens of `found` down.
+fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) -> Result<Report> {
+    let log = Log::open(&folder.blocks())?;
+    let mut about = About::new(job, found);
+    let mut blocks = 0;
+    about.inputs =
+        Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |_| {
+            blocks += 1;
+            Ok(())
+        })?;
+    about.rendered(job);
+    let report = about.alone(&job.options);
+    let tokens = Tokens { bytes: log.finish()?, blocks };
+    folder.finish(&report.to_json(), BTreeMap::new(), Some(tokens))?;
+    Ok(report)
+}
+
+/// The format and the hash of each file.
+fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Value>> {
+    let mut hashes = Vec::with_capacity(files.len());
+    let mut files = files.iter();
+    let next = || -> Result<_> { Ok(files.next()) };
+    let worker = || {
+        |file: &SourceFile| -> Result<Value> {
+            control.tick()?;
+            let mut hasher = blake3::Hasher::new();
+            let opened = File::open(&file.path).map_err(Error::io(&*file.path))?;
+            hasher.update_reader(opened).map_err(Error::io(&*file.path))?;
+            let hash = hasher.finalize().to_hex();
+            Ok(
+                json!({"format": file.format.to_string(), "source": file.source, "blake3": hash.as_str()}),
+            )
+        }
+    };
+    ordered(job.options.threads, next, worker, |hash| {
+        hashes.push(hash);
+        Ok(())
+    })?;
+    Ok(hashes)
+}
+
+/// The options that decide which tokens there are: all but those that decide what rows they become.
+///
+/// An option that is not known here counts: tokens made again do no harm, those of another option would.
+fn tokenizing(options: &Options) -> Result<Value> {
+    let value = |value| {
+        serde_json::to_value(value).map_err(|error| Error::option("cache_dir", error.to_string()))
+    };
+    let mut all = value(options)?;
+    let packing = serde_json::to_value(&options.packing).unwrap_or_default();
+    if let (Some(all), Some(packing)) = (all.as_object_mut(), packing.as_object()) {
+        let rows = ["pad_to", "padding_side", "pad_token_id", "shift_labels", "columns"];
+        all.retain(|name, _| !packing.contains_key(name) && !rows.contains(&name.as_str()));
+    }
+    Ok(all)
+}
+
+/// What the template sees as the time of day, if it looks.
+fn template_time(job: &Job) -> Option<String> {
+    match &job.template {
+        JobTemplate::Ready(template) if template.tells_time() => {
+            Some(job.options.now.time().to_string())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! [`repack`]: tokens that a job kept, packed again without tokenizing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use serde_json::json;
+
+use super::dir::{in_folder, read_report};
+use super::{About, Outcome, Packing};
+use crate::assemble::{Layout, Sources};
+use crate::config::{Options, Output, Overlong};
+use crate::control::{Control, Phase};
+use crate::error::{Error, Result};
+use crate::ordered::ordered;
+use crate::report::{Report, Stages};
+use crate::sink::{Kept, kept};
+use crate::store::{Log, Store};
+
+/// Packs what [`pack_dir`](super::pack_dir) kept in the folder `source` into files in `output.dir`.
+///
+/// Whole documents were kept, so those that were dropped for their length are packed where they fit. Runs again, and
+/// goes on where it was stopped, as `pack_dir` does.
+pub fn repack(
+    options: &Options,
+    source: &Path,
+    output: &Output,
+    control: &Control,
+) -> Result<Report> {
+    options.validate()?;
+    output.validate(&options.columns)?;
+    let kept = kept(source)?;
+    if options.packing.overlong == Some(Overlong::Trim) && kept.job["options"]["overlong"] != "trim"
+    {
+        let reason =
+            "is \"trim\", but the tokens were kept without the ends of turns; keep them with it";
+        return Err(Error::option("overlong", reason));
+    }
+    if same_folder(source, &output.dir) {
+        let reason = "holds the tokens that are packed; write to a folder of its own".to_owned();
+        return Err(Error::Output { path: output.dir.clone(), reason });
+    }
+    let identity = json!({
+        "fastpack": env!("CARGO_PKG_VERSION"),
+        "tokens": blake3::hash(kept.job.to_string().as_bytes()).to_hex().to_string(),
+        "options": options,
+        "output": output,
+    });
+    let about = About::of(read_report(&kept.report, source)?, sources(&kept));
+    in_folder(output, &identity, (options.now.time(), options.max_lost), control, |folder| {
+        let done = usize::try_from(folder.rows()).expect("rows of a plan, which is in memory");
+        let emit = &mut |batch: RecordBatch| folder.write(&batch);
+        let id = |name: &str| kept.job[name].as_u64().and_then(|id| u32::try_from(id).ok());
+        let layout = Layout::new(options, id("pad_id").or(id("eos_id")), about.sources.clone())?;
+        let about = (about, layout);
+        let report = pack_kept(&kept, options, about, (output.memory, done), control, emit)?;
+        folder.finish(&report.to_json(), BTreeMap::new(), None)?;
+        Ok(report)
+    })
+}
+
+/// Packs tokens that were kept, with `memory` bytes for documents, and hands over all rows but the first `done`.
+pub(super) fn pack_kept(
+    kept: &Kept,
+    options: &Options,
+    (about, layout): (About, Layout),
+    (memory, done): (u64, usize),
+    control: &Control,
+    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<Report> {
+    let started = Instant::now();
+    let log = Arc::new(Log::open_finished(&kept.tokens)?);
+    let store = Store::over(Arc::clone(&log), memory);
+    let mut packing = Packing::with_store(options, layout, store);
+    gather(&mut packing, &log, kept, options, control)?;
+    packing.pack(done, control, emit)?;
+    packing.report(about, started)
+}
+
+/// Takes all blocks of the log, in the order of the input.
+fn gather(
+    packing: &mut Packing<'_>,
+    log: &Log,
+    kept: &Kept,
+    options: &Options,
+    control: &Control,
+) -> Result<()> {
+    control.enter(Phase::Tokenize);
+    let mut numbers = 0..kept.blocks;
+    let next = || {
+        control.tick()?;
+        Ok(numbers.next())
+    };
+    let worker = || {
+        |number: u64| {
+            let Some((entry, place)) = log.entry(number, None)? else {
+                let reason = "is damaged; pack the files again".to_owned();
+                return Err(Error::Output { path: kept.tokens.clone(), reason });
+            };
+            let read = entry.ledger.read;
+            control.count_block(0, read.documents, read.tokens);
+            Ok(Outcome {
+                documents: entry.documents,
+                ledger: entry.ledger,
+                stages: Stages::default(),
+                place: Some(place),
+                fingerprint: None,
+            })
+        }
+    };
+    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))
+}
+
+/// The files that the tokens were made of, in their order.
+fn sources(kept: &Kept) -> Sources {
+    let inputs = kept.job["inputs"].as_object().into_iter().flatten();
+    let mut paths: Vec<_> = inputs.map(|(path, state)| (state["place"].as_u64(), path)).collect();
+    paths.sort_unstable();
+    Sources::new(paths.into_iter().map(|(_, path)| Arc::from(Path::new(path))))
+}
+
+fn same_folder(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}

@@ -1,0 +1,180 @@
+//! [`Entry`]: what one block came to, as the log keeps it.
+//!
+//! ```text
+//! header    mark, number of the block, bytes of what follows, BLAKE3 of both numbers and of what follows
+//! counts    bytes of the note, number of documents
+//! note      JSON: the hash of the block's records, and its part of the ledger
+//! ends      where each document's record ends, in words from the first
+//! records   the documents
+//! ```
+//!
+//! All numbers are little-endian; all parts but the header are of whole 32-bit words.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::{ColumnName, Documents};
+use crate::ledger::Ledger;
+
+/// What an entry begins with. Whoever changes its layout changes the digit.
+const MARK: &[u8; 8] = b"fpblock1";
+
+/// Bytes of a header: the mark, two numbers and a hash.
+pub(super) const HEADER: usize = 8 + 8 + 8 + 32;
+
+/// Bytes of a word.
+pub(super) const WORD: usize = 4;
+
+/// What one block came to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The hash of the block's records, in hexadecimal: the same block, the same hash.
+    pub fingerprint: String,
+    /// Its documents.
+    pub documents: Documents,
+    /// What was read, and what was dropped on the way.
+    pub ledger: Ledger,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note<'a> {
+    /// The file, for messages about documents where the block is not at hand.
+    path: Cow<'a, str>,
+    columns: Vec<Cow<'a, str>>,
+    fingerprint: Cow<'a, str>,
+    ledger: Cow<'a, Ledger>,
+}
+
+/// A header that was read.
+pub(super) struct Header {
+    pub(super) number: u64,
+    /// Bytes of what follows.
+    pub(super) bytes: u64,
+    hash: [u8; 32],
+}
+
+impl Header {
+    /// Reads a header; nothing where there is none.
+    pub(super) fn read(bytes: &[u8; HEADER]) -> Option<Self> {
+        let rest = bytes.strip_prefix(MARK)?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (length, hash) = rest.split_first_chunk()?;
+        Some(Self {
+            number: u64::from_le_bytes(*number),
+            bytes: u64::from_le_bytes(*length),
+            hash: hash.try_into().ok()?,
+        })
+    }
+
+    /// Whether `payload` is what was written behind this header.
+    pub(super) fn vouches_for(&self, payload: &[u8]) -> bool {
+        payload.len() as u64 == self.bytes && self.hash == hash(self.number, payload)
+    }
+}
+
+fn hash(number: u64, payload: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&number.to_le_bytes());
+    hasher.update(&(payload.len() as u64).to_le_bytes());
+    hasher.update(payload);
+    hasher.finalize().into()
+}
+
+/// Bytes of an entry, where its first record begins in them, and where each record ends, in words from there.
+pub(super) struct Written {
+    pub(super) bytes: Vec<u8>,
+    pub(super) records: usize,
+    pub(super) ends: Vec<u32>,
+}
+
+/// What the block `number` came to, as bytes.
+pub(super) fn write(
+    number: u64,
+    fingerprint: &str,
+    documents: &Documents,
+    ledger: &Ledger,
+) -> Written {
+    let note = Note {
+        path: documents.path().to_string_lossy(),
+        columns: documents.names().into_iter().map(|name| Cow::Borrowed(name.0)).collect(),
+        fingerprint: Cow::Borrowed(fingerprint),
+        ledger: Cow::Borrowed(ledger),
+    };
+    let mut note = serde_json::to_vec(&note).expect("strings and numbers become JSON");
+    note.resize(note.len().next_multiple_of(WORD), b' ');
+
+    let mut words = Vec::new();
+    let mut ends = Vec::with_capacity(documents.len());
+    for index in 0..documents.len() {
+        documents.write_words(index, &mut words);
+        ends.push(small(words.len()));
+    }
+    let mut bytes = Vec::with_capacity(HEADER + note.len() + WORD * (2 + ends.len() + words.len()));
+    bytes.resize(HEADER, 0);
+    bytes.extend(small(note.len()).to_le_bytes());
+    bytes.extend(small(ends.len()).to_le_bytes());
+    bytes.extend(&note);
+    put(&mut bytes, &ends);
+    let records = bytes.len();
+    put(&mut bytes, &words);
+
+    let (header, payload) = bytes.split_at_mut(HEADER);
+    header[..8].copy_from_slice(MARK);
+    header[8..16].copy_from_slice(&number.to_le_bytes());
+    header[16..24].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+    header[24..].copy_from_slice(&hash(number, payload));
+    Written { bytes, records, ends }
+}
+
+impl Entry {
+    /// Reads what stands behind a header; nothing where it is no entry. `path` is the file its block is of, where
+    /// that is at hand.
+    ///
+    /// Returns where its first record begins, and where each ends.
+    pub(super) fn read(
+        payload: &[u8],
+        path: Option<&Arc<Path>>,
+    ) -> Option<(Self, usize, Vec<u32>)> {
+        let (counts, rest) = payload.split_at_checked(2 * WORD)?;
+        let &[note, count] = words(counts).first_chunk()?;
+        let (note, rest) = rest.split_at_checked(note as usize)?;
+        let note: Note = serde_json::from_slice(note).ok()?;
+        let (ends, records) = rest.split_at_checked(WORD.checked_mul(count as usize)?)?;
+        let ends = words(ends);
+        let path = path.map_or_else(|| Arc::from(Path::new(&*note.path)), Arc::clone);
+        let columns = note.columns.iter().map(|name| ColumnName::known(name));
+        let mut documents = Documents::new(path, &columns.collect::<Option<Vec<_>>>()?);
+        let all = words(records);
+        let mut start = 0;
+        for &end in &ends {
+            documents.push_words(all.get(start..end as usize)?)?;
+            start = end as usize;
+        }
+        let (fingerprint, ledger) = (note.fingerprint.into_owned(), note.ledger.into_owned());
+        let entry = Self { fingerprint, documents, ledger };
+        Some((entry, payload.len() - records.len(), ends))
+    }
+}
+
+/// Appends words as bytes.
+fn put(bytes: &mut Vec<u8>, words: &[u32]) {
+    let start = bytes.len();
+    bytes.resize(start + WORD * words.len(), 0);
+    for (place, word) in bytes[start..].chunks_exact_mut(WORD).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Bytes as the words that they were.
+pub(super) fn words(bytes: &[u8]) -> Vec<u32> {
+    let words = bytes.chunks_exact(WORD);
+    words.map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect()
+}
+
+/// A number of words of one block, whose text is below 2³¹ bytes.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).expect("a block of fewer than 2^32 words")
+}

@@ -1,0 +1,215 @@
+//! Stretches of documents, read back from the log: in the order of the file, whatever the order they are wanted in.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread;
+
+use super::entry::WORD;
+use super::{Log, Place, Store};
+use crate::control::Control;
+use crate::document::{Document, Documents, Head, INPUTS};
+use crate::error::{Error, Origin, Result};
+
+/// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
+const GAP: u64 = 32 << 10;
+
+/// Bytes that are read at once, if no record has more.
+const MOST: u64 = 4 << 20;
+
+/// Bytes of a record of which only what is wanted is read: one that was cut into many pieces is wanted many times.
+const LARGE: u64 = 1 << 20;
+
+/// A stretch of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The document's number.
+    pub document: u64,
+    /// Its first token.
+    pub start: u32,
+    /// The number of its tokens.
+    pub length: u32,
+}
+
+/// Stretches that were read back, as documents of their own.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Those of neighbouring blocks of one file.
+    documents: Vec<Documents>,
+    /// Where each stretch is among them.
+    places: Vec<(usize, usize)>,
+}
+
+/// A stretch on its way, and where its record lies in the file.
+#[derive(Clone, Copy)]
+struct Wanted {
+    offset: u64,
+    bytes: u64,
+    segment: usize,
+    /// Which of the stretches it is.
+    index: usize,
+}
+
+impl Store {
+    /// Reads stretches back, on several threads.
+    ///
+    /// # Panics
+    ///
+    /// If the store has no log.
+    pub fn load(
+        &self,
+        stretches: &[Stretch],
+        threads: NonZeroUsize,
+        control: &Control,
+    ) -> Result<Loaded> {
+        let log = &self.spilled.as_ref().expect("a store with a log").log;
+        let mut wanted: Vec<Wanted> = stretches
+            .iter()
+            .enumerate()
+            .map(|(index, stretch)| self.wanted(stretch.document, index))
+            .collect();
+        wanted.sort_unstable_by_key(|wanted| (wanted.offset, wanted.index));
+        let share = wanted.len().div_ceil(threads.get()).max(1);
+        let parts = thread::scope(|scope| {
+            let read = |share| self.read(log, share, stretches, control);
+            // Where the system gives no thread, this one does the work.
+            let threads: Vec<_> = wanted
+                .chunks(share)
+                .map(|share| {
+                    (share, thread::Builder::new().spawn_scoped(scope, move || read(share)))
+                })
+                .collect();
+            let join =
+                |(share, thread): (_, std::io::Result<thread::ScopedJoinHandle<_>>)| match thread {
+                    Ok(thread) => {
+                        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    }
+                    Err(_) => read(share),
+                };
+            threads.into_iter().map(join).collect::<Result<Vec<_>>>()
+        })?;
+        let mut loaded = Loaded { documents: Vec::new(), places: vec![(0, 0); stretches.len()] };
+        for (documents, places) in parts {
+            let first = loaded.documents.len();
+            loaded.documents.extend(documents);
+            for (index, part, at) in places {
+                loaded.places[index] = (first + part, at);
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Where the document `number` was read, wherever it is now.
+    pub fn origin(&self, number: u64) -> Origin {
+        let (segment, index) = self.find(number);
+        if let Some(documents) = &segment.documents {
+            return documents.document(index).origin();
+        }
+        let wanted = self.wanted(number, 0);
+        let path = Arc::clone(&self.place(wanted.segment).path);
+        let head = self.spilled.as_ref().map(|spilled| self.head(&spilled.log, &wanted));
+        // It is told where something else is the matter: a log that cannot be read is the next thing to be found.
+        let line = head.and_then(Result::ok).map_or(0, |head| head.line());
+        Origin { path, line }
+    }
+
+    fn place(&self, segment: usize) -> &Place {
+        self.segments[segment].place.as_ref().expect("a place in the log")
+    }
+
+    /// What stands before the runs of a record.
+    fn head(&self, log: &Log, wanted: &Wanted) -> Result<Head> {
+        let columns = self.place(wanted.segment).columns;
+        let words = log.words(wanted.offset, Head::words(columns))?;
+        Head::read(&words, columns).ok_or_else(|| damaged(log))
+    }
+
+    fn wanted(&self, document: u64, index: usize) -> Wanted {
+        let after = self.segments.partition_point(|it| it.numbers.number(0) <= document);
+        let segment = after.checked_sub(1).expect("a document of the store");
+        let place = self.place(segment);
+        let at = self.segments[segment].numbers.index(document);
+        let start = if at == 0 { 0 } else { place.ends[at - 1] };
+        Wanted {
+            offset: place.offset + WORD as u64 * u64::from(start),
+            bytes: WORD as u64 * u64::from(place.ends[at] - start),
+            segment,
+            index,
+        }
+    }
+
+    /// Reads some stretches: the documents, and for each its index, which of the documents, and its place there.
+    fn read(
+        &self,
+        log: &Log,
+        wanted: &[Wanted],
+        stretches: &[Stretch],
+        control: &Control,
+    ) -> Result<(Vec<Documents>, Vec<(usize, usize, usize)>)> {
+        let mut read: Vec<Documents> = Vec::new();
+        let mut places = Vec::with_capacity(wanted.len());
+        let mut rest = wanted;
+        while let Some(first) = rest.first() {
+            control.tick()?;
+            let mut end = first.offset + first.bytes;
+            let is_near = |next: &Wanted, end: u64| {
+                next.offset <= end + GAP && next.offset + next.bytes <= first.offset + MOST
+            };
+            let mut count = 1;
+            while let Some(next) = rest.get(count).filter(|next| is_near(next, end)) {
+                end = end.max(next.offset + next.bytes);
+                count += 1;
+            }
+            let (near, others) = rest.split_at(count);
+            rest = others;
+            let large = first.bytes > LARGE;
+            let words = if large {
+                Vec::new()
+            } else {
+                log.words(first.offset, words_in(end - first.offset))?
+            };
+            for one in near {
+                let stretch = stretches[one.index];
+                let Place { path, columns, .. } = self.place(one.segment);
+                if !read.last().is_some_and(|documents| Arc::ptr_eq(documents.path(), path)) {
+                    read.push(Documents::new(Arc::clone(path), &[INPUTS]));
+                }
+                let at = read.len() - 1;
+                let documents = &mut read[at];
+                let (start, length) = (stretch.start as usize, stretch.length as usize);
+                let pushed = if large {
+                    let head = self.head(log, one)?;
+                    let record = log.words(one.offset, head.before_ids())?;
+                    let ids = one.offset + (WORD * (head.before_ids() + start)) as u64;
+                    documents.push_stretch(&head, &record, &log.words(ids, length)?, start)
+                } else {
+                    let from = words_in(one.offset - first.offset);
+                    let record = &words[from..from + words_in(one.bytes)];
+                    Head::read(record, *columns).and_then(|head| {
+                        let ids = record.get(head.before_ids() + start..)?.get(..length)?;
+                        documents.push_stretch(&head, record, ids, start)
+                    })
+                };
+                pushed.ok_or_else(|| damaged(log))?;
+                places.push((one.index, at, documents.len() - 1));
+            }
+        }
+        Ok((read, places))
+    }
+}
+
+/// Words in so many bytes, which were read into memory or will be.
+fn words_in(bytes: u64) -> usize {
+    usize::try_from(bytes / WORD as u64).expect("a part of the file that fits into memory")
+}
+
+fn damaged(log: &Log) -> Error {
+    Error::io(log.path())(std::io::ErrorKind::InvalidData.into())
+}
+
+impl Loaded {
+    /// The stretch `index` of those asked for, as a document that begins with its first token.
+    pub fn document(&self, index: usize) -> Document<'_> {
+        let (documents, at) = self.places[index];
+        self.documents[documents].document(at)
+    }
+}

@@ -1,0 +1,245 @@
+//! [`Log`]: the file that blocks are written to as they are finished, and read back from.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::entry::{self, Entry, HEADER, Header, WORD, words};
+use crate::document::Documents;
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+
+/// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
+const SYNC_BYTES: u64 = 64 << 20;
+
+/// The documents of a block in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file that they were read from.
+    pub(super) path: Arc<Path>,
+    /// How many columns they have.
+    pub(super) columns: usize,
+    /// Where the record of the first begins.
+    pub(super) offset: u64,
+    /// Where each record ends, in words from there.
+    pub(super) ends: Vec<u32>,
+}
+
+/// The file that blocks are written to as they are finished.
+///
+/// Blocks are found by their number, in whatever order they were finished. What a killed run wrote in part is cut
+/// off when the file is opened again.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+    /// What was there as the file was opened.
+    found: Found,
+    tail: Mutex<Tail>,
+}
+
+/// Where each entry begins and how many bytes it has, by the number of its block.
+type Found = BTreeMap<u64, (u64, u64)>;
+
+/// The end of the file.
+#[derive(Debug)]
+struct Tail {
+    end: u64,
+    synced: u64,
+    syncer: Option<SyncSender<()>>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Log {
+    /// Opens the file at `path`, which is made if it is not there, and finds the blocks in it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(Error::io(path))?;
+        let found = scan(&file).map_err(Error::io(path))?;
+        file.set_len(found.1).map_err(Error::io(path))?;
+        Ok(Self::of(path, file, found))
+    }
+
+    /// Opens the file at `path` to be read alone.
+    pub fn open_finished(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io(path))?;
+        let found = scan(&file).map_err(Error::io(path))?;
+        Ok(Self::of(path, file, found))
+    }
+
+    fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
+        let tail = Tail { end, synced: end, syncer: None, failure: Arc::default() };
+        Self { path: path.to_owned(), file, found, tail: Mutex::new(tail) }
+    }
+
+    /// Where it lies.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The numbers of the blocks that were there when the file was opened, ascending.
+    pub fn found(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.found.keys().copied()
+    }
+
+    /// Writes what the block `number` came to behind all else.
+    pub fn append(
+        &self,
+        number: u64,
+        fingerprint: &str,
+        documents: &Documents,
+        ledger: &Ledger,
+    ) -> Result<Place> {
+        let written = entry::write(number, fingerprint, documents, ledger);
+        let mut tail = self.tail();
+        if let Some(failure) = lock(&tail.failure).take() {
+            return Err(Error::io(&self.path)(failure));
+        }
+        let start = tail.end;
+        if let Err(failure) = write_at(&self.file, &written.bytes, start) {
+            // What was written of it would be cut off when the file is opened again; the disk may need the room now.
+            let _ = self.file.set_len(start);
+            return Err(Error::io(&self.path)(failure));
+        }
+        tail.end += written.bytes.len() as u64;
+        if tail.end - tail.synced >= SYNC_BYTES {
+            tail.synced = tail.end;
+            tail.sync(&self.file).map_err(Error::io(&self.path))?;
+        }
+        let (path, columns) = (Arc::clone(documents.path()), documents.names().len());
+        Ok(Place { path, columns, offset: start + written.records as u64, ends: written.ends })
+    }
+
+    /// What the block `number` came to, if it was there, whole, when the file was opened.
+    ///
+    /// `path` is the file that the block is of, where that is at hand.
+    pub fn entry(&self, number: u64, path: Option<&Arc<Path>>) -> Result<Option<(Entry, Place)>> {
+        let Some(&(start, bytes)) = self.found.get(&number) else { return Ok(None) };
+        let bytes =
+            self.bytes(start, usize::try_from(bytes).expect("an entry fits into memory"))?;
+        let Some((header, payload)) = bytes.split_first_chunk() else { return Ok(None) };
+        let whole = Header::read(header).is_some_and(|header| header.vouches_for(payload));
+        let Some((entry, records, ends)) = Entry::read(payload, path).filter(|_| whole) else {
+            return Ok(None);
+        };
+        let offset = start + (HEADER + records) as u64;
+        let columns = entry.documents.names().len();
+        let place = Place { path: Arc::clone(entry.documents.path()), columns, offset, ends };
+        Ok(Some((entry, place)))
+    }
+
+    /// Makes all that was written outlive a loss of power; returns how many bytes there are.
+    pub fn finish(&self) -> Result<u64> {
+        self.file.sync_all().map_err(Error::io(&self.path))?;
+        Ok(self.tail().end)
+    }
+
+    /// Some words, `offset` bytes into the file.
+    pub(super) fn words(&self, offset: u64, count: usize) -> Result<Vec<u32>> {
+        Ok(words(&self.bytes(offset, count * WORD)?))
+    }
+
+    fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        read_at(&self.file, &mut bytes, offset).map_err(Error::io(&self.path))?;
+        Ok(bytes)
+    }
+
+    fn tail(&self) -> MutexGuard<'_, Tail> {
+        lock(&self.tail)
+    }
+}
+
+impl Tail {
+    /// Has a thread tell the disk to keep what was written: it can take longer than making it.
+    ///
+    /// Nobody waits for that thread, which ends with the log: a call that is cancelled would wait for the disk.
+    fn sync(&mut self, file: &File) -> io::Result<()> {
+        if self.syncer.is_none() {
+            let (sender, receiver) = sync_channel(1);
+            let (file, failure) = (file.try_clone()?, Arc::clone(&self.failure));
+            thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
+                while receiver.recv().is_ok() {
+                    if let Err(error) = file.sync_data() {
+                        *lock(&failure) = Some(error);
+                    }
+                }
+            })?;
+            self.syncer = Some(sender);
+        }
+        // Where one wait is due already, it is for this too.
+        let _ = self.syncer.as_ref().map(|syncer| syncer.try_send(()));
+        Ok(())
+    }
+}
+
+/// The entries that the file has room for, and where the last of them ends.
+fn scan(file: &File) -> io::Result<(Found, u64)> {
+    let size = file.metadata()?.len();
+    let mut found = BTreeMap::new();
+    let mut at = 0;
+    while at + HEADER as u64 <= size {
+        let mut header = [0; HEADER];
+        read_at(file, &mut header, at)?;
+        let Some(header) = Header::read(&header) else { break };
+        let Some(end) = header.bytes.checked_add(at + HEADER as u64).filter(|end| *end <= size)
+        else {
+            break;
+        };
+        found.insert(header.number, (at, end - at));
+        at = end;
+    }
+    Ok((found, at))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads at a place, whatever other threads read.
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                bytes = &mut bytes[read..];
+                offset += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Whole documents, kept as columns: what packing reads lengths from and rows are copied from.
+//!
+//! [`Store`] keeps them in memory, or finds them in the [`Log`]: the one file that blocks are written to as they are
+//! finished. A job that was killed goes on from it, and documents that memory has no room for are read back from it.
+
+mod entry;
+mod load;
+mod log;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::document::{ColumnName, Document, Documents};
+
+pub use entry::Entry;
+pub use load::{Loaded, Stretch};
+pub use log::{Log, Place};
+
+/// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
+///
+/// What is too long for a row is the plan's business, so another `max_length` needs no new tokenizing. A
+/// stream gives up what it no longer needs by [`Store::retain`]; the numbers stay.
+#[derive(Debug, Default)]
+pub struct Store {
+    segments: Vec<Segment>,
+    end: u64,
+    /// What documents in memory take, in bytes.
+    resident: u64,
+    spilled: Option<Spilled>,
+}
+
+/// Where documents are read back from.
+#[derive(Debug)]
+struct Spilled {
+    log: Arc<Log>,
+    /// Bytes that documents in memory may take.
+    budget: u64,
+    /// Whether they took more, and all are in the log alone.
+    over: bool,
+}
+
+/// Documents and the number of each, ascending.
+#[derive(Debug)]
+struct Segment {
+    numbers: Numbers,
+    /// Where they lie in the log, if there is one.
+    place: Option<Place>,
+    /// The documents, unless they are in the log alone.
+    documents: Option<Documents>,
+}
+
+#[derive(Debug)]
+enum Numbers {
+    From(u64),
+    Listed(Vec<u64>),
+}
+
+impl Numbers {
+    fn number(&self, index: usize) -> u64 {
+        match self {
+            Self::From(first) => first + index as u64,
+            Self::Listed(numbers) => numbers[index],
+        }
+    }
+
+    fn index(&self, number: u64) -> usize {
+        match self {
+            Self::From(first) => usize::try_from(number - first).expect("an index into memory"),
+            Self::Listed(numbers) => numbers.partition_point(|&listed| listed < number),
+        }
+    }
+}
+
+impl Store {
+    /// A store of documents that lie in `log` too, where they are left once they take more than `budget` bytes of
+    /// memory.
+    pub fn over(log: Arc<Log>, budget: u64) -> Self {
+        Self { spilled: Some(Spilled { log, budget, over: false }), ..Self::default() }
+    }
+
+    /// Appends documents and returns the numbers they got. `place` is where they lie in the log of the store.
+    pub fn push(&mut self, documents: Documents, place: Option<Place>) -> Range<u64> {
+        let first = self.end;
+        self.end += documents.len() as u64;
+        if documents.is_empty() {
+            return first..self.end;
+        }
+        self.resident += documents.memory();
+        let documents = Some(documents);
+        self.segments.push(Segment { numbers: Numbers::From(first), place, documents });
+        if let Some(spilled) = &mut self.spilled {
+            spilled.over |= self.resident > spilled.budget;
+            if spilled.over {
+                for segment in self.segments.iter_mut().rev() {
+                    // All before one that is in the log alone are there too.
+                    if segment.documents.take().is_none() {
+                        break;
+                    }
+                    assert!(segment.place.is_some(), "a store that spills knows where");
+                }
+                self.resident = 0;
+            }
+        }
+        first..self.end
+    }
+
+    /// Whether documents have to be read back: [`Store::document`] has none.
+    pub fn is_spilled(&self) -> bool {
+        self.spilled.as_ref().is_some_and(|spilled| spilled.over)
+    }
+
+    /// Bytes of memory that the documents of neighbouring rows may take.
+    pub fn window(&self) -> u64 {
+        /// Enough that a pass over them is worth starting threads for.
+        const LEAST: u64 = 32 << 20;
+        match &self.spilled {
+            Some(Spilled { over: true, budget, .. }) => (budget / 2).max(LEAST),
+            _ => u64::MAX,
+        }
+    }
+
+    /// The number that the next document will get.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// How many runs of documents are held apart: what looking one up searches.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// A document by its number.
+    ///
+    /// # Panics
+    ///
+    /// If it was never pushed, was given up, or has to be read back.
+    pub fn document(&self, number: u64) -> Document<'_> {
+        let (segment, index) = self.find(number);
+        segment.documents.as_ref().expect("documents in memory").document(index)
+    }
+
+    fn find(&self, number: u64) -> (&Segment, usize) {
+        let after = self.segments.partition_point(|segment| segment.numbers.number(0) <= number);
+        let segment = &self.segments[after.checked_sub(1).expect("a document that is still kept")];
+        (segment, segment.numbers.index(number))
+    }
+
+    /// All documents still kept in memory, in input order.
+    pub fn documents(&self) -> impl Iterator<Item = Document<'_>> {
+        self.segments.iter().flat_map(|segment| &segment.documents).flat_map(Documents::iter)
+    }
+
+    /// The length of a column in each document still kept in memory, in input order.
+    pub fn lengths(&self, name: ColumnName) -> impl Iterator<Item = usize> {
+        self.documents().map(move |document| document.column(name).len())
+    }
+
+    /// Gives up all documents in memory but those that `wanted` accepts by number.
+    pub fn retain(&mut self, wanted: impl Fn(u64) -> bool) {
+        self.segments.retain_mut(|segment| {
+            let Some(documents) = &mut segment.documents else { return true };
+            let kept: Vec<usize> = (0..documents.len())
+                .filter(|&index| wanted(segment.numbers.number(index)))
+                .collect();
+            if kept.len() < documents.len() {
+                let numbers = kept.iter().map(|&index| segment.numbers.number(index)).collect();
+                *documents = documents.select(&kept);
+                segment.numbers = Numbers::Listed(numbers);
+            }
+            !kept.is_empty()
+        });
+    }
+}

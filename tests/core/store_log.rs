@@ -1,0 +1,217 @@
+//! What blocks came to, written down and read back.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastpack_core::document::{Document, Documents, INPUTS, Run};
+use fastpack_core::ledger::{Ledger, Reason};
+use fastpack_core::store::{Log, Store, Stretch};
+use fastpack_core::{Control, Origin};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+/// A document: its ids, its trained runs, its line, and whether it is text.
+type Made = (Vec<u32>, Vec<Run>, u64, bool);
+
+fn made() -> impl Strategy<Value = Made> {
+    let ids = prop::collection::vec(any::<u32>(), 1..80);
+    let runs = prop::collection::vec((1..20_u32, 1..20_u32, -2.0..2.0_f32), 0..5);
+    (ids, runs, any::<u64>(), any::<bool>()).prop_map(|(ids, gaps, line, text)| {
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for (gap, length, weight) in gaps {
+            let (start, end) = (at + gap, at + gap + length);
+            if end as usize <= ids.len() {
+                runs.push(Run { start, end, weight });
+            }
+            at = end;
+        }
+        (ids, runs, line, text)
+    })
+}
+
+fn documents(path: &str, made: &[Made]) -> Documents {
+    let mut documents = Documents::new(Path::new(path).into(), &[INPUTS]);
+    for (ids, runs, line, text) in made {
+        documents.push(&[ids], runs.iter().copied(), *line);
+        if *text {
+            documents.mark_text();
+        }
+    }
+    documents
+}
+
+fn seen(document: Document<'_>) -> Made {
+    let ids = document.column(INPUTS).to_vec();
+    (ids, document.trained().to_vec(), document.origin().line, document.is_text())
+}
+
+fn log() -> (TempDir, PathBuf) {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().join("blocks");
+    (dir, path)
+}
+
+fn ledger(tokens: u64) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.read.add(tokens);
+    let origin = || Origin { path: Path::new("data.jsonl").into(), line: 3 };
+    ledger.drop_document(Reason::Empty, 0, origin);
+    ledger
+}
+
+fn append(log: &Log, number: u64, made: &[Made]) {
+    log.append(number, "0a1b", &documents("data.jsonl", made), &ledger(number)).expect("room");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_was_written_down_is_read_back(
+        blocks in prop::collection::vec(prop::collection::vec(made(), 0..6), 0..6),
+    ) {
+        let (_dir, path) = log();
+        let written = Log::open(&path).expect("a log");
+        // In whatever order they were finished.
+        for (number, made) in blocks.iter().enumerate().rev() {
+            append(&written, number as u64, made);
+        }
+        drop(written);
+        let read = Log::open(&path).expect("a log");
+        prop_assert_eq!(read.found().collect::<Vec<_>>(), (0..blocks.len() as u64).collect::<Vec<_>>());
+        for (number, made) in (0..).zip(&blocks) {
+            let (entry, _) = read.entry(number, None).expect("readable").expect("whole");
+            prop_assert_eq!(entry.documents.iter().map(seen).collect::<Vec<_>>(), made.clone());
+            prop_assert_eq!(&**entry.documents.path(), Path::new("data.jsonl"));
+            prop_assert_eq!((entry.ledger, entry.fingerprint), (ledger(number), "0a1b".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_holds_the_blocks_before(made in prop::collection::vec(made(), 1..4), cut in any::<prop::sample::Index>()) {
+        let (_dir, path) = log();
+        let written = Log::open(&path).expect("a log");
+        let mut ends = vec![0];
+        for number in 0..3 {
+            append(&written, number, &made);
+            ends.push(fs::metadata(&path).expect("a file").len());
+        }
+        drop(written);
+        let whole = fs::read(&path).expect("a file");
+        let cut = cut.index(whole.len() + 1);
+        fs::write(&path, &whole[..cut]).expect("room");
+
+        let read = Log::open(&path).expect("a log");
+        let left = ends.iter().filter(|&&end| end > 0 && end <= cut as u64).count();
+        prop_assert_eq!(read.found().len(), left);
+        for number in left..3 {
+            append(&read, number as u64, &made);
+        }
+        drop(read);
+        prop_assert_eq!(fs::read(&path).expect("a file"), whole);
+    }
+
+    #[test]
+    fn stretches_read_back_are_those_of_documents_in_memory(
+        blocks in prop::collection::vec(prop::collection::vec(made(), 1..6), 1..6),
+        wanted in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..30),
+        threads in 1..4_usize,
+    ) {
+        let (_dir, path) = log();
+        let log = Arc::new(Log::open(&path).expect("a log"));
+        let mut spilled = Store::over(Arc::clone(&log), 0);
+        let mut kept = Store::default();
+        for (number, made) in (0..).zip(&blocks) {
+            let documents = documents(&format!("{}.jsonl", number / 2), made);
+            let place = log.append(number, "", &documents, &Ledger::default()).expect("room");
+            spilled.push(documents.clone(), Some(place));
+            kept.push(documents, None);
+        }
+        prop_assert!(spilled.is_spilled() && !kept.is_spilled());
+        let count = usize::try_from(kept.end()).expect("few");
+        let stretches: Vec<Stretch> = wanted.iter().map(|(which, start, length)| {
+            let document = which.index(count) as u64;
+            let tokens = kept.document(document).column(INPUTS).len();
+            let start = start.index(tokens);
+            let length = 1 + length.index(tokens - start);
+            let small = |number| u32::try_from(number).expect("few");
+            Stretch { document, start: small(start), length: small(length) }
+        }).collect();
+        let threads = NonZeroUsize::new(threads).expect("not 0");
+        let loaded = spilled.load(&stretches, threads, &Control::default()).expect("readable");
+        for (index, stretch) in stretches.iter().enumerate() {
+            let (here, there) = (loaded.document(index), kept.document(stretch.document));
+            let range = stretch.start as usize..(stretch.start + stretch.length) as usize;
+            prop_assert_eq!(here.column(INPUTS), &there.column(INPUTS)[range]);
+            prop_assert_eq!(here.origin(), there.origin());
+            prop_assert_eq!(here.is_text(), there.is_text());
+            prop_assert_eq!(spilled.origin(stretch.document), there.origin());
+            for start in 0..stretch.length {
+                let labels = here.labels(start, stretch.length - start);
+                prop_assert_eq!(labels, there.labels(stretch.start + start, stretch.length - start));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_with_a_spoilt_byte_is_as_good_as_missing() {
+    let (_dir, path) = log();
+    let log = Log::open(&path).expect("a log");
+    append(&log, 0, &[(vec![7; 100], Vec::new(), 1, false)]);
+    drop(log);
+    let mut bytes = fs::read(&path).expect("a file");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&path, bytes).expect("room");
+    assert!(Log::open(&path).expect("a log").entry(0, None).expect("readable").is_none());
+}
+
+#[test]
+fn documents_beyond_four_gibibytes_are_found() {
+    let (_dir, path) = log();
+    // A header that claims five gibibytes, behind which the file has a hole.
+    let hole: u64 = 5 << 30;
+    let mut file = OpenOptions::new().create_new(true).write(true).open(&path).expect("a file");
+    file.write_all(b"fpblock1").expect("room");
+    file.write_all(&0_u64.to_le_bytes()).expect("room");
+    file.write_all(&hole.to_le_bytes()).expect("room");
+    file.set_len(56 + hole).expect("a hole");
+    let log = Arc::new(Log::open(&path).expect("a log"));
+    let mut store = Store::over(Arc::clone(&log), 0);
+    for number in 1..4 {
+        let id = u32::try_from(number).expect("small");
+        let documents = documents("data.jsonl", &[(vec![id; 9], Vec::new(), number, true)]);
+        let place = log.append(number, "", &documents, &Ledger::default()).expect("room");
+        store.push(documents, Some(place));
+    }
+    let stretches = [2, 0, 1].map(|document| Stretch { document, start: 4, length: 2 });
+    let loaded = store.load(&stretches, NonZeroUsize::MIN, &Control::default()).expect("readable");
+    let ids: Vec<&[u32]> = (0..3).map(|index| loaded.document(index).column(INPUTS)).collect();
+    assert_eq!(ids, [[3, 3], [1, 1], [2, 2]]);
+}
+
+#[test]
+fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
+    let (_dir, path) = log();
+    let log = Arc::new(Log::open(&path).expect("a log"));
+    let ids: Vec<u32> = (0..1 << 20).collect();
+    let runs = vec![
+        Run { start: 10, end: 20, weight: 1.0 },
+        Run { start: 500_000, end: 600_000, weight: 0.5 },
+    ];
+    let documents =
+        documents("data.jsonl", &[(vec![1; 5], Vec::new(), 1, false), (ids, runs, 2, true)]);
+    let place = log.append(0, "", &documents, &Ledger::default()).expect("room");
+    let mut store = Store::over(log, 0);
+    store.push(documents, Some(place));
+    let stretch = Stretch { document: 1, start: 599_990, length: 20 };
+    let loaded = store.load(&[stretch], NonZeroUsize::MIN, &Control::default()).expect("readable");
+    let ids: Vec<u32> = (599_990..600_010).collect();
+    let runs = vec![Run { start: 0, end: 10, weight: 0.5 }];
+    assert_eq!(seen(loaded.document(0)), (ids, runs, 2, true));
+}
