@@ -12,6 +12,29 @@
 //! tokenizer.json ── load ──► Tokenizer ── encoder() ──► Encoder ── encode(text, spans) ──► Encoding
 //! model folder ── pretrained ──┘
 //! ```
+//!
+//! # Example
+//!
+//! The ids of a conversation, and which of them are the answer:
+//!
+//! ```
+//! use fastpack_tokenize::{Encoding, Engine, SpecialTokens, Tokenizer};
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tokenizer/tokenizer.json");
+//! let tokenizer = Tokenizer::from_json(&std::fs::read_to_string(path)?)?;
+//! assert_eq!(tokenizer.engine(), Engine::Compiled);
+//!
+//! let text = "user: How far is the moon?\nassistant: A light second.";
+//! let answer = text.find("A light").unwrap()..text.len();
+//! let mut encoder = tokenizer.encoder(); // one a thread
+//! let mut encoding = Encoding::default(); // its memory serves text after text
+//! encoder.encode(text, &[answer], SpecialTokens::Omit, &mut encoding)?;
+//!
+//! let trained = encoding.touched[0].clone();
+//! assert_eq!(tokenizer.decode(&encoding.ids)?, text);
+//! assert_eq!(tokenizer.decode(&encoding.ids[trained])?, " A light second.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod added;
 mod compiled;
