@@ -199,7 +199,9 @@ impl Folder {
     /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
     /// as [`crate::assemble`] makes them.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        if batch.num_rows() == 0 && !self.files.is_empty() {
+        let before = self.stem.as_deref().map_or(0, |(_, before)| *before);
+        // No rows are a shard of their own only where there is no other.
+        if batch.num_rows() == 0 && self.files.len() > before {
             return Ok(());
         }
         let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
