@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench bench-containers bench-pack bench-tokenize conformance wheel clean fmt
+.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-tokenize profile conformance wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -52,6 +52,12 @@ bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in o
 
 bench-containers: $(STAMPS)/release  ## measure the same records in every container
 	$(BIN)/python benches/python/containers.py
+
+bench-templates: $(STAMPS)/release  ## measure templates beside jinja2
+	$(BIN)/python benches/python/templates.py
+
+profile: $(STAMPS)/release  ## count the instructions of a run by function, with valgrind
+	$(BIN)/python benches/python/instructions.py
 
 bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py

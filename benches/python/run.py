@@ -1,9 +1,10 @@
 """Measures fastpack beside its peers in one run: whole processes in turn, medians, peak memory.
 
-    python benches/python/run.py [--megabytes 30] [--rounds 3] [--out results.json]
+    python benches/python/run.py [--megabytes 30] [--rounds 3] [--seeded] [--out results.json]
 
 Real tokenizers and conversations are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has
-them; else a small tokenizer is trained on the seeded corpus. The table says which.
+them; else a small tokenizer is trained on the seeded corpus. The table says which. `--seeded` makes conversations of
+any size for the real tokenizers, none of which comes twice: `--seeded --megabytes 500` on a machine that has an hour.
 """
 
 from __future__ import annotations
@@ -82,21 +83,20 @@ def head(source: Path, out: Path, megabytes: float) -> Path:
     return out
 
 
-def cases(scratch: Path, megabytes: float) -> list[Case]:
+def cases(scratch: Path, megabytes: float, *, seeded: bool = False) -> list[Case]:
     """Make what is measured."""
     shared = data()
+    made = scratch / "seeded.jsonl"
+    if seeded or shared is None:
+        corpus.write(made, megabytes=megabytes, seed=0)
     if shared is not None:
-        chat = head(shared / "corpora" / "chat.jsonl", scratch / "chat.jsonl", megabytes)
+        chat = made if seeded else head(shared / "corpora" / "chat.jsonl", scratch / "chat.jsonl", megabytes)
         return [
-            Case(f"chat, {name}", chat, shared / "tokenizers" / name, templates() / template)
+            Case(f"{chat.stem}, {name}", chat, shared / "tokenizers" / name, templates() / template)
             for name, template in PAIRS
         ]
-    seeded = scratch / "seeded.jsonl"
-    corpus.write(seeded, megabytes=megabytes, seed=0)
-    tokenizer = train(seeded, scratch / "tokenizer")
-    return [
-        Case("seeded corpus, trained tokenizer", seeded, tokenizer, templates() / "qwen2_5_training.jinja")
-    ]
+    tokenizer = train(made, scratch / "tokenizer")
+    return [Case("seeded corpus, trained tokenizer", made, tokenizer, templates() / "qwen2_5_training.jinja")]
 
 
 def train(seeded: Path, out: Path) -> Path:
@@ -175,6 +175,7 @@ def main() -> None:
     )
     parser.add_argument("--megabytes", type=float, default=30, help="size of the corpus (default: 30)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each contender (default: 3)")
+    parser.add_argument("--seeded", action="store_true", help="make the conversations, in any number")
     parser.add_argument("--out", type=Path, help="also write all runs as JSON")
     arguments = parser.parse_args()
     if native.build_profile != "release":
@@ -183,7 +184,7 @@ def main() -> None:
     print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n")
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for case in cases(Path(scratch), arguments.megabytes):
+        for case in cases(Path(scratch), arguments.megabytes, seeded=arguments.seeded):
             runs: dict[str, list[Run]] = {name: [] for name in contenders.CONTENDERS}
             for _ in range(arguments.rounds):
                 for name, of in runs.items():

@@ -36,7 +36,9 @@ __all__ = [
     "pack_table",
     "plan",
     "render_template",
+    "replay_template",
     "scan",
+    "template_road",
 ]
 
 @final
@@ -237,6 +239,15 @@ def render_template(
     now_iso: str,
     turn_ends: Sequence[str],
 ) -> tuple[str, list[tuple[int, int]] | None]: ...
+def replay_template(
+    source: str,
+    special_tokens: Sequence[tuple[str, str]],
+    records_json: Sequence[str],
+    spans: bool,
+    now_iso: str,
+    turn_ends: Sequence[str],
+    interpret: bool,
+) -> list[tuple[str, list[tuple[int, int]] | None] | None]: ...
 def scan(
     inputs: Inputs,
     max_lengths: Sequence[int],
@@ -246,6 +257,12 @@ def scan(
     transform: NativeTransform,
     progress: NativeProgress | None,
 ) -> str: ...
+def template_road(
+    source: str,
+    special_tokens: Sequence[tuple[str, str]],
+    now_iso: str,
+    turn_ends: Sequence[str],
+) -> str | None: ...
 
 @final
 class PackStream:

@@ -234,6 +234,16 @@ class Report:
         return str(self._values.get("engine_reason") or "")
 
     @property
+    def template_engine(self) -> str:
+        """What put conversations into text: `compiled` or `interpreted`; empty where there were none."""
+        return str(self._values.get("template_engine") or "")
+
+    @property
+    def template_engine_reason(self) -> str:
+        """What keeps the template from being compiled."""
+        return str(self._values.get("template_engine_reason") or "")
+
+    @property
     def per_file(self) -> dict[str, Report]:
         """What each file came to, by its path; empty unless each has an output of its own."""
         reports = self._mapping("per_file").items()
@@ -300,9 +310,11 @@ class Report:
         steps = [f"{count:,} at {rows} rows" for rows, count in self.steps_per_epoch.items()]
         if steps:
             yield "steps", f"{', '.join(steps)} a step, for one epoch"
-        if self.engine:
-            reason = f": {self.engine_reason}" if self.engine_reason else ""
-            yield "engine", f"{self.engine}{reason}"
+        for label, engine, reason in (
+            ("engine", self.engine, self.engine_reason),
+            ("template", self.template_engine, self.template_engine_reason),
+        ):
+            yield from labelled(label, [f"{engine}: {reason}" if reason else engine] if engine else [])
         if self.seconds is not None:
             yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
         for stage, seconds in self.stages.items():

@@ -7,6 +7,7 @@ mod pack_open;
 mod packing;
 mod record;
 mod sink_folder;
+mod skim;
 mod source;
 mod store_log;
 mod template;

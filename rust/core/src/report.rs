@@ -77,6 +77,12 @@ pub struct Report {
     /// What each file came to, by its path, where each has an output of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub per_file: BTreeMap<String, Report>,
+    /// What put conversations into text: `compiled` or `interpreted`; nothing where there were none.
+    #[serde(default)]
+    pub template_engine: Option<String>,
+    /// What keeps the template from being compiled.
+    #[serde(default)]
+    pub template_engine_reason: Option<String>,
     /// What a careful user should know.
     pub warnings: Vec<String>,
     /// How long it took; nothing in the timeless part of a report.
@@ -319,6 +325,8 @@ pub(crate) struct Tally {
     pub(crate) tokenizer: Option<String>,
     pub(crate) engine: String,
     pub(crate) engine_reason: Option<String>,
+    pub(crate) template_engine: Option<String>,
+    pub(crate) template_engine_reason: Option<String>,
     pub(crate) inputs: Vec<InputReport>,
     pub(crate) sources: Vec<String>,
     pub(crate) warnings: Vec<String>,
@@ -373,6 +381,8 @@ impl Report {
             engine: tally.engine,
             engine_reason: tally.engine_reason,
             per_file: BTreeMap::new(),
+            template_engine: tally.template_engine,
+            template_engine_reason: tally.template_engine_reason,
             warnings,
             timing: None,
         }

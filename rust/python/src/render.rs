@@ -1,8 +1,8 @@
-//! `render_template`: one record through a chat template, for tests and for looking at what a template does.
+//! Records through a chat template and no further, for tests and for looking at what a template does.
 
-use fastpack_core::record::parse_conversation;
 use fastpack_core::record::value::Map;
-use fastpack_core::template::{ChatTemplate, TemplateContext};
+use fastpack_core::record::{Shape, Skim, parse_conversation};
+use fastpack_core::template::{ChatTemplate, Replayer, TemplateContext};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -19,17 +19,72 @@ pub(crate) fn render_template(
     now_iso: &str,
     turn_ends: Vec<String>,
 ) -> PyResult<Rendering> {
-    let invalid = |message: String| PyValueError::new_err(message);
-    let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
-    let conversation =
-        parse_conversation(record_json.as_bytes()).map_err(|fault| invalid(fault.message))?;
-    let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::new() };
-    let template = ChatTemplate::new("template", source, context)
-        .map_err(|error| invalid(error.to_string()))?;
+    let template = template(source, special_tokens, now_iso, turn_ends)?;
+    let conversation = parse_conversation(record_json.as_bytes())
+        .map_err(|fault| PyValueError::new_err(fault.message))?;
     if spans {
-        let (text, spans) =
-            template.render_with_spans(&conversation).map_err(|fault| invalid(fault.message))?;
+        let rendered = template.render_with_spans(&conversation);
+        let (text, spans) = rendered.map_err(|fault| PyValueError::new_err(fault.message))?;
         return Ok((text, Some(spans.into_iter().map(|span| (span.start, span.end)).collect())));
     }
-    Ok((template.render(&conversation).map_err(|fault| invalid(fault.message))?, None))
+    let text = template.render(&conversation);
+    Ok((text.map_err(|fault| PyValueError::new_err(fault.message))?, None))
+}
+
+/// Why a run would interpret all conversations with this template, if it would.
+#[pyfunction]
+pub(crate) fn template_road(
+    source: &str,
+    special_tokens: Vec<(String, String)>,
+    now_iso: &str,
+    turn_ends: Vec<String>,
+) -> PyResult<Option<String>> {
+    let template = template(source, special_tokens, now_iso, turn_ends)?;
+    Ok(template.road().err().map(str::to_owned))
+}
+
+/// Renders conversations, given as JSON, one after the other by programs; nothing for those that only the interpreter
+/// renders. `interpret` has it render all.
+#[pyfunction]
+pub(crate) fn replay_template(
+    source: &str,
+    special_tokens: Vec<(String, String)>,
+    records_json: Vec<String>,
+    spans: bool,
+    now_iso: &str,
+    turn_ends: Vec<String>,
+    interpret: bool,
+) -> PyResult<Vec<Option<Rendering>>> {
+    let template = template(source, special_tokens, now_iso, turn_ends)?;
+    let mut replayer = Replayer::new(&template, spans);
+    let (mut skim, shape) = (Skim::default(), Shape::conversations());
+    let replayed = records_json.iter().map(|record| {
+        let line = record.as_bytes();
+        let (mut text, mut found) = (String::new(), Vec::new());
+        let read = || parse_conversation(line).ok();
+        let replayed = if interpret {
+            let rendered = read().and_then(|conversation| match spans {
+                true => template.render_with_spans(&conversation).ok(),
+                false => template.render(&conversation).ok().map(|text| (text, Vec::new())),
+            });
+            rendered.map(|rendered| (text, found) = rendered).is_some()
+        } else {
+            skim.read(line, &shape) && replayer.render(&skim, read, &mut text, &mut found)
+        };
+        let found = found.into_iter().map(|span| (span.start, span.end)).collect();
+        replayed.then_some((text, spans.then_some(found)))
+    });
+    Ok(replayed.collect())
+}
+
+fn template(
+    source: &str,
+    special_tokens: Vec<(String, String)>,
+    now_iso: &str,
+    turn_ends: Vec<String>,
+) -> PyResult<ChatTemplate> {
+    let invalid = |message: String| PyValueError::new_err(message);
+    let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
+    let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::new() };
+    ChatTemplate::new("template", source, context).map_err(|error| invalid(error.to_string()))
 }

@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use super::recognise::{Recogniser, columns_read, expectation};
+use super::lane::{Asked, Clock, Lane};
+use super::recognise::{Recogniser, columns_read};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
 use crate::assemble::schema;
-use crate::config::{Bos, OnBadRecord, Overlong, Reading, RowColumn, Source};
+use crate::config::{Bos, OnBadRecord, Overlong, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Ledger;
 use crate::ordered::ordered;
-use crate::record::{Shape, read};
+use crate::record::Shape;
 use crate::report::{InputReport, Stages};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
@@ -109,6 +110,7 @@ impl<'a> Intake<'a> {
             bos_id: self.job.bos_id.filter(|_| self.job.options.bos == Bos::Always),
         };
         let mut maker = DocumentMaker::new(&self.job.tokenizer, ending);
+        let mut lane = Lane::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
@@ -136,7 +138,7 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                match Self::record(record, asked, &mut maker, oracle, &mut outcome) {
+                match Self::record(record, asked, &mut lane, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -164,23 +166,15 @@ impl<'a> Intake<'a> {
     fn record(
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
+        lane: &mut Lane<'a>,
         maker: &mut DocumentMaker,
         reference: Option<&mut DocumentMaker>,
         outcome: &mut Outcome,
     ) -> std::result::Result<Checked, Failure<'a>> {
-        let mut clock = Instant::now();
-        let mut lap = |stage: &mut Duration| {
-            let now = Instant::now();
-            *stage += now - clock;
-            clock = now;
-        };
-        let Asked { words, reading, shape } = asked;
-        let record = read(raw.raw, shape, expectation(reading), words.calls());
-        lap(&mut outcome.stages.parse);
-        let made = words.render(record?);
-        lap(&mut outcome.stages.render);
+        let mut clock = Clock::start();
+        let made = lane.put(raw.raw, asked, &mut clock, &mut outcome.stages)?;
         let Outcome { documents, ledger, .. } = outcome;
-        let (rendered, kind) = match made? {
+        let (rendered, kind) = match made {
             Made::Text(rendered, kind) => (rendered, kind),
             Made::Tokens(tokens, all) => {
                 maker.take(tokens, all, raw.line, documents, ledger)?;
@@ -188,18 +182,20 @@ impl<'a> Intake<'a> {
             }
         };
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
-        lap(&mut outcome.stages.encode);
-        made?;
-        Ok(match reference {
-            None => Checked::No,
-            Some(reference) => {
+        clock.lap(&mut outcome.stages.encode);
+        let checked = match reference {
+            Some(reference) if made.is_ok() => {
                 if maker.agrees(&rendered, kind, reference) {
                     Checked::Agrees
                 } else {
                     Checked::Differs
                 }
             }
-        })
+            _ => Checked::No,
+        };
+        lane.give_back(rendered);
+        made?;
+        Ok(checked)
     }
 
     /// Ends the run, or counts the record among those left out.
@@ -252,15 +248,6 @@ impl Outcome {
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
         Ok(())
     }
-}
-
-/// How the records of a block are looked at.
-#[derive(Clone, Copy)]
-struct Asked<'r, 'a> {
-    words: &'r Renderer<'a>,
-    reading: &'r Reading,
-    /// The shape of the file, if that is known.
-    shape: Option<&'r Shape>,
 }
 
 /// A block on its way to a thread.

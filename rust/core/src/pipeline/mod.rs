@@ -8,6 +8,7 @@ mod cache;
 mod chat;
 mod dir;
 mod intake;
+mod lane;
 mod packing;
 mod per_file;
 mod recognise;
@@ -25,7 +26,7 @@ use arrow::record_batch::RecordBatch;
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::{Layout, Sources, schema};
-use crate::config::{Bos, Eos, Inputs, Options, Reading, RowColumn, Source};
+use crate::config::{Bos, Eos, Inputs, Options, Reading, RowColumn, ShapeName, Source};
 use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
@@ -121,6 +122,8 @@ pub fn pack_files(
     // Documents know their files by the names that those had when the tokens were made.
     let sources = Sources::new(before.sources.iter().map(|name| Arc::from(Path::new(name))));
     (about.inputs, about.warnings) = (before.inputs, before.warnings);
+    about.template_engine = before.template_engine;
+    about.template_engine_reason = before.template_engine_reason;
     let layout = job.layout(sources)?;
     pack_kept(&kept, &job.options, (about, layout), (u64::MAX, 0), control, emit)
 }
@@ -181,6 +184,8 @@ pub fn pack_table(
         tokenizer: None,
         engine: "none".to_owned(),
         engine_reason: None,
+        template_engine: None,
+        template_engine_reason: None,
         inputs: Vec::new(),
         sources,
         warnings: Vec::new(),
@@ -221,6 +226,8 @@ pub(crate) struct About {
     tokenizer: Option<String>,
     engine: String,
     engine_reason: Option<String>,
+    template_engine: Option<String>,
+    template_engine_reason: Option<String>,
     pub(crate) inputs: Vec<InputReport>,
     pub(crate) sources: Sources,
     warnings: Vec<String>,
@@ -235,6 +242,8 @@ impl About {
             tokenizer: self.tokenizer.clone(),
             engine: self.engine.clone(),
             engine_reason: self.engine_reason.clone(),
+            template_engine: None,
+            template_engine_reason: None,
             inputs: Vec::new(),
             sources: Sources::default(),
             warnings: Vec::new(),
@@ -261,16 +270,29 @@ impl About {
             tokenizer: job.tokenizer_name.clone(),
             engine,
             engine_reason,
+            template_engine: None,
+            template_engine_reason: None,
             inputs: Vec::new(),
             sources,
             warnings,
         }
     }
 
-    /// Says what was rendered outside, once all is rendered.
+    /// Says what rendered the conversations, once all is rendered.
     pub(crate) fn rendered(&mut self, job: &Job) {
-        if let JobTemplate::Ready(template) = &job.template {
-            self.warnings.extend(template.rendered_outside());
+        let conversations = ShapeName::Conversations.name();
+        let any = self.inputs.iter().any(|input| input.shape.as_deref() == Some(conversations));
+        let JobTemplate::Ready(template) = &job.template else { return };
+        self.warnings.extend(template.rendered_outside());
+        if any {
+            let road = lane::road(template, &job.options);
+            self.template_engine_reason = road.err().map(str::to_owned);
+            let engine = match road {
+                Ok(()) => "compiled",
+                Err(_) if template.is_refused() => "python",
+                Err(_) => "interpreted",
+            };
+            self.template_engine = Some(engine.to_owned());
         }
     }
 
@@ -287,6 +309,8 @@ impl About {
             tokenizer: self.tokenizer,
             engine: self.engine,
             engine_reason: self.engine_reason,
+            template_engine: self.template_engine,
+            template_engine_reason: self.template_engine_reason,
             inputs: self.inputs,
             sources: self.sources.names(),
             warnings: self.warnings,
@@ -302,6 +326,8 @@ impl About {
             tokenizer: report.tokenizer,
             engine: report.engine,
             engine_reason: report.engine_reason,
+            template_engine: report.template_engine,
+            template_engine_reason: report.template_engine_reason,
             inputs: report.inputs,
             sources,
             warnings: Vec::new(),

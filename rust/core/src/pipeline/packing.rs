@@ -228,6 +228,8 @@ impl Books {
             tokenizer: about.tokenizer,
             engine: about.engine,
             engine_reason: about.engine_reason,
+            template_engine: about.template_engine,
+            template_engine_reason: about.template_engine_reason,
             inputs: about.inputs,
             sources: if names { about.sources.names() } else { Vec::new() },
             warnings,

@@ -56,6 +56,7 @@ pub(super) fn pack_each(
     let Each { total, reports, .. } = each;
     total.allow(job.options.max_lost)?;
     about.inputs = inputs;
+    about.rendered(job);
     let report = total.report(&job.options, about, started)?;
     Ok(Report { per_file: reports, ..report })
 }

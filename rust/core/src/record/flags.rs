@@ -5,10 +5,10 @@ use super::{Fault, wrong_type};
 use crate::ledger::Reason;
 
 /// Whether a message is trained; the names are those of datasets for fine-tuning.
-const TRAIN: &str = "train";
+pub(super) const TRAIN: &str = "train";
 
 /// What the loss of a message is multiplied by.
-const WEIGHT: &str = "weight";
+pub(super) const WEIGHT: &str = "weight";
 
 /// The weight that each message gives itself, if it gives itself one; nothing where none does.
 pub(super) fn read(messages: &[Map], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {

@@ -22,7 +22,7 @@ pub(super) const SYSTEM: &str = "system";
 pub(super) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 
 /// What `ShareGPT` calls the sides of a conversation, and what templates call them.
-const ROLES: [(&str, &str); 8] = [
+pub(super) const ROLES: [(&str, &str); 8] = [
     ("human", "user"),
     ("user", "user"),
     ("gpt", "assistant"),
@@ -34,7 +34,7 @@ const ROLES: [(&str, &str); 8] = [
 ];
 
 /// What `ShareGPT` calls a turn of the assistant that is the JSON text of a call.
-const FUNCTION_CALL: &str = "function_call";
+pub(super) const FUNCTION_CALL: &str = "function_call";
 
 /// What becomes of calls that are written as JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,14 @@
 
 mod cbor;
 mod columns;
+mod cursor;
 mod flags;
 mod json;
 mod messages;
 mod pair;
 mod row;
 mod shape;
+mod skim;
 mod table;
 mod text;
 mod tokens;
@@ -30,6 +32,7 @@ pub use json::MAX_DEPTH;
 pub use messages::Calls;
 pub use pair::Pair;
 pub use shape::{Expectation, Shape, TokenColumns};
+pub use skim::{Skim, skim_text};
 pub use table::Table;
 pub use tokens::Tokens;
 pub(crate) use write::json as write_json;
@@ -95,13 +98,7 @@ impl Fault {
 
 /// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
 pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
-    let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
-    let parts = [
-        (Part::Messages, messages::FIELDS[0]),
-        (Part::Tools, messages::TOOLS),
-        (Part::System, messages::SYSTEM),
-    ];
-    let shape = Shape { name: ShapeName::Conversations, parts: parts.map(usual).into() };
+    let shape = Shape::conversations();
     messages::read(record, messages::FIELDS[0], &shape, Calls::Structured)
 }
 

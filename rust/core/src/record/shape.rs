@@ -39,6 +39,17 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Conversations under their usual names.
+    pub fn conversations() -> Self {
+        let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
+        let parts = [
+            (Part::Messages, messages::FIELDS[0]),
+            (Part::Tools, messages::TOOLS),
+            (Part::System, messages::SYSTEM),
+        ];
+        Self { name: ShapeName::Conversations, parts: parts.map(usual).into() }
+    }
+
     /// The shape that is expected, or else the first that `record` has.
     pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
         let all = [

@@ -16,7 +16,7 @@ use super::value::{Function, Value, range_length};
 /// What Jinja's sandbox lets `range` have at most.
 const MAX_RANGE: i64 = 100_000;
 
-impl<'r> Renderer<'r> {
+impl<'r> Renderer<'r, '_> {
     /// Calls what an expression stands for.
     pub(super) fn evaluate_call(
         &mut self,
@@ -26,7 +26,13 @@ impl<'r> Renderer<'r> {
         let function = self.evaluate(function)?;
         let given = self.arguments(arguments)?;
         match function {
-            Value::Method(method, receiver) => methods::call(method, &receiver, given),
+            Value::Method(method, receiver) => {
+                let known = self.trace.as_ref().map(|_| given.clone());
+                let made = methods::call(method, &receiver, given)?;
+                Ok(self.traced(made, |trace, made| {
+                    trace.method(method, &receiver, &known.unwrap_or_default(), made)
+                }))
+            }
             Value::Macro(definition) => self.call_macro(definition, given),
             Value::Function(function) => self.call_function(function, given),
             Value::UnknownMethod(name) => {
@@ -43,7 +49,14 @@ impl<'r> Renderer<'r> {
                 Err(Failure::error(to_text(&message.unwrap_or(Value::None))?.to_string()))
             }
             Function::StrftimeNow => match given.bind(["format"])? {
-                [Some(Value::String(format))] => strftime(self.now, &format).map(Value::string),
+                [Some(Value::String(format))] => {
+                    let format = Value::String(format);
+                    if let Some(trace) = &mut self.trace {
+                        trace.plain(&format);
+                    }
+                    let format = format.as_text().map_or("", |format| format);
+                    strftime(self.now, format).map(Value::string)
+                }
                 _ => Err(Failure::error("`strftime_now` needs a format")),
             },
             Function::Namespace => {
@@ -93,7 +106,7 @@ impl<'r> Renderer<'r> {
         self.base = base;
         let ((), text) = result?;
         self.line = line;
-        Ok(Value::string(text))
+        Ok(text)
     }
 
     fn run_macro(&mut self, definition: &'r Macro, values: Vec<Option<Value<'r>>>) -> Outcome<()> {

@@ -69,12 +69,41 @@ fn from_marks(
     if plain != text {
         return None;
     }
-    let extents = extents(&places, messages.len());
+    from_places(template, turn, text, &Said::of(messages), &places)
+}
+
+/// What is known of a message, but for its text.
+pub(super) struct Said {
+    /// Whether the assistant wrote it.
+    pub(super) by_assistant: bool,
+    /// Whether it calls tools.
+    pub(super) calls: bool,
+}
+
+impl Said {
+    fn of(messages: &[Cow<'_, Map>]) -> Vec<Self> {
+        let said = messages.iter().map(|message| Self {
+            by_assistant: is_assistant(message),
+            calls: message.contains_key("tool_calls"),
+        });
+        said.collect()
+    }
+}
+
+/// Looks for headers and ends around the places where messages begin and end in `text`, each with its message.
+pub(super) fn from_places(
+    template: &ChatTemplate,
+    turn: &Turn,
+    text: &str,
+    messages: &[Said],
+    places: &[(usize, usize)],
+) -> Option<Vec<Range<usize>>> {
+    let extents = extents(places, messages.len());
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
     for (number, message) in messages.iter().enumerate() {
         let extent = extents[number].clone();
-        if !is_assistant(message) {
+        if !message.by_assistant {
             at = extent.map_or(at, |extent| extent.end.max(at));
             continue;
         }
@@ -87,7 +116,7 @@ fn from_marks(
         let shown = Shown {
             marked: extent.is_some(),
             range: extent.unwrap_or(next..next),
-            calls: message.contains_key("tool_calls"),
+            calls: message.calls,
         };
         if shown.range.start < at || next < shown.range.end {
             return None;
@@ -109,7 +138,7 @@ fn from_marks(
     if spans.iter().any(|span| begins_another_turn(template, turn, &text[span.clone()])) {
         return None;
     }
-    let others = places.iter().filter(|(number, _)| !is_assistant(&messages[*number]));
+    let others = places.iter().filter(|(number, _)| !messages[*number].by_assistant);
     for (_, place) in others {
         if spans.iter().any(|span| span.start < *place && *place < span.end) {
             return None;

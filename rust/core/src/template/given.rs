@@ -4,7 +4,7 @@ use super::failure::{Failure, Outcome};
 use super::value::Value;
 
 /// Evaluated arguments.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Given<'r> {
     /// By position.
     pub(super) positional: Vec<Value<'r>>,

@@ -37,10 +37,13 @@ struct Turn<'r> {
     ahead: std::collections::VecDeque<Value<'r>>,
 }
 
-impl<'r> Renderer<'r> {
+impl<'r> Renderer<'r, '_> {
     /// Runs a loop.
     pub(super) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
         let source = self.evaluate(&statement.items)?;
+        if let Some(trace) = &mut self.trace {
+            trace.items(&source);
+        }
         let Some(items) = Items::of(&source) else {
             return Err(Failure::error(format!("{} cannot be iterated", source.type_name())));
         };
@@ -77,7 +80,7 @@ impl<'r> Renderer<'r> {
             self.meter.step()?;
             self.enter(enter);
             self.assign(target, item.clone())?;
-            if self.evaluate(test)?.is_true() {
+            if self.holds(test)? {
                 return Ok(Some(item));
             }
         }

@@ -17,6 +17,9 @@ const FIRST: u32 = 0xF_0000;
 /// How many messages can be marked.
 const MOST: usize = 65_534;
 
+/// The keys of a message whose texts are marked.
+pub(super) const MARKED: [&str; 4] = ["content", "reasoning_content", "thinking", "reasoning"];
+
 /// The mark of a message.
 fn mark(message: usize) -> Option<char> {
     (message < MOST)
@@ -45,7 +48,7 @@ pub(super) fn mark_all<'r>(messages: &[Cow<'r, Map>]) -> Option<Vec<Cow<'r, Map>
         let mut message = message.clone().into_owned();
         for (key, value) in &mut message {
             match &**key {
-                "content" | "reasoning_content" | "thinking" | "reasoning" => {
+                key if MARKED.contains(&key) => {
                     *value = mark_content(value, mark);
                 }
                 "tool_calls" => *value = mark_calls(value, mark),

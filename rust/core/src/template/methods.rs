@@ -344,11 +344,14 @@ fn strip<'r>(
 
 /// What is left of `text` without the characters `chars`, or without whitespace, at its ends.
 pub(super) fn trim<'r>(text: &Text<'r>, chars: Option<&str>, left: bool, right: bool) -> Text<'r> {
+    text.cut(|text| trimmed(text, chars, left, right))
+}
+
+/// The same for a part of a text.
+pub(super) fn trimmed<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a str {
     let cut = |c: char| chars.map_or_else(|| is_space(c), |chars| chars.contains(c));
-    text.cut(|text| {
-        let text = if left { text.trim_start_matches(cut) } else { text };
-        if right { text.trim_end_matches(cut) } else { text }
-    })
+    let text = if left { text.trim_start_matches(cut) } else { text };
+    if right { text.trim_end_matches(cut) } else { text }
 }
 
 /// `str.replace`; a negative count is no limit.

@@ -29,6 +29,9 @@ mod predicates;
 mod print;
 mod prompts;
 mod render;
+mod replay;
+mod replayer;
+mod road;
 mod roles;
 mod scope;
 mod select;
@@ -36,6 +39,7 @@ mod spans;
 mod strftime;
 mod text;
 mod tojson;
+mod trace;
 mod turns;
 mod value;
 mod visit;
@@ -55,8 +59,10 @@ use ast::Program;
 pub use outside::Launch;
 use outside::Outside;
 pub use prompts::Prompts;
+pub use replayer::Replayer;
 pub use select::select_template;
 pub use spans::Turn;
+use trace::Trace;
 use value::Value;
 
 /// A part of a text that is trained, and how much it counts.
@@ -69,16 +75,17 @@ pub struct Span {
 }
 
 /// Which part of a text is trained.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Trained {
     /// Every token.
+    #[default]
     All,
     /// The tokens that these spans overlap: ascending, disjoint.
     Spans(Vec<Span>),
 }
 
 /// A text ready to be tokenized.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered {
     /// The text.
     pub text: String,
@@ -110,6 +117,8 @@ pub struct ChatTemplate {
     tells_time: bool,
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
     turn: OnceLock<Option<header::Turn>>,
+    /// Whether its programs were found to do as the interpreter, once that was needed.
+    road: OnceLock<std::result::Result<(), &'static str>>,
 }
 
 /// What a template is compiled with.
@@ -212,6 +221,7 @@ impl ChatTemplate {
             knows_calls: source.contains("tool_calls"),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
+            road: OnceLock::new(),
         })
     }
 
@@ -249,6 +259,11 @@ impl ChatTemplate {
     /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
     pub fn has_generation_blocks(&self) -> bool {
         self.generates
+    }
+
+    /// Whether it is rendered outside alone.
+    pub fn is_refused(&self) -> bool {
+        self.program.is_err()
     }
 
     /// Why no further conversation can be rendered, if a process that renders has failed.
@@ -348,6 +363,28 @@ impl ChatTemplate {
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
     ) -> std::result::Result<render::Output, Fault> {
+        match self.interpret(prepared, conversation, add_generation_prompt, None) {
+            Some(Ok(output)) => return Ok(output),
+            Some(Err((_, message)))
+                if self.outside.is_some() && failure::is_unsupported(&message) => {}
+            Some(Err((line, message))) => return Err(self.fault(line, &message)),
+            None => {}
+        }
+        let outside = self.outside.as_ref().expect("a template that is refused here has one");
+        let question = self.question(prepared, conversation, add_generation_prompt);
+        outside.render(&question).map_err(|message| {
+            Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
+        })
+    }
+
+    /// The same by the interpreter alone, with a trace looking on; nothing where the template is refused here.
+    fn interpret<'r>(
+        &'r self,
+        prepared: &'r [Cow<'_, Map>],
+        conversation: &'r Conversation,
+        add_generation_prompt: Option<bool>,
+        trace: Option<&mut Trace<'r>>,
+    ) -> Option<std::result::Result<render::Output, (usize, String)>> {
         let input = |name: &str| match name {
             "messages" => Some(conversation::messages(prepared)),
             "tools" => Some(tools(conversation).map_or(Value::None, Value::from_json)),
@@ -365,18 +402,8 @@ impl ChatTemplate {
                 }
             },
         };
-        if let Ok(program) = &self.program {
-            match render::render(program, self.context.now, input) {
-                Err((_, message))
-                    if self.outside.is_some() && failure::is_unsupported(&message) => {}
-                rendered => return rendered.map_err(|(line, message)| self.fault(line, &message)),
-            }
-        }
-        let outside = self.outside.as_ref().expect("a template that is refused here has one");
-        let question = self.question(prepared, conversation, add_generation_prompt);
-        outside.render(&question).map_err(|message| {
-            Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
-        })
+        let program = self.program.as_ref().ok()?;
+        Some(render::render(program, self.context.now, input, trace))
     }
 
     /// What the process that renders is asked, as JSON.

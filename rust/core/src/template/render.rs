@@ -15,6 +15,7 @@ use super::given::Given;
 use super::limits::{Meter, check_nesting};
 use super::operators::{binary, compare, concat, negative, positive};
 use super::print::write_str;
+use super::trace::Trace;
 use super::value::{Function, Items, Text, Value};
 
 /// What a template gave for a record.
@@ -28,11 +29,12 @@ pub(super) struct Output {
 
 /// Renders a template. `input` tells the value of each name that the template reads from outside, if it has one.
 ///
-/// What went wrong comes with the line of the statement that did it.
+/// What went wrong comes with the line of the statement that did it. A `trace` is told of all that is done with texts.
 pub(super) fn render<'r>(
     program: &'r Program,
     now: NaiveDateTime,
     input: impl Fn(&str) -> Option<Value<'r>>,
+    trace: Option<&mut Trace<'r>>,
 ) -> Result<Output, (usize, String)> {
     let inputs = program
         .inputs
@@ -47,6 +49,7 @@ pub(super) fn render<'r>(
         output: Output::default(),
         line: 1,
         meter: Meter::default(),
+        trace,
     };
     match renderer.run_scope(&program.scope) {
         Ok(_) => Ok(renderer.output),
@@ -74,7 +77,7 @@ pub(super) enum Flow {
 }
 
 /// A template that is being rendered.
-pub(super) struct Renderer<'r> {
+pub(super) struct Renderer<'r, 't> {
     pub(super) now: NaiveDateTime,
     pub(super) inputs: Vec<Value<'r>>,
     pub(super) root: Vec<Value<'r>>,
@@ -84,9 +87,10 @@ pub(super) struct Renderer<'r> {
     pub(super) output: Output,
     pub(super) line: usize,
     pub(super) meter: Meter,
+    pub(super) trace: Option<&'t mut Trace<'r>>,
 }
 
-impl<'r> Renderer<'r> {
+impl<'r> Renderer<'r, '_> {
     pub(super) fn get(&self, slot: Slot) -> &Value<'r> {
         if slot.local { &self.local[self.base + slot.index] } else { &self.root[slot.index] }
     }
@@ -140,16 +144,22 @@ impl<'r> Renderer<'r> {
             Kind::Text(text) => {
                 self.output.text.push_str(text);
                 self.meter.compute(text.len())?;
+                if let Some(trace) = &mut self.trace {
+                    trace.literal(text);
+                }
             }
             Kind::Print(expression) => {
                 let value = self.evaluate(expression)?;
                 let before = self.output.text.len();
                 write_str(&mut self.output.text, &value)?;
                 self.meter.compute(self.output.text.len() - before)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.print(&value);
+                }
             }
             Kind::If(branches, otherwise) => {
                 for (condition, body) in branches {
-                    if self.evaluate(condition)?.is_true() {
+                    if self.holds(condition)? {
                         return self.run(body);
                     }
                 }
@@ -165,7 +175,7 @@ impl<'r> Renderer<'r> {
                 if flow != Flow::Next {
                     return Ok(flow);
                 }
-                self.assign(target, Value::string(text))?;
+                self.assign(target, text)?;
             }
             Kind::With(variables, scope) => {
                 let mut values = Vec::with_capacity(variables.len());
@@ -181,8 +191,14 @@ impl<'r> Renderer<'r> {
             Kind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
             Kind::Generation(scope) => {
                 let start = self.output.text.len();
+                if let Some(trace) = &mut self.trace {
+                    trace.begin();
+                }
                 self.run_scope(scope)?;
                 self.output.spans.push(start..self.output.text.len());
+                if let Some(trace) = &mut self.trace {
+                    trace.end();
+                }
             }
             Kind::Break => return Ok(Flow::Break),
             Kind::Continue => return Ok(Flow::Continue),
@@ -194,17 +210,52 @@ impl<'r> Renderer<'r> {
     pub(super) fn capture<T>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<(T, String)> {
+    ) -> Outcome<(T, Value<'r>)> {
         let outer = std::mem::take(&mut self.output.text);
+        let printed = self.trace.as_mut().map(|trace| trace.divert());
         let result = run(self);
         let text = std::mem::replace(&mut self.output.text, outer);
+        let text = Value::string(text);
+        let text = match (&mut self.trace, printed) {
+            (Some(trace), Some(printed)) => trace.captured(printed, &text),
+            _ => text,
+        };
         Ok((result?, text))
+    }
+
+    /// Whether an expression is true.
+    pub(super) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
+        let value = self.evaluate(condition)?;
+        Ok(self.is_true(&value))
+    }
+
+    fn is_true(&mut self, value: &Value<'r>) -> bool {
+        let truth = value.is_true();
+        if let Some(trace) = &mut self.trace {
+            trace.truth(value, truth);
+        }
+        truth
+    }
+
+    /// Lets the trace see, and replace, a value that was made.
+    pub(super) fn traced(
+        &mut self,
+        made: Value<'r>,
+        see: impl FnOnce(&mut Trace<'r>, Value<'r>) -> Value<'r>,
+    ) -> Value<'r> {
+        match &mut self.trace {
+            None => made,
+            Some(trace) => see(trace, made),
+        }
     }
 
     pub(super) fn assign(&mut self, target: &'r Target, value: Value<'r>) -> Outcome<()> {
         match target {
             Target::Name(name) => self.set(name.slot, value),
             Target::Tuple(targets) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.items(&value);
+                }
                 let items = Items::of(&value).ok_or_else(|| {
                     Failure::error(format!("{} cannot be unpacked", value.type_name()))
                 })?;
@@ -273,23 +324,28 @@ impl<'r> Renderer<'r> {
             Expression::Dict(items) => self.evaluate_dict(items),
             Expression::Negative(value) => negative(&self.evaluate(value)?),
             Expression::Positive(value) => positive(&self.evaluate(value)?),
-            Expression::Not(value) => Ok(Value::Bool(!self.evaluate(value)?.is_true())),
+            Expression::Not(value) => Ok(Value::Bool(!self.holds(value)?)),
             Expression::And(both) => {
                 let left = self.evaluate(&both.0)?;
-                if left.is_true() { self.evaluate(&both.1) } else { Ok(left) }
+                if self.is_true(&left) { self.evaluate(&both.1) } else { Ok(left) }
             }
             Expression::Or(both) => {
                 let left = self.evaluate(&both.0)?;
-                if left.is_true() { Ok(left) } else { self.evaluate(&both.1) }
+                if self.is_true(&left) { Ok(left) } else { self.evaluate(&both.1) }
             }
             Expression::Binary(operator, both) => {
-                let left = self.evaluate(&both.0)?;
-                binary(*operator, &left, &self.evaluate(&both.1)?)
+                let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
+                let made = binary(*operator, &left, &right)?;
+                Ok(self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made)))
             }
-            Expression::Concat(parts) => concat(&self.evaluate_all(parts)?),
+            Expression::Concat(parts) => {
+                let parts = self.evaluate_all(parts)?;
+                let made = concat(&parts)?;
+                Ok(self.traced(made, |trace, made| trace.concat(&parts, made)))
+            }
             Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
             Expression::If(parts) => {
-                if self.evaluate(&parts.0)?.is_true() {
+                if self.holds(&parts.0)? {
                     self.evaluate(&parts.1)
                 } else {
                     parts
@@ -303,19 +359,28 @@ impl<'r> Renderer<'r> {
                 value => attributes::attribute(&value, name),
             },
             Expression::Item(both) => {
-                let value = self.evaluate(&both.0)?;
-                attributes::item(&value, &self.evaluate(&both.1)?)
+                let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
+                let made = attributes::item(&value, &index)?;
+                Ok(self.traced(made, |trace, made| trace.item(&value, &index, made)))
             }
             Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
             Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
             Expression::Filter(filter, parts) => {
-                let value = self.evaluate(&parts.0)?;
-                filter.apply(&value, self.arguments(&parts.1)?)
+                let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
+                let known = self.trace.as_ref().map(|_| given.clone());
+                let made = filter.apply(&value, given)?;
+                Ok(self.traced(made, |trace, made| {
+                    trace.filter(*filter, &value, &known.unwrap_or_default(), made)
+                }))
             }
             Expression::Test(test, parts) => {
                 let value = self.evaluate(&parts.0)?;
                 let arguments = self.evaluate_all(&parts.1.positional)?;
-                test.holds(&value, &arguments).map(Value::Bool)
+                let holds = test.holds(&value, &arguments)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.test(*test, &value, &arguments, holds);
+                }
+                Ok(Value::Bool(holds))
             }
         }
     }
@@ -327,7 +392,11 @@ impl<'r> Renderer<'r> {
     fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
         let mut dict = IndexMap::with_capacity(items.len());
         for (key, value) in items {
-            let Value::String(key) = self.evaluate(key)? else {
+            let key = self.evaluate(key)?;
+            if let Some(trace) = &mut self.trace {
+                trace.plain(&key);
+            }
+            let Value::String(key) = key else {
                 return Err(Failure::unsupported("a dict with keys that are no strings"));
             };
             dict.insert(Rc::from(&*key), self.evaluate(value)?);
@@ -344,7 +413,11 @@ impl<'r> Renderer<'r> {
         let mut left = self.evaluate(first)?;
         for (comparison, right) in rest {
             let right = self.evaluate(right)?;
-            if !compare(*comparison, &left, &right)? {
+            let holds = compare(*comparison, &left, &right)?;
+            if let Some(trace) = &mut self.trace {
+                trace.compare(*comparison, &left, &right, holds);
+            }
+            if !holds {
                 return Ok(Value::Bool(false));
             }
             left = right;
@@ -362,6 +435,12 @@ impl<'r> Renderer<'r> {
         for (number, bound) in numbers.iter_mut().zip(bounds) {
             if let Some(bound) = bound {
                 *number = self.evaluate(bound)?;
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.items(&value);
+            for number in &numbers {
+                trace.plain(number);
             }
         }
         attributes::slice(&value, &numbers)

@@ -1,0 +1,168 @@
+//! [`Lane`]: one thread's way from a record to what is tokenized.
+//!
+//! Records that need no more than their texts take a short way, in memory that is kept from record to record: a text
+//! is read straight into what is tokenized, a conversation is replayed. All others are read as [`read`] reads them, and
+//! put into words by the [`Renderer`]; both ways give the same.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use super::recognise::expectation;
+use super::render::{Failure, Made, Renderer};
+use super::{Job, JobTemplate};
+use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
+use crate::document::tokenize::Kind;
+use crate::record::{Record, Shape, Skim, read, skim_text};
+use crate::report::Stages;
+use crate::source::Raw;
+use crate::template::{ChatTemplate, Rendered, Replayer, Span, Trained};
+
+/// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
+const KEPT: usize = 1 << 22;
+
+/// One thread's way from records to what is tokenized.
+pub(super) struct Lane<'a> {
+    /// Whether texts go the short way.
+    texts: bool,
+    /// What conversations go through on the short way.
+    replayer: Option<Replayer<'a>>,
+    skim: Skim,
+    spans: Vec<Range<usize>>,
+    /// What the last record became, whose memory is used again.
+    rendered: Rendered,
+}
+
+/// How the records of a block are looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'r, 'a> {
+    pub(super) words: &'r Renderer<'a>,
+    pub(super) reading: &'r Reading,
+    /// The shape of the file, if that is known.
+    pub(super) shape: Option<&'r Shape>,
+}
+
+/// Measures how long stages take.
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Adds the time since the last lap to a stage.
+    pub(super) fn lap(&mut self, stage: &mut Duration) {
+        let now = Instant::now();
+        *stage += now - self.0;
+        self.0 = now;
+    }
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(job: &'a Job) -> Self {
+        let options = &job.options;
+        let texts = matches!(options.train_on, TrainOn::Auto | TrainOn::All);
+        let template = match &job.template {
+            JobTemplate::Ready(template) => Some(&**template),
+            JobTemplate::Refused(_) => None,
+        };
+        let template = template.filter(|template| road(template, options).is_ok());
+        let spans = options.train_on != TrainOn::All;
+        Self {
+            texts: texts && options.train_on_eos.is_none(),
+            replayer: template.map(|template| Replayer::new(template, spans)),
+            skim: Skim::default(),
+            spans: Vec::new(),
+            rendered: Rendered::default(),
+        }
+    }
+
+    /// Reads a record and puts it into words.
+    pub(super) fn put(
+        &mut self,
+        raw: Raw<'_>,
+        asked: Asked<'_, 'a>,
+        clock: &mut Clock,
+        stages: &mut Stages,
+    ) -> Result<Made, Failure<'a>> {
+        self.rendered.turn_ends.clear();
+        let Asked { words, reading, shape } = asked;
+        let general = || read(raw, shape, expectation(reading), words.calls());
+        let skimmed = match (raw, shape) {
+            (Raw::Json(line), Some(shape)) => match shape.name() {
+                ShapeName::Text if self.texts => {
+                    let text = &mut self.rendered.text;
+                    text.clear();
+                    skim_text(line, shape, text).then_some(Kind::Text)
+                }
+                ShapeName::Conversations if self.replayer.is_some() => {
+                    self.skim.read(line, shape).then_some(Kind::Conversation)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        clock.lap(&mut stages.parse);
+        let replayed = match (skimmed, &mut self.replayer) {
+            (Some(Kind::Conversation), Some(replayer)) => {
+                let conversation = || match general() {
+                    Ok(Record::Conversation(conversation)) => Some(conversation),
+                    _ => None,
+                };
+                let Rendered { text, trained, .. } = &mut self.rendered;
+                let done = replayer.render(&self.skim, conversation, text, &mut self.spans);
+                mark(trained, replayer.marks().then_some(&self.spans));
+                clock.lap(&mut stages.render);
+                done
+            }
+            (Some(Kind::Text), _) => {
+                self.rendered.trained = Trained::All;
+                true
+            }
+            _ => false,
+        };
+        if let Some(kind) = skimmed.filter(|_| replayed) {
+            return Ok(Made::Text(std::mem::take(&mut self.rendered), kind));
+        }
+        let record = general();
+        clock.lap(&mut stages.parse);
+        let made = words.render(record?);
+        clock.lap(&mut stages.render);
+        made
+    }
+
+    /// Takes back what is tokenized, for its memory.
+    pub(super) fn give_back(&mut self, rendered: Rendered) {
+        if rendered.text.capacity() <= KEPT {
+            self.rendered = rendered;
+        }
+    }
+}
+
+/// Marks what is trained: these ranges, or all.
+fn mark(trained: &mut Trained, ranges: Option<&Vec<Range<usize>>>) {
+    let Some(ranges) = ranges else {
+        *trained = Trained::All;
+        return;
+    };
+    if *trained == Trained::All {
+        *trained = Trained::Spans(Vec::new());
+    }
+    if let Trained::Spans(spans) = trained {
+        spans.clear();
+        spans.extend(ranges.iter().map(|range| Span { range: range.clone(), weight: 1.0 }));
+    }
+}
+
+/// Whether conversations go the short way; if not, why.
+pub(super) fn road<'t>(template: &'t ChatTemplate, options: &Options) -> Result<(), &'t str> {
+    match options.train_on {
+        TrainOn::LastAssistant | TrainOn::Completion => {
+            Err("`train_on` asks for a part of the turns")
+        }
+        _ if options.train_on_eos.is_some() => Err("`train_on_eos` asks for the ends of turns"),
+        _ if options.packing.overlong == Some(Overlong::Trim) => {
+            Err("`overlong` asks for the ends of turns")
+        }
+        TrainOn::Auto | TrainOn::All | TrainOn::Assistant => template.road(),
+    }
+}

@@ -1,0 +1,260 @@
+//! What is skimmed of a line is what reading it in the general way gives, and nothing is skimmed that it refuses.
+
+use fastpack_core::config::Fields;
+use fastpack_core::record::value::{Map, Value};
+use fastpack_core::record::{
+    self, Calls, Conversation, Expectation, Record, Shape, Skim, TokenColumns, find_shape,
+    skim_text,
+};
+use fastpack_core::source::Raw;
+use proptest::prelude::*;
+
+fn read(line: &str, shape: &Shape) -> Option<Record> {
+    let columns =
+        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
+    let expected = Expectation { shape: None, fields: &Fields::default(), columns };
+    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Calls::Structured).ok()
+}
+
+fn shape_of(line: &str) -> Shape {
+    let columns =
+        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
+    let expected = Expectation { shape: None, fields: &Fields::default(), columns };
+    find_shape([Raw::Json(line.as_bytes())], expected).expect("a record").shape
+}
+
+fn texts() -> Shape {
+    shape_of(r#"{"text": "x"}"#)
+}
+
+/// The roles, and each text with its message and key.
+type Said = (Vec<String>, Vec<(usize, String, String)>);
+
+fn skimmed(skim: &mut Skim, line: &str) -> Option<Said> {
+    skim.read(line.as_bytes(), &Shape::conversations()).then(|| {
+        let roles = skim.roles().map(str::to_owned).collect();
+        let texts = skim.places().zip(skim.ranges()).map(|((message, key), range)| {
+            (message, key.to_owned(), skim.decoded()[range.clone()].to_owned())
+        });
+        (roles, texts.collect())
+    })
+}
+
+fn said(conversation: &Conversation) -> Said {
+    let text = |message: &Map, key: &str| match &message[key] {
+        Value::String(text) => text.to_string(),
+        other => panic!("`{key}` is {other:?}"),
+    };
+    let roles = conversation.messages.iter().map(|message| text(message, "role")).collect();
+    let mut texts = Vec::new();
+    for (number, message) in conversation.messages.iter().enumerate() {
+        for (key, value) in message {
+            if &**key != "role" && *value != Value::Null {
+                texts.push((number, key.to_string(), text(message, key)));
+            }
+        }
+    }
+    (roles, texts)
+}
+
+/// Strings of JSON, good ones and bad.
+fn string() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        "[a-z ]{0,8}".prop_map(|text| text),
+        prop::sample::select(vec![
+            "\\n",
+            "\\\"",
+            "\\\\",
+            "\\/",
+            "\\b",
+            "\\f",
+            "\\r",
+            "\\t",
+            "\\u0041",
+            "\\u00e9",
+            "\\u65E5",
+            "\\ud83d\\ude00",
+            "é日🎉",
+            "\u{2028}",
+            "\u{7f}",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+        ])
+        .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "\\ud83d",
+            "\\ude00",
+            "\\ud83dx",
+            "\\ud83d\\n",
+            "\\ud83d\\u0041",
+            "\\u12",
+            "\\u+123",
+            "\\x",
+            "\n",
+            "\t",
+            "\u{1}",
+            "\\",
+            "\"",
+            "\\u000g",
+            "\\U0041",
+        ])
+        .prop_map(str::to_owned),
+    ];
+    prop::collection::vec(part, 0..4).prop_map(|parts| format!("\"{}\"", parts.concat()))
+}
+
+/// Values of JSON that no conversation needs, good ones and bad.
+fn other() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => prop::sample::select(vec![
+            "null", "true", "false", "0", "-0", "1.5", "1e5", "-1E-2", "NaN", "Infinity", "-Infinity",
+            "123456789012345678901234567890", "[]", "{}", "[1, {\"a\": [null]}]", "{\"a\": 1, \"a\": 2}", "\"\"",
+        ]),
+        1 => prop::sample::select(vec![
+            "nul", "nan", "01", "1.", ".5", "+1", "1e", "--1", "[1,]", "{\"a\"}", "{a: 1}", "[1 2]", "'a'", "tru",
+            "\"\\ud800\"", "[\"\\udfff\"]", "{\"\\ud800\": 1}", "nulll", "[", "{", "-", "[\"\t\"]", "1 2", "[01]",
+            "[1.]", "[\"\\x\"]", "[-]", "[1e]", "[.5]", "", "[NaN, -Infinity]", "[+1]", "[Nan]",
+        ]),
+    ]
+    .prop_map(str::to_owned)
+}
+
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => prop::sample::select(vec![
+            "\"role\"", "\"content\"", "\"from\"", "\"value\"", "\"name\"", "\"thinking\"", "\"reasoning\"", "\"train\"",
+            "\"weight\"",
+        ])
+        .prop_map(str::to_owned),
+        1 => string(),
+    ]
+}
+
+fn role() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "\"user\"",
+        "\"assistant\"",
+        "\"system\"",
+        "\"human\"",
+        "\"gpt\"",
+        "\"function_call\"",
+        "\"tool\"",
+        "\"critic\"",
+        "\"us\\u0065r\"",
+        "null",
+    ])
+    .prop_map(str::to_owned)
+}
+
+fn space() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["", "", "", " ", "\t", "\r", "\n ", "\u{b}"])
+}
+
+fn object(entries: impl Strategy<Value = (String, String)>) -> impl Strategy<Value = String> {
+    (prop::collection::vec(entries, 0..5), space(), space()).prop_map(|(entries, before, after)| {
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|(key, value)| format!("{before}{key}{after}:{before}{value}"))
+            .collect();
+        format!("{{{}{after}}}", entries.join(","))
+    })
+}
+
+fn message() -> impl Strategy<Value = String> {
+    let good = (role(), string())
+        .prop_map(|(role, text)| format!("{{\"role\": {role}, \"content\": {text}}}"));
+    let sharegpt = (role(), string())
+        .prop_map(|(role, text)| format!("{{\"from\": {role}, \"value\": {text}}}"));
+    let value = prop_oneof![3 => string(), 2 => role(), 1 => other()];
+    prop_oneof![3 => good, 2 => sharegpt, 2 => object((key(), value)), 1 => other()]
+}
+
+fn line() -> impl Strategy<Value = String> {
+    let messages = (prop::collection::vec(message(), 0..4), space())
+        .prop_map(|(messages, space)| format!("[{}{space}]", messages.join(",")));
+    let field = prop_oneof![
+        4 => (Just("\"messages\"".to_owned()), messages),
+        1 => (Just("\"text\"".to_owned()), string()),
+        1 => (Just("\"tools\"".to_owned()), other()),
+        1 => (Just("\"system\"".to_owned()), prop_oneof![string(), other()]),
+        1 => (Just("\"chat_template_kwargs\"".to_owned()), other()),
+        3 => (key(), prop_oneof![string(), other()]),
+    ];
+    let ends = prop::sample::select(vec!["", "", "", "", " ", "\r", "x", "{}", ","]);
+    (object(field), ends).prop_map(|(object, end)| object + end)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn a_conversation_that_is_skimmed_is_read_alike(lines in prop::collection::vec(line(), 1..4)) {
+        let mut skim = Skim::default();
+        for line in lines {
+            if let Some(skimmed) = skimmed(&mut skim, &line) {
+                let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else {
+                    panic!("{line:?} is skimmed, but refused");
+                };
+                prop_assert_eq!(skimmed, said(&conversation), "{}", line);
+                prop_assert!(conversation.tools.is_none() && conversation.template_kwargs.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_skimmed_is_read_alike(line in line()) {
+        let mut out = "before".to_owned();
+        if skim_text(line.as_bytes(), &texts(), &mut out) {
+            match read(&line, &texts()) {
+                Some(Record::Text(text)) => prop_assert_eq!(&out["before".len()..], text),
+                other => panic!("{line:?} is skimmed, but read as {other:?}"),
+            }
+        } else {
+            prop_assert_eq!(out, "before");
+        }
+    }
+}
+
+#[test]
+fn ordinary_lines_are_skimmed() {
+    let mut skim = Skim::default();
+    for line in [
+        r#"{"messages": [{"role": "user", "content": "a\n"}, {"role": "assistant", "content": "b"}]}"#,
+        r#"{"id": [1, {"a": null}], "messages": [{"content": "", "role": "critic", "name": "n"}], "tools": null}"#,
+        r#" {"messages":[{"from":"human","value":"x"},{"from":"gpt","value":"\ud83d\ude00"}],"x":NaN} "#,
+        r#"{"messages": [{"role": "user", "content": null, "tool_calls": null}]}"#,
+    ] {
+        assert!(skimmed(&mut skim, line).is_some(), "{line}");
+    }
+    let mut out = String::new();
+    assert!(skim_text(br#"{"meta": {"a": [1.5]}, "text": "\tx"}"#, &texts(), &mut out));
+    assert_eq!(out, "\tx");
+}
+
+#[test]
+fn equal_outlines_are_conversations_that_differ_in_their_texts_alone() {
+    let mut skim = Skim::default();
+    let mut outline = |line: &str| {
+        assert!(skim.read(line.as_bytes(), &Shape::conversations()), "{line}");
+        skim.outline().to_vec()
+    };
+    let first = outline(r#"{"messages": [{"role": "user", "content": "a"}]}"#);
+    assert_eq!(
+        first,
+        outline(r#"{"x": 1, "messages": [{"role": "user", "content": "b", "name": null}]}"#)
+    );
+    assert_eq!(first, outline(r#"{"messages": [{"from": "human", "value": "b"}]}"#));
+    for other in [
+        r#"{"messages": [{"role": "tool", "content": "a"}]}"#,
+        r#"{"messages": [{"role": "user", "thinking": "a"}]}"#,
+        r#"{"messages": [{"content": "a", "role": "user"}]}"#,
+        r#"{"messages": [{"role": "user", "content": "a"}, {"role": "user"}]}"#,
+        r#"{"messages": [{"role": "user"}, {"role": "user", "content": "a"}]}"#,
+    ] {
+        assert_ne!(first, outline(other), "{other}");
+    }
+}
