@@ -320,7 +320,9 @@ fn overwriting_that_fails_leaves_the_old_output_whole() {
     let mut folder = ready(&overwriting(dir.path()), &other_job());
     folder.write(&batch(&[4, 5])).expect("the disk has room");
     drop(folder);
-    assert_eq!(files(dir.path()), before);
+    let mut after = files(dir.path());
+    after.retain(|path, _| !path.starts_with(".fastpack"));
+    assert_eq!(after, before);
 }
 
 #[test]
@@ -338,6 +340,7 @@ fn a_run_that_fails_for_good_leaves_nothing() {
         let mut folder = ready(&Output { shard_bytes: 1, ..output }, &job());
         folder.write(&batch(&[3, 4])).expect("the disk has room");
         folder.fail(&Error::option("max_length", "is not what it should be"));
+        drop(folder);
         assert!(fs::read_dir(dir.path()).expect("a folder").next().is_none());
     }
 }
@@ -354,6 +357,7 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
         matches!(&error, Error::Io { path, .. } if *path == dir.path().join("train-00001.arrow"))
     );
     folder.fail(&error);
+    drop(folder);
     assert!(names(dir.path()).iter().all(|name| name.starts_with(".fastpack/")));
     assert!(dir.path().join(".fastpack/train-00000.arrow").exists());
 }
@@ -507,6 +511,7 @@ fn a_run_that_waits_takes_over_from_one_that_is_gone() {
     let other = waiting(dir.path(), job());
     folder.write(&batch(&[3, 4])).expect("the disk has room");
     folder.fail(&Error::Cancelled);
+    drop(folder);
     let opened = other.join().expect("no panic").expect("no failure");
     let Opened::Ready(folder) = opened else { panic!("nothing is finished") };
     assert_eq!(folder.rows(), 1);
@@ -540,6 +545,7 @@ fn a_run_that_waits_fails_as_the_one_it_waited_for() {
             thread::yield_now();
         }
         folder.fail(&failure);
+        drop(folder);
         let told = other.join().expect("no panic").expect_err("a failure");
         assert_eq!(format!("{told:?}"), format!("{failure:?}"));
     }
