@@ -115,6 +115,7 @@ class Output:
         format: str,
         compression: str | None,
         per_file: bool,
+        validation: str | float | None,
         shard_size: int | str,
         keep_tokens: bool,
         overwrite: bool,

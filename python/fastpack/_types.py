@@ -55,6 +55,7 @@ __all__ = [
     "TrainOn",
     "TrainOnEos",
     "TransformersTokenizer",
+    "Validation",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -117,6 +118,7 @@ Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
 Bos: TypeAlias = Literal["auto", True]
 MaxLost: TypeAlias = str | float
+Validation: TypeAlias = str | float
 OnBadRecord: TypeAlias = Literal["error", "skip"]
 Column: TypeAlias = Literal[
     "input_ids",

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Validation,
     )
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
@@ -308,6 +309,7 @@ def pack_dir(
     format: Format = _FORMAT,
     compression: Compression | None = None,
     per_file: bool = False,
+    validation: Validation | None = None,
     strategy: Strategy = _STRATEGY,
     overlong: Overlong | None = None,
     keep: Keep = _KEEP,
@@ -371,6 +373,9 @@ def pack_dir(
             `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
         per_file: Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes
             `a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`.
+        validation: How many documents are set aside for validation, drawn by `seed` and packed by themselves into
+            `validation-*` files beside the `train-*` files: a number such as 1000, or a share of all such as 0.01 or
+            `1%`, one at least.
         strategy: As in `pack_files`.
         overlong: As in `pack_files`.
         keep: As in `pack_files`.
@@ -484,6 +489,7 @@ def pack_dir(
         format=format,
         compression=compression,
         per_file=per_file,
+        validation=validation,
         shard_size=shard_size,
         memory=memory,
         keep_tokens=keep_tokens,
@@ -504,6 +510,7 @@ def repack(
     max_length: int,
     format: Format = _FORMAT,
     compression: Compression | None = None,
+    validation: Validation | None = None,
     strategy: Strategy = _STRATEGY,
     overlong: Overlong | None = None,
     keep: Keep = _KEEP,
@@ -538,6 +545,8 @@ def repack(
         max_length: Tokens that a row holds at most.
         format: As in `pack_dir`.
         compression: As in `pack_dir`.
+        validation: As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it sets the
+            same documents aside, whatever else differs.
         strategy: As in `pack_files`.
         overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
         keep: As in `pack_files`.
@@ -616,6 +625,7 @@ def repack(
         format=format,
         compression=compression,
         per_file=False,
+        validation=validation,
         shard_size=shard_size,
         memory=memory,
         keep_tokens=False,
@@ -1326,6 +1336,7 @@ def _destination(
     format: Format,
     compression: Compression | None,
     per_file: bool,
+    validation: Validation | None,
     shard_size: int | str,
     memory: int | str | None,
     keep_tokens: bool,
@@ -1337,6 +1348,7 @@ def _destination(
         format=format,
         compression=compression,
         per_file=per_file,
+        validation=validation,
         shard_size=shard_size,
         keep_tokens=keep_tokens,
         overwrite=overwrite,

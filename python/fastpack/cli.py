@@ -229,6 +229,12 @@ def _add_options(flag: _Flag) -> None:
         action=argparse.BooleanOptionalAction,
         help="write an output for each input, named after it",
     )
+    flag(
+        "--validation",
+        type=_count_or_text,
+        metavar="DOCUMENTS",
+        help="documents to set aside for validation: a number, or a share such as 0.01 or 1%%",
+    )
     _add_rows(flag)
     _add_records(flag)
 
@@ -358,7 +364,7 @@ def _add_rows(flag: _Flag) -> None:
     flag("--seed", type=int, metavar="N", help="decides what is left to chance")
     flag(
         "--pad-to",
-        type=_pad_to,
+        type=_count_or_text,
         metavar="LENGTH",
         help="what rows are filled up to: max_length, or a multiple that divides it",
     )
@@ -470,7 +476,7 @@ def _eos(text: str) -> str | bool:
     return {"yes": True, "no": False}.get(text, text)
 
 
-def _pad_to(text: str) -> str | int:
+def _count_or_text(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 

@@ -250,6 +250,15 @@ class Report:
         return {path: Report(report) for path, report in reports if isinstance(report, dict)}
 
     @property
+    def splits(self) -> dict[str, Report]:
+        """What `train` and `validation` came to; empty unless documents were set aside for validation.
+
+        Records that could not be read are in neither, nor are straddling tokens counted there.
+        """
+        reports = self._mapping("splits").items()
+        return {split: Report(report) for split, report in reports if isinstance(report, dict)}
+
+    @property
     def warnings(self) -> list[str]:
         """What the caller should know."""
         listed = self._values.get("warnings")
@@ -300,6 +309,11 @@ class Report:
             yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
         yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
         yield "", f"{self.documents_per_row:.2f} documents a row"
+        for label, (name, split) in labelled("splits", self.splits.items()):
+            yield (
+                label,
+                f"{name}: {split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full",
+            )
         yield "fill", f"{self.fill:.2%}; no packing needs fewer than {self.lower_bound:,} rows"
         straddling = f"; {self.straddling_tokens:,} straddle a boundary" if self.straddling_tokens else ""
         yield "trained", f"{self.trained_tokens:,} tokens, {self.trained_share:.1%} of those kept{straddling}"

@@ -29,6 +29,7 @@ fn output(dir: &Path) -> Output {
         dir: dir.to_owned(),
         coding: coding(Format::Arrow),
         per_file: false,
+        validation: None,
         shard_bytes: 1 << 20,
         keep_tokens: false,
         overwrite: false,

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod packing;
+mod validation;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -16,6 +17,7 @@ pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
 };
 pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail};
+pub use validation::{Split, Validation};
 
 /// Which tokens carry a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -298,7 +300,7 @@ pub struct Coding {
 }
 
 /// Where and how `pack_dir` writes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Output {
     /// The folder.
     #[serde(skip)]
@@ -308,6 +310,8 @@ pub struct Output {
     pub coding: Coding,
     /// Whether each input has an output of its own, named after it.
     pub per_file: bool,
+    /// The documents that are set aside for validation, if any.
+    pub validation: Option<Validation>,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
     /// Whether the tokens stay in the folder, to be packed again.
@@ -327,8 +331,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Checks that the format can hold `columns`, compressed as is wanted.
+    /// Checks that the format can hold `columns`, compressed as is wanted, and that outputs have one name each.
     pub fn validate(&self, columns: &[RowColumn]) -> Result<()> {
+        if self.per_file && self.validation.is_some() {
+            let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
+            return Err(Error::option("validation", reason));
+        }
         let Coding { format, compression } = self.coding;
         let compressed = compression.filter(|it| *it != Compression::None);
         if compressed.is_some_and(|it| !format.compressions().contains(&it)) {

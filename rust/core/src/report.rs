@@ -77,6 +77,9 @@ pub struct Report {
     /// What each file came to, by its path, where each has an output of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub per_file: BTreeMap<String, Report>,
+    /// What each split came to, by its name, where documents were set aside for validation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, Report>,
     /// What put conversations into text: `compiled` or `interpreted`; nothing where there were none.
     #[serde(default)]
     pub template_engine: Option<String>,
@@ -240,6 +243,7 @@ impl Stages {
         self.add_work(other);
         self.read += other.read;
         self.plan += other.plan;
+        self.gather += other.gather;
         self.assemble += other.assemble;
         self.write += other.write;
     }
@@ -381,6 +385,7 @@ impl Report {
             engine: tally.engine,
             engine_reason: tally.engine_reason,
             per_file: BTreeMap::new(),
+            splits: BTreeMap::new(),
             template_engine: tally.template_engine,
             template_engine_reason: tally.template_engine_reason,
             warnings,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
     Bos, Coding, Compression, Eos, Format, MaxLost, Now, OnBadRecord, Options, Output, RowColumn,
-    TrainOn, TrainOnEos,
+    TrainOn, TrainOnEos, Validation,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, conversation};
@@ -74,13 +74,14 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, shard_size, keep_tokens, overwrite, shared, wait, memory))]
+    #[pyo3(signature = (*, dir, format, compression, per_file, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         dir: PathBuf,
         format: PyFormat,
         compression: Option<PyCompression>,
         per_file: bool,
+        validation: Option<PyValidation>,
         shard_size: PyShardSize,
         keep_tokens: bool,
         overwrite: bool,
@@ -95,6 +96,7 @@ impl PyOutput {
             dir,
             coding,
             per_file,
+            validation: validation.map(|it| it.0),
             shard_bytes,
             keep_tokens,
             overwrite,
@@ -232,18 +234,41 @@ impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let share = match value.extract::<&str>() {
-            // As one number: a hundredth of 0.7 is not 0.007.
-            Ok(text) => match text.strip_suffix('%') {
-                Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
-                None => text.parse().ok(),
-            },
-            Err(_) => value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>()),
-        };
-        share
+        share_given(value)
             .and_then(MaxLost::new)
             .map(Self)
             .ok_or_else(|| refuse(value, "max_lost", "a share such as \"0.1%\" or 0.001"))
+    }
+}
+
+fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
+    match value.extract::<&str>() {
+        // As one number: a hundredth of 0.7 is not 0.007.
+        Ok(text) => match text.strip_suffix('%') {
+            Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
+            None => text.parse().ok(),
+        },
+        Err(_) => value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>()),
+    }
+}
+
+/// How many documents are set aside: a number of them, a share, or a text such as `1%`.
+pub(crate) struct PyValidation(Validation);
+
+impl<'py> FromPyObject<'_, 'py> for PyValidation {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let validation = if value.is_instance_of::<PyInt>() {
+            let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+            number.map(Validation::Documents)
+        } else {
+            share_given(value).and_then(Validation::share)
+        };
+        validation.map(Self).ok_or_else(|| {
+            let wanted = "a number of documents, or a share of them above 0 and below 1, such as 0.01 or \"1%\"";
+            refuse(value, "validation", wanted)
+        })
     }
 }
 

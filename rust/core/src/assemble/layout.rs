@@ -81,6 +81,13 @@ impl Sources {
         self.names.clone()
     }
 
+    /// Which file each is, none counted twice however often it is read.
+    pub(crate) fn ranks(&self) -> HashMap<Arc<Path>, u64> {
+        let mut files: Vec<_> = self.numbers.iter().collect();
+        files.sort_unstable_by_key(|&(_, number)| number);
+        files.into_iter().map(|(path, _)| Arc::clone(path)).zip(0..).collect()
+    }
+
     /// The number of a file; what came from no file is 0.
     pub(super) fn number(&self, path: &Arc<Path>) -> i32 {
         self.numbers.get(path).copied().unwrap_or(0)

@@ -51,6 +51,7 @@ pub(super) fn cached(
         dir: cache.join(&name.as_str()[..32]),
         coding: Coding { format: Format::Arrow, compression: None },
         per_file: false,
+        validation: None,
         shard_bytes: u64::MAX,
         keep_tokens: true,
         overwrite: false,

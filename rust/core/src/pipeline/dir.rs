@@ -9,6 +9,7 @@ use chrono::NaiveDateTime;
 use serde_json::json;
 
 use super::per_file::pack_each;
+use super::split::{self, Draw};
 use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
 use crate::config::{Inputs, MaxLost, Output};
 use crate::control::Control;
@@ -93,15 +94,15 @@ fn pack_into(
         let store = Store::over(Arc::clone(&log), output.memory);
         let layout = job.layout(about.sources.clone())?;
         let mut packing = Packing::with_store(&job.options, layout, store);
+        let seed = job.options.packing.seed;
+        packing.draw = output.validation.map(|it| Draw::new(it, seed, &about.sources));
         let reader = Intake::new(job, control);
         about.inputs = reader.read(Blocks::new(found), Some(&log), |outcome| {
             consumed(&outcome);
             packing.gather(outcome)
         })?;
         about.rendered(job);
-        let done = usize::try_from(folder.rows()).expect("rows of a plan, which is in memory");
-        packing.pack(done, control, &mut |batch| folder.write(&batch))?;
-        packing.report(about, started)?
+        split::pack_into(packing, folder, about, control, started)?
     };
     let tokens = output
         .keep_tokens

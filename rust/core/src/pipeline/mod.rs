@@ -14,6 +14,7 @@ mod per_file;
 mod recognise;
 mod render;
 mod scan;
+mod split;
 mod tokens;
 mod training;
 mod transform;
@@ -125,7 +126,7 @@ pub fn pack_files(
     about.template_engine = before.template_engine;
     about.template_engine_reason = before.template_engine_reason;
     let layout = job.layout(sources)?;
-    pack_kept(&kept, &job.options, (about, layout), (u64::MAX, 0), control, emit)
+    pack_kept(&kept, &job.options, (about, layout), control, emit)
 }
 
 /// Packs records that are in memory and hands the rows to `emit`, as [`pack_files`] does with those of files.
@@ -234,10 +235,10 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// The same of one file, of so many bytes.
-    fn of_file(&self, bytes: u64) -> Self {
+    /// The same of a part of the inputs, of so many files and bytes.
+    fn of_part(&self, files: u64, bytes: u64) -> Self {
         Self {
-            files: 1,
+            files,
             bytes,
             tokenizer: self.tokenizer.clone(),
             engine: self.engine.clone(),

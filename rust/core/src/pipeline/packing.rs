@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
+use super::split::Draw;
 use super::{About, Outcome};
 use crate::assemble::{Gathered, Layout, batch_ranges, rows};
 use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::{Control, Phase};
 use crate::document::{Document, INPUTS};
-use crate::error::{Error, Result};
+use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
 use crate::pack::{Cut, LeftOut, Piece, Plan, Planned, cut, lower_bound, plan};
@@ -32,11 +33,13 @@ const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
 
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
-    options: &'a Options,
+    pub(super) options: &'a Options,
     layout: Layout,
     pub(crate) store: Store,
     /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
-    pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Piece>,
+    /// What splits are drawn from, if there are to be any: then what becomes of documents is counted a split at a time.
+    pub(super) draw: Option<Draw>,
     pub(crate) books: Books,
 }
 
@@ -62,7 +65,7 @@ impl<'a> Packing<'a> {
 
     /// Packs the documents that `store` will keep.
     pub(super) fn with_store(options: &'a Options, layout: Layout, store: Store) -> Self {
-        Self { options, layout, store, pieces: Vec::new(), books: Books::default() }
+        Self { options, layout, store, pieces: Vec::new(), draw: None, books: Books::default() }
     }
 
     /// Keeps what a block came to; returns the numbers of its documents.
@@ -78,7 +81,11 @@ impl<'a> Packing<'a> {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
             })?;
-            self.books.pieces(document, name, self.options, &mut self.pieces)?;
+            let fate = fate(document, name, self.options, &mut self.pieces)?;
+            match &mut self.draw {
+                None => self.books.count(&fate, || document.origin()),
+                Some(draw) => draw.add(&document.origin(), fate),
+            }
         }
         self.take(outcome);
         Ok(())
@@ -87,7 +94,8 @@ impl<'a> Packing<'a> {
     /// The pieces of a document that are packed, which call it `name`; none where it is dropped.
     pub(crate) fn pieces(&mut self, number: u64, name: u32) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
-        self.books.pieces(self.store.document(number), name, self.options, &mut pieces)?;
+        let document = self.store.document(number);
+        self.books.pieces(document, name, self.options, &mut pieces)?;
         Ok(pieces)
     }
 
@@ -98,22 +106,46 @@ impl<'a> Packing<'a> {
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
+        let pieces = mem::take(&mut self.pieces);
+        let mut books = mem::take(&mut self.books);
+        let plan = self.plan(pieces, &mut books, control)?;
+        books.allow(self.options.max_lost)?;
+        self.write(&plan, &mut books, done, control, emit)?;
+        self.books = books;
+        Ok(())
+    }
+
+    /// The rows of some pieces.
+    pub(super) fn plan(
+        &self,
+        pieces: Vec<Piece>,
+        books: &mut Books,
+        control: &Control,
+    ) -> Result<Plan> {
         control.enter(Phase::Plan);
         let started = Instant::now();
-        let pieces = mem::take(&mut self.pieces);
         let planned = plan(pieces, &self.options.packing, control)?;
-        self.books.leave_out(&planned, &self.store);
-        let plan = planned.plan;
-        self.allow_losses()?;
-        self.books.stages.plan += started.elapsed();
+        books.leave_out(&planned, &self.store);
+        books.stages.plan += started.elapsed();
+        Ok(planned.plan)
+    }
 
+    /// Hands over the rows of a plan, but for the first `done` of them.
+    pub(super) fn write(
+        &self,
+        plan: &Plan,
+        books: &mut Books,
+        done: usize,
+        control: &Control,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         control.enter(Phase::Write);
-        let Self { options, layout, store, books, .. } = self;
-        let mut ranges = batch_ranges(&plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
-        while let Some(window) = window(&mut ranges, &plan, store.window()) {
+        let Self { options, layout, store, .. } = self;
+        let mut ranges = batch_ranges(plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
+        while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let started = Instant::now();
-            let gathered = Gathered::of(store, &plan, rows_of, options.threads, control)?;
+            let gathered = Gathered::of(store, plan, rows_of, options.threads, control)?;
             books.stages.gather += started.elapsed();
             let mut ranges = window.into_iter();
             let next = || {
@@ -171,20 +203,72 @@ impl<'a> Packing<'a> {
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Books> {
         self.pack(0, control, emit)?;
-        Ok(self.close())
-    }
-
-    fn close(mut self) -> Books {
-        let packed = mem::take(&mut self.books.packed);
-        self.books.lower_bound = lower_bound(&packed.pairs(), &self.options.packing);
-        self.books
+        Ok(self.books.close(self.options))
     }
 
     /// Closes the books.
     pub(crate) fn report(self, about: About, started: Instant) -> Result<Report> {
         let options = self.options;
-        self.close().report(options, about, started)
+        self.books.close(options).report(options, about, started)
     }
+}
+
+/// What becomes of a document before packing.
+#[derive(Clone, Copy)]
+pub(super) struct Fate {
+    /// Its tokens.
+    length: u32,
+    /// The tokens of its pieces that are packed.
+    kept: u32,
+    /// The tokens that were cut off it.
+    truncated: u32,
+    /// Why none is packed, if none is.
+    dropped: Option<Reason>,
+}
+
+/// Appends the pieces of a document that are packed, which call it `name`.
+fn fate(
+    document: Document<'_>,
+    name: u32,
+    options: &Options,
+    pieces: &mut Vec<Piece>,
+) -> Result<Fate> {
+    let length =
+        u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
+    let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
+    let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
+    let stretches = match cut(length, document.turn_ends(), &options.packing, unsaid) {
+        Cut::Into(stretches) => stretches,
+        Cut::Drop => return Ok(dropped(Reason::TooLong)),
+        Cut::Refuse => {
+            let message = format!(
+                "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
+                options.packing.max_length
+            );
+            return Err(Error::Record {
+                origin: document.origin(),
+                reason: Reason::TooLong,
+                message,
+            });
+        }
+    };
+    let truncated = length - stretches.tokens();
+    let before = pieces.len();
+    let mut kept = 0;
+    for (start, length) in stretches {
+        if document.labels(start, length) > 0 {
+            pieces.push(Piece { document: name, start, length });
+            kept += length;
+        }
+    }
+    if pieces.len() == before {
+        return Ok(dropped(Reason::NoTrainedToken));
+    }
+    if u32::try_from(pieces.len()).is_err() {
+        let reason = "is so short that the files make more than 4294967295 pieces; raise it, or pack in parts";
+        return Err(Error::option("max_length", reason));
+    }
+    Ok(Fate { length, kept, truncated, dropped: None })
 }
 
 impl Books {
@@ -196,6 +280,13 @@ impl Books {
         self.trained_tokens += later.trained_tokens;
         self.rows += later.rows;
         self.stages.merge(&later.stages);
+    }
+
+    /// Adds what became of documents that are counted as read already.
+    pub(super) fn merge_read(&mut self, later: Self) {
+        let read = self.ledger.read;
+        self.merge(later);
+        self.ledger.read = read;
     }
 
     /// Fails if more is lost than `most` allows.
@@ -246,56 +337,40 @@ impl Books {
         options: &Options,
         pieces: &mut Vec<Piece>,
     ) -> Result<()> {
-        let length = u32::try_from(document.column(INPUTS).len())
-            .expect("documents are made of fewer tokens");
+        let fate = fate(document, name, options, pieces)?;
+        self.count(&fate, || document.origin());
+        Ok(())
+    }
+
+    /// Counts what becomes of a document that was read.
+    fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
+        let Fate { length, kept, truncated, dropped } = *fate;
         self.lengths.add(length);
-        let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
-        let stretches = match cut(length, document.turn_ends(), &options.packing, unsaid) {
-            Cut::Into(stretches) => stretches,
-            Cut::Drop => {
-                let origin = || document.origin();
-                self.ledger.drop_document(Reason::TooLong, u64::from(length), origin);
-                return Ok(());
-            }
-            Cut::Refuse => {
-                let message = format!(
-                    "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
-                    options.packing.max_length
-                );
-                return Err(Error::Record {
-                    origin: document.origin(),
-                    reason: Reason::TooLong,
-                    message,
-                });
-            }
-        };
-        let kept = stretches.tokens();
-        let before = pieces.len();
-        let mut unlabelled = 0;
-        for (start, length) in stretches {
-            if document.labels(start, length) > 0 {
-                pieces.push(Piece { document: name, start, length });
-            } else {
-                unlabelled += u64::from(length);
-            }
-        }
-        if pieces.len() == before {
-            let origin = || document.origin();
-            self.ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
-            return Ok(());
-        }
-        if u32::try_from(pieces.len()).is_err() {
-            let reason = "is so short that the files make more than 4294967295 pieces; raise it, or pack in parts";
-            return Err(Error::option("max_length", reason));
+        if let Some(reason) = dropped {
+            self.ledger.drop_document(reason, u64::from(length), origin);
+            return;
         }
         self.ledger.kept.documents += 1;
+        let unlabelled = length - truncated - kept;
         if unlabelled > 0 {
-            self.ledger.drop_part(Reason::NoTrainedToken, unlabelled, || document.origin());
+            self.ledger.drop_part(Reason::NoTrainedToken, u64::from(unlabelled), &origin);
         }
-        if kept < length {
-            self.ledger.truncate(u64::from(length - kept), || document.origin());
+        if truncated > 0 {
+            self.ledger.truncate(u64::from(truncated), &origin);
         }
-        Ok(())
+    }
+
+    /// Reads a document, and counts what becomes of it.
+    pub(super) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
+        self.ledger.read.add(u64::from(fate.length));
+        self.count(fate, origin);
+    }
+
+    /// Counts the rows that no packing can do without, once all rows are counted.
+    pub(super) fn close(mut self, options: &Options) -> Self {
+        let packed = mem::take(&mut self.packed);
+        self.lower_bound = lower_bound(&packed.pairs(), &options.packing);
+        self
     }
 
     /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.

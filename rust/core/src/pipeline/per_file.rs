@@ -99,7 +99,7 @@ impl Each<'_> {
         let folder = &mut *self.folder;
         let books = packing.finish(self.control, &mut |batch| folder.write(&batch))?;
         self.total.merge(books.clone());
-        let mut report = books.report(self.options, self.about.of_file(bytes), started)?;
+        let mut report = books.report(self.options, self.about.of_part(1, bytes), started)?;
         report.timing = None;
         self.reports.insert(path.display().to_string(), report);
         self.control.enter(Phase::Tokenize);

@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
 use super::dir::{in_folder, read_report};
+use super::split::{self, Draw};
 use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
 use crate::config::{Options, Output, Overlong};
@@ -38,6 +39,13 @@ pub fn repack(
             "is \"trim\", but the tokens were kept without the ends of turns; keep them with it";
         return Err(Error::option("overlong", reason));
     }
+    let set_aside = &kept.job["output"]["validation"];
+    if output.validation.is_none() && !set_aside.is_null() {
+        let reason = format!(
+            "must be given: the tokens are those of a job with validation={set_aside}, and would all be trained on"
+        );
+        return Err(Error::option("validation", reason));
+    }
     if same_folder(source, &output.dir) {
         let reason = "holds the tokens that are packed; write to a folder of its own".to_owned();
         return Err(Error::Output { path: output.dir.clone(), reason });
@@ -50,43 +58,43 @@ pub fn repack(
     });
     let about = About::of(read_report(&kept.report, source)?, sources(&kept));
     in_folder(output, &identity, (options.now.time(), options.max_lost), control, |folder| {
-        let done = usize::try_from(folder.rows()).expect("rows of a plan, which is in memory");
-        let emit = &mut |batch: RecordBatch| folder.write(&batch);
+        let started = Instant::now();
         let id = |name: &str| kept.job[name].as_u64().and_then(|id| u32::try_from(id).ok());
         let layout = Layout::new(options, id("pad_id").or(id("eos_id")), about.sources.clone())?;
-        let about = (about, layout);
-        let report = pack_kept(&kept, options, about, (output.memory, done), control, emit)?;
+        let draw = output.validation.map(|it| Draw::new(it, options.packing.seed, &about.sources));
+        let packing = gather(&kept, options, (layout, draw), output.memory, control)?;
+        let report = split::pack_into(packing, folder, about, control, started)?;
         folder.finish(&report.to_json(), BTreeMap::new(), None)?;
         Ok(report)
     })
 }
 
-/// Packs tokens that were kept, with `memory` bytes for documents, and hands over all rows but the first `done`.
+/// Packs tokens that were kept, and hands over the rows.
 pub(super) fn pack_kept(
     kept: &Kept,
     options: &Options,
     (about, layout): (About, Layout),
-    (memory, done): (u64, usize),
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let log = Arc::new(Log::open_finished(&kept.tokens)?);
-    let store = Store::over(Arc::clone(&log), memory);
-    let mut packing = Packing::with_store(options, layout, store);
-    gather(&mut packing, &log, kept, options, control)?;
-    packing.pack(done, control, emit)?;
+    let mut packing = gather(kept, options, (layout, None), u64::MAX, control)?;
+    packing.pack(0, control, emit)?;
     packing.report(about, started)
 }
 
-/// Takes all blocks of the log, in the order of the input.
-fn gather(
-    packing: &mut Packing<'_>,
-    log: &Log,
+/// Takes all blocks of the log, in the order of the input, with `memory` bytes for documents.
+fn gather<'a>(
     kept: &Kept,
-    options: &Options,
+    options: &'a Options,
+    (layout, draw): (Layout, Option<Draw>),
+    memory: u64,
     control: &Control,
-) -> Result<()> {
+) -> Result<Packing<'a>> {
+    let log = Arc::new(Log::open_finished(&kept.tokens)?);
+    let store = Store::over(Arc::clone(&log), memory);
+    let mut packing = Packing::with_store(options, layout, store);
+    packing.draw = draw;
     control.enter(Phase::Tokenize);
     let mut numbers = 0..kept.blocks;
     let next = || {
@@ -110,7 +118,8 @@ fn gather(
             })
         }
     };
-    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))
+    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))?;
+    Ok(packing)
 }
 
 /// The files that the tokens were made of, in their order.

@@ -16,8 +16,8 @@ use super::failure::Failure;
 use super::lock::{Lock, WORK};
 use super::manifest::{File, MANIFEST, Manifest, Tokens};
 use super::shard::Shard;
-use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, shard_name};
-use crate::config::{Coding, Output};
+use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, is_shard_of, shard_name};
+use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -33,8 +33,8 @@ pub struct Folder {
     now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
-    /// What the shards at hand are named after, if each input has its own, and how many there were before them.
-    stem: Option<Box<(String, usize)>>,
+    /// What the shards at hand are named after.
+    series: Box<Series>,
     shard: Option<Box<Shard>>,
     /// Column data in the shard at hand.
     bytes: u64,
@@ -46,6 +46,14 @@ pub struct Folder {
     placed: Vec<(String, String)>,
     /// Taken until the very end.
     lock: Option<Lock>,
+}
+
+/// What shards are named after.
+enum Series {
+    /// A split.
+    Split(Split),
+    /// An input that has its own, behind so many of others.
+    Input { stem: String, before: usize },
 }
 
 /// What a folder holds before a run.
@@ -104,7 +112,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
-        stem: None,
+        series: Box::new(Series::Split(Split::Train)),
         shard: None,
         bytes: 0,
         files: Vec::new(),
@@ -199,9 +207,8 @@ impl Folder {
     /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
     /// as [`crate::assemble`] makes them.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let before = self.stem.as_deref().map_or(0, |(_, before)| *before);
         // No rows are a shard of their own only where there is no other.
-        if batch.num_rows() == 0 && self.files.len() > before {
+        if batch.num_rows() == 0 && self.in_series() > 0 {
             return Ok(());
         }
         let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
@@ -221,7 +228,14 @@ impl Folder {
     /// Ends the shard at hand. Those from now on are named after `stem`.
     pub fn begin(&mut self, stem: String) -> Result<()> {
         self.close_shard()?;
-        self.stem = Some(Box::new((stem, self.files.len())));
+        *self.series = Series::Input { stem, before: self.files.len() };
+        Ok(())
+    }
+
+    /// Ends the shard at hand. Those from now on are those of `split`, behind what is whole of them.
+    pub fn begin_split(&mut self, split: Split) -> Result<()> {
+        self.close_shard()?;
+        *self.series = Series::Split(split);
         Ok(())
     }
 
@@ -247,12 +261,20 @@ impl Folder {
 
     fn next_shard(&self) -> String {
         let extension = self.coding.format.extension();
-        match self.stem.as_deref() {
-            None => shard_name(self.files.len(), extension),
-            Some((stem, before)) => match self.files.len() - before {
-                0 => format!("{stem}.{extension}"),
-                number => format!("{stem}-{number:05}.{extension}"),
-            },
+        match (&*self.series, self.in_series()) {
+            (Series::Split(split), number) => shard_name(*split, number, extension),
+            (Series::Input { stem, .. }, 0) => format!("{stem}.{extension}"),
+            (Series::Input { stem, .. }, number) => format!("{stem}-{number:05}.{extension}"),
+        }
+    }
+
+    /// How many shards of the series at hand are whole.
+    fn in_series(&self) -> usize {
+        match &*self.series {
+            Series::Split(split) => {
+                self.files.iter().filter(|file| is_shard_of(*split, &file.name)).count()
+            }
+            Series::Input { before, .. } => self.files.len() - before,
         }
     }
 
@@ -278,7 +300,7 @@ impl Folder {
         write(&self.work().join(MANIFEST), &manifest.to_json())?;
         sync(self.work())?;
 
-        if tokens.is_some() || self.stem.is_some() {
+        if tokens.is_some() || matches!(*self.series, Series::Input { .. }) {
             // Whoever finds files in place that could be others' knows whose they are.
             self.tokens = tokens;
             self.leave_word()?;

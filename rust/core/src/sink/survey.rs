@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
-use crate::config::Format;
+use crate::config::{Format, Split};
 use crate::error::{Error, Result};
 
 /// The name of the file that tells what a run came to.
@@ -26,17 +26,15 @@ pub(super) const BLOCKS: &str = "blocks";
 /// The name under which that file is kept, where it is.
 pub(super) const TOKENS: &str = "tokens.fastpack";
 
-/// What the shards of all formats begin with, before a number of five digits or more.
-const SHARD: &str = "train-";
-
-/// The name of a shard.
-pub(super) fn shard_name(number: usize, extension: &str) -> String {
-    format!("{SHARD}{number:05}.{extension}")
+/// The name of a shard: the split that it is of, and a number of five digits or more.
+pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String {
+    format!("{}-{number:05}.{extension}", split.name())
 }
 
-/// Whether this is the name of a shard, of whatever job and format.
-fn is_shard(name: &str) -> bool {
-    let parts = name.strip_prefix(SHARD).and_then(|rest| rest.split_once('.'));
+/// Whether this is the name of a shard of `split`, of whatever job and format.
+pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
+    let number = name.strip_prefix(split.name()).and_then(|rest| rest.strip_prefix('-'));
+    let parts = number.and_then(|rest| rest.split_once('.'));
     parts.is_some_and(|(digits, extension)| {
         digits.len() >= 5
             && digits.bytes().all(|digit| digit.is_ascii_digit())
@@ -46,7 +44,8 @@ fn is_shard(name: &str) -> bool {
 
 /// Whether this is the name of a file that fastpack writes next to the work folder.
 pub(super) fn is_ours(name: &str) -> bool {
-    is_shard(name) || [REPORT, MANIFEST, TOKENS].contains(&name)
+    Split::ALL.into_iter().any(|split| is_shard_of(split, name))
+        || [REPORT, MANIFEST, TOKENS].contains(&name)
 }
 
 /// The report of the job, if the folder holds all that it came to.
