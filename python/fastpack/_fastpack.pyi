@@ -36,6 +36,7 @@ __all__ = [
     "pack_table",
     "plan",
     "render_template",
+    "repack",
     "replay_template",
     "scan",
     "template_road",
