@@ -301,6 +301,7 @@ pub struct Coding {
 
 /// Where and how `pack_dir` writes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// The folder.
     #[serde(skip)]

@@ -76,6 +76,7 @@ impl PyOutput {
     #[new]
     #[pyo3(signature = (*, dir, format, compression, per_file, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
         dir: PathBuf,
         format: PyFormat,

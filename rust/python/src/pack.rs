@@ -18,6 +18,7 @@ use crate::transform::PyTransform;
 
 /// Packs files into a table.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_files(
     py: Python<'_>,
     inputs: &PyInputs,

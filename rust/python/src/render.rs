@@ -58,23 +58,25 @@ pub(crate) fn replay_template(
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let mut replayer = Replayer::new(&template, spans);
     let (mut skim, shape) = (Skim::default(), Shape::conversations());
-    let replayed = records_json.iter().map(|record| {
+    let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
         let (mut text, mut found) = (String::new(), Vec::new());
         let read = || parse_conversation(line).ok();
-        let replayed = if interpret {
-            let rendered = read().and_then(|conversation| match spans {
-                true => template.render_with_spans(&conversation).ok(),
-                false => template.render(&conversation).ok().map(|text| (text, Vec::new())),
+        let is_rendered = if interpret {
+            let made = read().and_then(|conversation| {
+                if spans {
+                    return template.render_with_spans(&conversation).ok();
+                }
+                template.render(&conversation).ok().map(|text| (text, Vec::new()))
             });
-            rendered.map(|rendered| (text, found) = rendered).is_some()
+            made.map(|made| (text, found) = made).is_some()
         } else {
             skim.read(line, &shape) && replayer.render(&skim, read, &mut text, &mut found)
         };
         let found = found.into_iter().map(|span| (span.start, span.end)).collect();
-        replayed.then_some((text, spans.then_some(found)))
+        is_rendered.then_some((text, spans.then_some(found)))
     });
-    Ok(replayed.collect())
+    Ok(renderings.collect())
 }
 
 fn template(

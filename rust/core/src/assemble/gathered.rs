@@ -73,15 +73,11 @@ impl<'a> Gathered<'a> {
         let first = self.plan.first_piece(rows.start);
         self.plan.pieces(rows).zip(first..).map(|(piece, at)| {
             let length = piece.length;
-            match &self.loaded {
-                Some((first, loaded)) => {
-                    Excerpt { document: loaded.document(at - first), start: 0, length }
-                }
-                None => {
-                    let number = self.plan.first_document() + u64::from(piece.document);
-                    Excerpt { document: self.store.document(number), start: piece.start, length }
-                }
+            if let Some((first, loaded)) = &self.loaded {
+                return Excerpt { document: loaded.document(at - first), start: 0, length };
             }
+            let number = self.plan.first_document() + u64::from(piece.document);
+            Excerpt { document: self.store.document(number), start: piece.start, length }
         })
     }
 }

@@ -94,10 +94,10 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Val
     let worker = || {
         |file: &SourceFile| -> Result<Value> {
             control.tick()?;
-            let mut hasher = blake3::Hasher::new();
+            let mut digest = blake3::Hasher::new();
             let opened = File::open(&file.path).map_err(Error::io(&*file.path))?;
-            hasher.update_reader(opened).map_err(Error::io(&*file.path))?;
-            let hash = hasher.finalize().to_hex();
+            digest.update_reader(opened).map_err(Error::io(&*file.path))?;
+            let hash = digest.finalize().to_hex();
             Ok(
                 json!({"format": file.format.to_string(), "source": file.source, "blake3": hash.as_str()}),
             )

@@ -136,16 +136,19 @@ impl<'a> Intake<'a> {
             };
             for record in block.records() {
                 self.control.tick()?;
-                let line = record.line;
+                let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 match Self::record(record, asked, &mut lane, &mut maker, oracle, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
-                        return Err(Error::Differs(format!("{}:{line}", block.path.display())));
+                        return Err(Error::Differs(format!(
+                            "{}:{number_of_line}",
+                            block.path.display()
+                        )));
                     }
                     Err(failure) => {
-                        self.refuse(failure, &block.path, line, &mut outcome.ledger)?;
+                        self.refuse(failure, &block.path, number_of_line, &mut outcome.ledger)?;
                     }
                 }
             }

@@ -24,6 +24,10 @@ use crate::store::{Log, Store};
 ///
 /// Whole documents were kept, so those that were dropped for their length are packed where they fit. Runs again, and
 /// goes on where it was stopped, as `pack_dir` does.
+///
+/// # Panics
+///
+/// If a folder says that it holds more rows than fit into the address space.
 pub fn repack(
     options: &Options,
     source: &Path,

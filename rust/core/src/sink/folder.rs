@@ -58,6 +58,7 @@ enum Series {
 
 /// What a folder holds before a run.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a run")]
 pub enum Opened {
     /// Nothing in the way: write.
     Ready(Folder),
@@ -176,7 +177,7 @@ impl Folder {
         let beside = self.work().join("started.json.new");
         let started = self.work().join(STARTED);
         let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
-        manifest.tokens = self.tokens.clone();
+        manifest.tokens.clone_from(&self.tokens);
         write(&beside, &manifest.to_json())?;
         fs::rename(&beside, &started).map_err(Error::io(started))?;
         sync(self.work())

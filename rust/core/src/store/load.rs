@@ -10,6 +10,9 @@ use crate::control::Control;
 use crate::document::{Document, Documents, Head, INPUTS};
 use crate::error::{Error, Origin, Result};
 
+/// Where a piece that was read back is: its index, which of the documents it is in, and its place there.
+type Whereabouts = (usize, usize, usize);
+
 /// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
 const GAP: u64 = 32 << 10;
 
@@ -144,7 +147,7 @@ impl Store {
         wanted: &[Wanted],
         stretches: &[Stretch],
         control: &Control,
-    ) -> Result<(Vec<Documents>, Vec<(usize, usize, usize)>)> {
+    ) -> Result<(Vec<Documents>, Vec<Whereabouts>)> {
         let mut read: Vec<Documents> = Vec::new();
         let mut places = Vec::with_capacity(wanted.len());
         let mut rest = wanted;

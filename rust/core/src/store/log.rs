@@ -118,6 +118,10 @@ impl Log {
     /// What the block `number` came to, if it was there, whole, when the file was opened.
     ///
     /// `path` is the file that the block is of, where that is at hand.
+    ///
+    /// # Panics
+    ///
+    /// If the block is larger than the address space.
     pub fn entry(&self, number: u64, path: Option<&Arc<Path>>) -> Result<Option<(Entry, Place)>> {
         let Some(&(start, bytes)) = self.found.get(&number) else { return Ok(None) };
         let bytes =

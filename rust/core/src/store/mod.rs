@@ -79,6 +79,10 @@ impl Store {
     }
 
     /// Appends documents and returns the numbers they got. `place` is where they lie in the log of the store.
+    ///
+    /// # Panics
+    ///
+    /// If documents without a place are pushed to a store that spills.
     pub fn push(&mut self, documents: Documents, place: Option<Place>) -> Range<u64> {
         let first = self.end;
         self.end += documents.len() as u64;
