@@ -189,7 +189,7 @@ def pack_files(
         chat_template_kwargs: Variables for the chat template; those of a record win over them.
         template_engine: What renders a chat template, or a value in it, that is not known to render as in
             `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes
-            of its own, some ten times slower, and says so in the report.
+            of its own, which is much slower, and says so in the report.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
             `text` or `tokens`; found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as
