@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fastpack_core::record::{write_float as float, write_string as string};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -138,27 +139,4 @@ fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result
     let digits = value.call_method0("__repr__").and_then(|digits| digits.extract::<String>());
     bytes.extend_from_slice(digits.map_err(|error| format!("{place}: {error}"))?.as_bytes());
     Ok(())
-}
-
-fn float(number: f64, bytes: &mut Vec<u8>) {
-    if number.is_nan() {
-        bytes.extend_from_slice(b"NaN");
-    } else if number.is_infinite() {
-        bytes.extend_from_slice(if number > 0.0 { b"Infinity" } else { b"-Infinity" });
-    } else {
-        write!(bytes, "{number:?}").expect("memory takes all that is written");
-    }
-}
-
-fn string(text: &str, bytes: &mut Vec<u8>) {
-    bytes.push(b'"');
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
-        bytes.extend_from_slice(&rest.as_bytes()[..at]);
-        let byte = rest.as_bytes()[at];
-        write!(bytes, "\\u{byte:04x}").expect("memory takes all that is written");
-        rest = &rest[at + 1..];
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    bytes.push(b'"');
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::dir::{in_folder, sources};
+use super::dir::{identified, in_folder, sources};
 use super::{About, Intake, Job, JobTemplate};
 use crate::config::{Coding, Format, Options, Output, Overlong};
 use crate::control::Control;
@@ -28,24 +28,15 @@ pub(super) fn cached(
     cache: &Path,
     control: &Control,
 ) -> Result<Kept> {
-    let identity = json!({
-        "fastpack": env!("CARGO_PKG_VERSION"),
+    let told = json!({
         "content": content(&found.files, job, control)?,
         "sources": sources(found),
         "options": tokenizing(&job.options)?,
-        "tokenizer": job.tokenizer.fingerprint(),
-        "bos_id": job.bos_id,
-        "eos_id": job.eos_id,
-        "pad_id": job.pad_id,
-        "template": match &job.template {
-            JobTemplate::Ready(template) => Some(template.fingerprint()),
-            JobTemplate::Refused(_) => None,
-        },
-        "transform": job.transform.identity,
         // Where conversations may be cut is kept only for who asks for it.
         "trim": job.options.packing.overlong == Some(Overlong::Trim),
         "now": template_time(job),
     });
+    let identity = identified(job, told);
     let name = blake3::hash(identity.to_string().as_bytes()).to_hex();
     let output = Output {
         dir: cache.join(&name.as_str()[..32]),

@@ -160,22 +160,36 @@ fn identity(job: &Job, found: &Found, output: &Output) -> serde_json::Value {
             (file.path.to_string_lossy().into_owned(), state)
         })
         .collect();
-    json!({
-        "fastpack": env!("CARGO_PKG_VERSION"),
-        "inputs": files,
-        "sources": sources(found),
-        "options": job.options,
-        "output": output,
-        "tokenizer": job.tokenizer.fingerprint(),
-        "bos_id": job.bos_id,
-        "eos_id": job.eos_id,
-        "pad_id": job.pad_id,
-        "template": match &job.template {
-            JobTemplate::Ready(template) => Some(template.fingerprint()),
-            JobTemplate::Refused(_) => None,
-        },
-        "transform": job.transform.identity,
-    })
+    identified(
+        job,
+        json!({
+            "inputs": files,
+            "sources": sources(found),
+            "options": job.options,
+            "output": output,
+        }),
+    )
+}
+
+/// Adds to an identity what turns records into tokens.
+pub(super) fn identified(job: &Job, mut identity: serde_json::Value) -> serde_json::Value {
+    let template = match &job.template {
+        JobTemplate::Ready(template) => Some(template.fingerprint()),
+        JobTemplate::Refused(_) => None,
+    };
+    let parts = [
+        ("fastpack", json!(env!("CARGO_PKG_VERSION"))),
+        ("tokenizer", json!(job.tokenizer.fingerprint())),
+        ("bos_id", json!(job.bos_id)),
+        ("eos_id", json!(job.eos_id)),
+        ("pad_id", json!(job.pad_id)),
+        ("template", json!(template)),
+        ("transform", json!(job.transform.identity)),
+    ];
+    for (name, part) in parts {
+        identity[name] = part;
+    }
+    identity
 }
 
 /// How the records of each source are read, and how many of them.

@@ -36,6 +36,7 @@ pub use skim::{Skim, skim_text};
 pub use table::Table;
 pub use tokens::Tokens;
 pub(crate) use write::json as write_json;
+pub use write::{float as write_float, string as write_string};
 
 /// What one line of data means.
 #[derive(Clone, Debug)]

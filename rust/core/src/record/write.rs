@@ -44,8 +44,12 @@ fn display(number: impl std::fmt::Display, bytes: &mut Vec<u8>) {
     write!(bytes, "{number}").expect("memory takes all that is written");
 }
 
-/// The shortest digits that read as the same number, or the words that Python's `json` has for what is none.
-fn float(number: f64, bytes: &mut Vec<u8>) {
+/// Appends the shortest digits that read as the same number, or the words that Python's `json` has for what is none.
+///
+/// # Panics
+///
+/// Never: memory takes all that is written.
+pub fn float(number: f64, bytes: &mut Vec<u8>) {
     if number.is_nan() {
         bytes.extend_from_slice(b"NaN");
     } else if number.is_infinite() {
@@ -55,7 +59,12 @@ fn float(number: f64, bytes: &mut Vec<u8>) {
     }
 }
 
-fn string(text: &str, bytes: &mut Vec<u8>) {
+/// Appends a text as JSON.
+///
+/// # Panics
+///
+/// Never: memory takes all that is written.
+pub fn string(text: &str, bytes: &mut Vec<u8>) {
     serde_json::to_writer(bytes, text).expect("memory takes all that is written");
 }
 
