@@ -42,7 +42,7 @@ print(json.dumps({
     "peak": int(status["VmHWM"].split()[0]) * 1024,
     "tokens": report.tokens.read,
     "rows": report.rows,
-    "stages": dict(report.stages),
+    "stages": {name: time.wall for name, time in report.stages.items()},
 }))
 """
 

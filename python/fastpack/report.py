@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-__all__ = ["Balance", "Count", "Input", "Place", "Report", "input_of", "labelled", "whole"]
+__all__ = ["Balance", "Count", "Input", "Place", "Report", "StageTime", "input_of", "labelled", "whole"]
 
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed report shows, in this order."""
+
+_SHOWN = 0.005
+"""Stages of fewer seconds are not printed."""
 
 
 class Balance(NamedTuple):
@@ -33,6 +36,13 @@ class Count(NamedTuple):
 
     documents: int
     tokens: int
+
+
+class StageTime(NamedTuple):
+    """Seconds that a stage took, all threads together: of CPU time, and as they passed (waiting included)."""
+
+    cpu: float
+    wall: float
 
 
 class Place(NamedTuple):
@@ -271,10 +281,16 @@ class Report:
         return _real(timing.get("seconds")) if timing else None
 
     @property
-    def stages(self) -> dict[str, float]:
-        """Seconds by stage, all threads together; empty in a timeless report."""
+    def stages(self) -> dict[str, StageTime]:
+        """What each stage took, all threads together; empty in a timeless report."""
         stages = self._mapping("timing").get("stages")
-        return {name: _real(time) for name, time in stages.items()} if isinstance(stages, dict) else {}
+        named = stages.items() if isinstance(stages, dict) else ()
+        return {name: _stage(times) for name, times in named if isinstance(times, dict)}
+
+    @property
+    def resumed_documents(self) -> int:
+        """Documents whose tokens a run of the same job had made that was stopped; 0 in a timeless report."""
+        return whole(self._mapping("timing").get("resumed_documents"))
 
     def _mapping(self, name: str) -> dict[str, JsonValue]:
         value = self._values.get(name)
@@ -329,10 +345,7 @@ class Report:
             ("template", self.template_engine, self.template_engine_reason),
         ):
             yield from labelled(label, [f"{engine}: {reason}" if reason else engine] if engine else [])
-        if self.seconds is not None:
-            yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
-        for stage, seconds in self.stages.items():
-            yield "", f"{stage} {seconds:.2f}{self._speed(seconds)}"
+        yield from self._times()
         for label, warning in labelled("warnings", self.warnings):
             yield label, warning
 
@@ -341,6 +354,15 @@ class Report:
             yield "cut", f"{self.truncated.documents:,} documents, by {self.truncated.tokens:,} tokens"
         if self.repeated.documents:
             yield "repeated", f"{self.repeated.documents:,} documents, {self.repeated.tokens:,} tokens"
+
+    def _times(self) -> Iterator[tuple[str, str]]:
+        if self.seconds is not None:
+            yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
+        if self.resumed_documents:
+            yield "", f"{self.resumed_documents:,} documents were tokenized before, by a run that was stopped"
+        for stage, time in self.stages.items():
+            if time.wall >= _SHOWN:
+                yield "", f"{stage} {time.wall:.2f}, {time.cpu:.2f} of CPU{self._speed(time.wall)}"
 
     def _speed(self, seconds: float) -> str:
         return f", {self.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
@@ -354,6 +376,10 @@ def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
 
 def _balance(counts: Mapping[str, JsonValue]) -> Balance:
     return Balance(*(whole(counts.get(name)) for name in Balance._fields))
+
+
+def _stage(times: Mapping[str, JsonValue]) -> StageTime:
+    return StageTime(*(_real(times.get(name)) for name in StageTime._fields))
 
 
 def _count(counts: Mapping[str, JsonValue]) -> Count:

@@ -144,3 +144,15 @@ def test_an_unknown_format_is_refused_before_any_work(tmp_path):
 def test_a_shard_size_that_is_none_is_refused(size, tmp_path):
     with pytest.raises(fastpack.OptionError, match="shard_size"):
         fastpack.pack_dir("x", tmp_path / "out", tokenizer="x/y/z", max_length=8, shard_size=size)
+
+
+def test_the_report_says_what_each_stage_took(big_corpus, tokenizer_dir, tmp_path):
+    report = fastpack.pack_dir(big_corpus, tmp_path, tokenizer=tokenizer_dir, max_length=512, threads=1)
+    assert list(report.stages) == sorted(
+        ["read", "parse", "render", "encode", "keep", "plan", "gather", "assemble", "write"]
+    )
+    assert all(0 <= time.cpu <= time.wall for time in report.stages.values())
+    at_work = [report.stages[name].cpu for name in ("read", "parse", "encode", "keep", "assemble")]
+    assert min(at_work) > 0
+    assert sum(time.wall for time in report.stages.values()) <= 2 * report.seconds
+    assert report.resumed_documents == 0

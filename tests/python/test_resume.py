@@ -24,14 +24,15 @@ ROOT = Path(__file__).parents[2]
 
 OPTIONS = {"max_length": 256, "shard_size": "2MB"}
 
-#: A run in a process of its own, which says when the first documents are made.
+#: A run in a process of its own, which stops when the first documents are made if it is asked to.
 RUN = """
-import json, sys, fastpack
-files, tokenizer, out, options = sys.argv[1:]
+import json, os, signal, sys, fastpack
+files, tokenizer, out, options, pause = sys.argv[1:]
 def say(reading):
-    if reading.documents and not said:
+    if reading.documents and pause and not said:
         said.append(True)
         print("working", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
 said = []
 try:
     report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **json.loads(options))
@@ -42,9 +43,9 @@ else:
 """
 
 
-def start(files, tokenizer, out, *, code=RUN, environment=None, **options):
-    """Starts a run in a process of its own."""
-    arguments = [files, tokenizer, out, json.dumps(OPTIONS | options)]
+def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):
+    """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told."""
+    arguments = [files, tokenizer, out, json.dumps(OPTIONS | options), "yes" if pause else ""]
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
@@ -55,9 +56,19 @@ def start(files, tokenizer, out, *, code=RUN, environment=None, **options):
     )
 
 
-def kill_at_work(process):
-    """Kills a run once it has made documents."""
+def at_work(process):
+    """Waits until a run that was started with `pause` has made documents."""
     assert process.stdout.readline().strip() == "working", process.communicate()[1]
+    return process
+
+
+def kill_at_work(files, tokenizer, out, **how):
+    """Kills a run once it has made documents."""
+    kill(at_work(start(files, tokenizer, out, pause=True, **how)))
+
+
+def kill(process):
+    """Kills a run wherever it is."""
     process.kill()
     process.communicate()
 
@@ -78,7 +89,7 @@ def undisturbed(long_corpus, tokenizer_dir, tmp_path_factory):
 @pytest.fixture
 def unfinished(long_corpus, tokenizer_dir, tmp_path):
     """A folder in which a run of the same job was killed."""
-    kill_at_work(start(long_corpus, tokenizer_dir, tmp_path / "out", threads=1))
+    kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1)
     assert (tmp_path / "out/.fastpack/blocks").stat().st_size > 0
     return tmp_path / "out"
 
@@ -97,8 +108,7 @@ def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(
         try:
             process.communicate(timeout=chance.uniform(0.3, 1.0) * seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            kill(process)
             kills += 1
         else:
             assert shards(out) == shards(undisturbed)
@@ -110,14 +120,9 @@ def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(
 
 
 def test_what_is_done_is_not_done_again(unfinished, long_corpus, tokenizer_dir, undisturbed):
-    log = unfinished / ".fastpack/blocks"
-    before = log.read_bytes()
-    assert before
-    process = start(long_corpus, tokenizer_dir, unfinished, threads=1)
-    assert process.stdout.readline().strip() == "working"
-    with log.open("rb") as file:
-        assert file.read(len(before) // 2) == before[: len(before) // 2]
-    assert process.communicate()[0].startswith("rows")
+    report = fastpack.pack_dir(long_corpus, unfinished, tokenizer=tokenizer_dir, **OPTIONS)
+    assert 0 < report.resumed_documents < report.documents.read
+    assert f"{report.resumed_documents:,} documents were tokenized before" in str(report)
     assert shards(unfinished) == shards(undisturbed)
 
 
@@ -158,11 +163,13 @@ def rows(folder):
 
 def test_four_processes_do_one_job_though_two_of_them_are_killed(big_corpus, tokenizer_dir, tmp_path, python):
     out = tmp_path / "out"
-    processes = [start(big_corpus, tokenizer_dir, out, environment={"WORLD_SIZE": "4"}) for _ in range(4)]
+    ranks = {"WORLD_SIZE": "4"}
+    processes = [start(big_corpus, tokenizer_dir, out, environment=ranks, pause=True) for _ in range(4)]
     for _ in range(2):
-        working = next_at_work(processes)
-        kill_at_work(working)
+        working = at_work(next_at_work(processes))
+        kill(working)
         processes.remove(working)
+    at_work(next_at_work(processes)).send_signal(signal.SIGCONT)
     said = [process.communicate()[0].splitlines()[-1] for process in processes]
     report = fastpack.pack_dir(big_corpus, out, tokenizer=tokenizer_dir, **OPTIONS)
     assert said == [f"rows {report.rows}"] * 2
@@ -187,12 +194,10 @@ def test_those_that_wait_fail_as_the_one_that_works(write_jsonl, tokenizer_dir, 
 
 
 def test_without_waiting_a_second_run_is_refused(big_corpus, tokenizer_dir, tmp_path):
-    working = start(big_corpus, tokenizer_dir, tmp_path / "out")
-    assert working.stdout.readline().strip() == "working"
+    working = at_work(start(big_corpus, tokenizer_dir, tmp_path / "out", pause=True))
     with pytest.raises(fastpack.OutputError, match="another run is writing here; pass wait=True"):
         fastpack.pack_dir(big_corpus, tmp_path / "out", tokenizer=tokenizer_dir, wait=False, **OPTIONS)
-    working.kill()
-    working.communicate()
+    kill(working)
 
 
 def test_ranks_that_overwrite_do_a_job_once(corpus, tokenizer_dir, tmp_path, monkeypatch):
@@ -220,7 +225,7 @@ def test_content_that_changed_behind_the_back_of_the_clock_is_refused(long_corpu
     files = tmp_path / "files.jsonl"
     files.write_bytes(long_corpus.read_bytes())
     stat = files.stat()
-    kill_at_work(start(files, tokenizer_dir, tmp_path / "out", threads=1))
+    kill_at_work(files, tokenizer_dir, tmp_path / "out", threads=1)
     files.write_bytes(files.read_bytes().replace(b"river", b"rover", 1))
     os.utime(files, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     with pytest.raises(fastpack.OutputError, match="has changed since this job began") as refused:
@@ -251,7 +256,7 @@ def test_a_lost_input_is_one_error_and_a_later_run_finishes(
 ):
     files = tmp_path / "files.jsonl"
     os.link(long_corpus, files)
-    kill_at_work(start(files, tokenizer_dir, tmp_path / "out", threads=1))
+    kill_at_work(files, tokenizer_dir, tmp_path / "out", threads=1)
     files.unlink()
     with pytest.raises(fastpack.InputNotFoundError) as lost:
         fastpack.pack_dir(files, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
@@ -270,7 +275,7 @@ def test_templates_see_the_day_on_which_the_job_began(write_jsonl, tokenizer_dir
     files = write_jsonl([{"messages": [message]}] * 20_000)
     out = tmp_path / "out"
     east, west = {"TZ": "EAST-12"}, {"TZ": "WEST+12"}
-    kill_at_work(start(files, tokenizer_dir, out, environment=east, strategy="none", **options))
+    kill_at_work(files, tokenizer_dir, out, environment=east, strategy="none", **options)
     began = json.loads((out / ".fastpack/started.json").read_bytes())["now"]
     said, _ = start(files, tokenizer_dir, out, environment=west, strategy="none", **options).communicate()
     assert said.splitlines()[-1] == "rows 20000"
@@ -286,9 +291,9 @@ def test_templates_see_the_day_on_which_the_job_began(write_jsonl, tokenizer_dir
 
 
 def test_an_interrupted_run_goes_on(big_corpus, tokenizer_dir, tmp_path):
-    process = start(big_corpus, tokenizer_dir, tmp_path / "out")
-    assert process.stdout.readline().strip() == "working"
+    process = at_work(start(big_corpus, tokenizer_dir, tmp_path / "out", pause=True))
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     process.communicate()
     assert process.returncode != 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".fastpack"}
@@ -333,7 +338,7 @@ def test_tables_are_resumed_as_lines_are(tokenizer_dir, tmp_path):
     texts = ["the old river keeps the town " * (1 + at % 49) for at in range(20_000)]
     files = tmp_path / "files.parquet"
     parquet.write_table(pa.table({"text": texts}), files)
-    kill_at_work(start(files, tokenizer_dir, tmp_path / "out", threads=1))
+    kill_at_work(files, tokenizer_dir, tmp_path / "out", threads=1)
     fastpack.pack_dir(files, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
     fastpack.pack_dir(files, tmp_path / "alone", tokenizer=tokenizer_dir, **OPTIONS)
     assert shards(tmp_path / "out") == shards(tmp_path / "alone")

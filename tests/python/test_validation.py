@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from conftest import conversation
 from test_packing_options import balanced
-from test_resume import kill_at_work, start
+from test_resume import kill_at_work
 
 import fastpack
 
@@ -148,7 +148,7 @@ def test_datasets_finds_both_splits(file_format, files, tokenizer_dir, tmp_path)
 
 def test_killed_on_the_way_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_dir, tmp_path):
     options = {"validation": 0.4, "shard_size": "300KB", "max_length": 256}
-    kill_at_work(start(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, **options))
+    kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, **options)
     again = fastpack.pack_dir(long_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **options)
     expected = fastpack.pack_dir(long_corpus, tmp_path / "alone", tokenizer=tokenizer_dir, **options)
     assert shards(tmp_path / "out") == shards(tmp_path / "alone")

@@ -16,6 +16,7 @@ pub mod ledger;
 mod ordered;
 pub mod report;
 mod sample;
+pub mod timing;
 
 pub mod source;
 

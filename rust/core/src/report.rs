@@ -1,13 +1,13 @@
-//! What a run came to: the ledger, how full the rows are, and how long each stage took.
+//! What a run came to: the ledger, how full the rows are, and how long it took.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, Options};
 use crate::error::Result;
 use crate::ledger::{Count, Ledger, Place, check_lost};
+use crate::timing::{Timing, Work, rounded};
 
 /// Rows of a training step for which the report counts steps.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
@@ -158,48 +158,6 @@ pub struct Lengths {
     pub mean: f64,
 }
 
-/// How long a run took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// Seconds from beginning to end.
-    pub seconds: f64,
-    /// Worker threads.
-    pub threads: u64,
-    /// Megabytes of input a second.
-    pub megabytes_per_second: f64,
-    /// Tokens read a second.
-    pub tokens_per_second: f64,
-    /// Seconds spent in each stage; read, parse, render and encode summed over the threads.
-    pub stages: BTreeMap<String, f64>,
-}
-
-impl Timing {
-    /// What `seconds` were spent on.
-    pub(crate) fn new(
-        seconds: f64,
-        threads: usize,
-        bytes: u64,
-        tokens: u64,
-        stages: &Stages,
-    ) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a rate needs no more than a float's precision"
-        )]
-        let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
-        Self {
-            seconds: rounded(seconds),
-            threads: threads as u64,
-            megabytes_per_second: rounded(per_second(bytes) / 1e6),
-            tokens_per_second: rounded(per_second(tokens)),
-            stages: stages
-                .named()
-                .map(|(name, time)| (name.to_owned(), rounded(time.as_secs_f64())))
-                .into(),
-        }
-    }
-}
-
 impl From<Place> for PlaceReport {
     fn from(place: Place) -> Self {
         Self {
@@ -208,51 +166,6 @@ impl From<Place> for PlaceReport {
             reason: place.reason.name().to_owned(),
             message: place.message,
         }
-    }
-}
-
-/// Seconds spent in each stage.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stages {
-    pub(crate) read: Duration,
-    pub(crate) parse: Duration,
-    pub(crate) render: Duration,
-    pub(crate) encode: Duration,
-    pub(crate) plan: Duration,
-    pub(crate) gather: Duration,
-    pub(crate) assemble: Duration,
-    pub(crate) write: Duration,
-}
-
-impl Stages {
-    fn named(&self) -> [(&'static str, Duration); 8] {
-        [
-            ("read", self.read),
-            ("parse", self.parse),
-            ("render", self.render),
-            ("encode", self.encode),
-            ("plan", self.plan),
-            ("gather", self.gather),
-            ("assemble", self.assemble),
-            ("write", self.write),
-        ]
-    }
-
-    /// Adds what was spent elsewhere.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.add_work(other);
-        self.read += other.read;
-        self.plan += other.plan;
-        self.gather += other.gather;
-        self.assemble += other.assemble;
-        self.write += other.write;
-    }
-
-    /// Adds what the workers spent on a block.
-    pub(crate) fn add_work(&mut self, work: &Self) {
-        self.parse += work.parse;
-        self.render += work.render;
-        self.encode += work.encode;
     }
 }
 
@@ -395,8 +308,9 @@ impl Report {
 
     /// The report with the seconds that the run took.
     #[must_use]
-    pub(crate) fn timed(mut self, seconds: f64, threads: usize, stages: &Stages) -> Self {
-        self.timing = Some(Timing::new(seconds, threads, self.bytes, self.tokens.read, stages));
+    pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &Work) -> Self {
+        let read = (self.bytes, self.tokens.read);
+        self.timing = Some(Timing::new(seconds, threads, read, work));
         self
     }
 
@@ -430,9 +344,4 @@ fn much_dropped(ledger: &Ledger, lengths: &Histogram) -> Option<String> {
 #[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { rounded(part as f64 / whole as f64) }
-}
-
-/// To millionths: what people read, and few enough digits that any JSON reader gives the very number back.
-fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use super::lane::{Asked, Clock, Lane};
+use super::lane::{Asked, Lane};
 use super::recognise::{Recogniser, columns_read};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
@@ -19,10 +18,11 @@ use crate::error::{Error, Origin, Result};
 use crate::ledger::Ledger;
 use crate::ordered::ordered;
 use crate::record::Shape;
-use crate::report::{InputReport, Stages};
+use crate::report::InputReport;
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, Place};
+use crate::timing::{Clock, Stage, Stages, Work};
 
 /// From files to documents.
 pub(crate) struct Intake<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Intake<'a> {
 pub(crate) struct Outcome {
     pub(crate) documents: Documents,
     pub(crate) ledger: Ledger,
-    pub(crate) stages: Stages,
+    pub(crate) work: Work,
     /// Where the documents lie in the log, if there is one.
     pub(crate) place: Option<Place>,
     /// The hash of the block's records, where there is a log.
@@ -80,7 +80,7 @@ impl<'a> Intake<'a> {
         let mut numbers = 0..;
         let next = || {
             self.control.tick()?;
-            let started = Instant::now();
+            let clock = Clock::start();
             let Some(block) = blocks.next_block()? else { return Ok(None) };
             let block = self.job.transform.apply(block)?;
             let before = places_before(seen, all, verified);
@@ -88,7 +88,8 @@ impl<'a> Intake<'a> {
             let verify = places_before(seen, all, verified) - before;
             let shape = recogniser.shape(&block, &blocks);
             let number = numbers.next().unwrap_or_default();
-            Ok(Some(Share { number, block, shape, read: started.elapsed(), verify }))
+            let read = clock.stop_after(Stage::Read);
+            Ok(Some(Share { number, block, shape, read, verify }))
         };
         let worker = || self.worker(&sources, &words, reference.as_ref(), log);
         let read = ordered(self.job.options.threads, next, worker, consume);
@@ -115,16 +116,19 @@ impl<'a> Intake<'a> {
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
         move |Share { number, block, shape, read, mut verify }| {
+            let mut clock = Clock::start();
             let mut outcome = Outcome {
                 documents: Documents::new(Arc::clone(&block.path), columns),
                 ledger: Ledger::default(),
-                stages: Stages { read, ..Stages::default() },
+                work: Work { stages: read, ..Work::default() },
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
             };
+            clock.lap(Stage::Read);
             if let Some(log) = log
                 && outcome.take_back(log, number, &block)?
             {
+                outcome.work.stages += clock.stop_after(Stage::Keep);
                 self.count(&block, &outcome);
                 return Ok(outcome);
             }
@@ -138,7 +142,8 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                match Self::record(record, asked, &mut lane, &mut maker, oracle, &mut outcome) {
+                let (lane, maker, clock) = (&mut lane, &mut maker, &mut clock);
+                match Self::record(record, asked, (lane, maker, oracle), clock, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
@@ -154,7 +159,9 @@ impl<'a> Intake<'a> {
             }
             if let Some(log) = log {
                 outcome.write_down(log, number)?;
+                clock.lap(Stage::Keep);
             }
+            outcome.work.stages += clock.stop();
             self.count(&block, &outcome);
             Ok(outcome)
         }
@@ -169,13 +176,11 @@ impl<'a> Intake<'a> {
     fn record(
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
-        lane: &mut Lane<'a>,
-        maker: &mut DocumentMaker,
-        reference: Option<&mut DocumentMaker>,
+        (lane, maker, reference): (&mut Lane<'a>, &mut DocumentMaker, Option<&mut DocumentMaker>),
+        clock: &mut Clock,
         outcome: &mut Outcome,
     ) -> std::result::Result<Checked, Failure<'a>> {
-        let mut clock = Clock::start();
-        let made = lane.put(raw.raw, asked, &mut clock, &mut outcome.stages)?;
+        let made = lane.put(raw.raw, asked, clock)?;
         let Outcome { documents, ledger, .. } = outcome;
         let (rendered, kind) = match made {
             Made::Text(rendered, kind) => (rendered, kind),
@@ -185,7 +190,6 @@ impl<'a> Intake<'a> {
             }
         };
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
-        clock.lap(&mut outcome.stages.encode);
         let checked = match reference {
             Some(reference) if made.is_ok() => {
                 if maker.agrees(&rendered, kind, reference) {
@@ -196,6 +200,7 @@ impl<'a> Intake<'a> {
             }
             _ => Checked::No,
         };
+        clock.lap(Stage::Encode);
         lane.give_back(rendered);
         made?;
         Ok(checked)
@@ -242,6 +247,7 @@ impl Outcome {
         }
         (self.documents, self.ledger) = (entry.documents, entry.ledger);
         self.place = Some(place);
+        self.work.resumed_documents = self.ledger.read.documents;
         Ok(true)
     }
 
@@ -260,8 +266,8 @@ struct Share {
     block: Block,
     /// The shape of its file, if that is known.
     shape: Option<Arc<Shape>>,
-    /// How long reading it took.
-    read: Duration,
+    /// What reading it took.
+    read: Stages,
     /// How many of its documents are encoded by the reference engine too.
     verify: u64,
 }

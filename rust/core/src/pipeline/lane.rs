@@ -5,7 +5,6 @@
 //! put into words by the [`Renderer`]; both ways give the same.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use super::recognise::expectation;
 use super::render::{Failure, Made, Renderer};
@@ -13,9 +12,9 @@ use super::{Job, JobTemplate};
 use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
 use crate::record::{Record, Shape, Skim, read, skim_text};
-use crate::report::Stages;
 use crate::source::Raw;
 use crate::template::{ChatTemplate, Rendered, Replayer, Span, Trained};
+use crate::timing::{Clock, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;
@@ -39,22 +38,6 @@ pub(super) struct Asked<'r, 'a> {
     pub(super) reading: &'r Reading,
     /// The shape of the file, if that is known.
     pub(super) shape: Option<&'r Shape>,
-}
-
-/// Measures how long stages take.
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Adds the time since the last lap to a stage.
-    pub(super) fn lap(&mut self, stage: &mut Duration) {
-        let now = Instant::now();
-        *stage += now - self.0;
-        self.0 = now;
-    }
 }
 
 impl<'a> Lane<'a> {
@@ -82,7 +65,6 @@ impl<'a> Lane<'a> {
         raw: Raw<'_>,
         asked: Asked<'_, 'a>,
         clock: &mut Clock,
-        stages: &mut Stages,
     ) -> Result<Made, Failure<'a>> {
         self.rendered.turn_ends.clear();
         let Asked { words, reading, shape } = asked;
@@ -101,7 +83,7 @@ impl<'a> Lane<'a> {
             },
             _ => None,
         };
-        clock.lap(&mut stages.parse);
+        clock.lap(Stage::Parse);
         let replayed = match (skimmed, &mut self.replayer) {
             (Some(Kind::Conversation), Some(replayer)) => {
                 let conversation = || match general() {
@@ -111,7 +93,7 @@ impl<'a> Lane<'a> {
                 let Rendered { text, trained, .. } = &mut self.rendered;
                 let done = replayer.render(&self.skim, conversation, text, &mut self.spans);
                 mark(trained, replayer.marks().then_some(&self.spans));
-                clock.lap(&mut stages.render);
+                clock.lap(Stage::Render);
                 done
             }
             (Some(Kind::Text), _) => {
@@ -124,9 +106,9 @@ impl<'a> Lane<'a> {
             return Ok(Made::Text(std::mem::take(&mut self.rendered), kind));
         }
         let record = general();
-        clock.lap(&mut stages.parse);
+        clock.lap(Stage::Parse);
         let made = words.render(record?);
-        clock.lap(&mut stages.render);
+        clock.lap(Stage::Render);
         made
     }
 

@@ -32,9 +32,10 @@ use crate::control::{Control, Phase};
 use crate::document::{INPUTS, table};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::report::{Histogram, InputReport, Report, Stages, Tally};
+use crate::report::{Histogram, InputReport, Report, Tally};
 use crate::source::{Blocks, Found, Memory, discover};
 use crate::template::{ChatTemplate, Prompts};
+use crate::timing::Work;
 
 pub use chat::{Chat, chat, render};
 pub use dir::pack_dir;
@@ -173,7 +174,7 @@ pub fn pack_table(
         packing.gather(Outcome {
             documents,
             ledger,
-            stages: Stages::default(),
+            work: Work::default(),
             place: None,
             fingerprint: None,
         })?;

@@ -18,8 +18,9 @@ use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
 use crate::pack::{Cut, LeftOut, Piece, Plan, Planned, cut, lower_bound, plan};
-use crate::report::{Histogram, Report, Stages, Tally};
+use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
+use crate::timing::{Clock, Stage, Work};
 
 /// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
@@ -55,7 +56,7 @@ pub(crate) struct Books {
     lower_bound: u64,
     trained_tokens: u64,
     rows: u64,
-    pub(crate) stages: Stages,
+    pub(crate) work: Work,
 }
 
 impl<'a> Packing<'a> {
@@ -70,7 +71,7 @@ impl<'a> Packing<'a> {
 
     /// Keeps what a block came to; returns the numbers of its documents.
     pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
-        self.books.stages.add_work(&outcome.stages);
+        self.books.work += outcome.work;
         self.books.ledger.merge(outcome.ledger);
         self.store.push(outcome.documents, outcome.place)
     }
@@ -123,10 +124,10 @@ impl<'a> Packing<'a> {
         control: &Control,
     ) -> Result<Plan> {
         control.enter(Phase::Plan);
-        let started = Instant::now();
+        let clock = Clock::start();
         let planned = plan(pieces, &self.options.packing, control)?;
         books.leave_out(&planned, &self.store);
-        books.stages.plan += started.elapsed();
+        books.work.stages += clock.stop_after(Stage::Plan);
         Ok(planned.plan)
     }
 
@@ -144,9 +145,9 @@ impl<'a> Packing<'a> {
         let mut ranges = batch_ranges(plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
-            let started = Instant::now();
+            let clock = Clock::start();
             let gathered = Gathered::of(store, plan, rows_of, options.threads, control)?;
-            books.stages.gather += started.elapsed();
+            books.work.stages += clock.stop_after(Stage::Gather);
             let mut ranges = window.into_iter();
             let next = || {
                 control.tick()?;
@@ -155,7 +156,7 @@ impl<'a> Packing<'a> {
             // Rows are assembled on other threads while those before them are written on this one.
             let worker = || {
                 |range: Range<usize>| {
-                    let started = Instant::now();
+                    let clock = Clock::start();
                     let behind = done.saturating_sub(range.start);
                     // What is done is counted only; a batch that is done in part is cut where it would have been.
                     let batch = if behind < range.len() || range.is_empty() {
@@ -164,12 +165,12 @@ impl<'a> Packing<'a> {
                     } else {
                         None
                     };
-                    Ok((range, batch, started.elapsed()))
+                    Ok((range, batch, clock.stop_after(Stage::Assemble)))
                 }
             };
             let assemblers = options.threads.min(ASSEMBLERS);
             ordered(assemblers, next, worker, |(range, batch, assembling)| {
-                books.stages.assemble += assembling;
+                books.work.stages += assembling;
                 books.hand_over(&gathered, range, batch, control, emit)
             })?;
         }
@@ -189,10 +190,10 @@ impl<'a> Packing<'a> {
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let started = Instant::now();
+        let clock = Clock::start();
         let gathered = Gathered::kept(&self.store, plan);
         let batch = rows(&gathered, range.clone(), &self.layout)?;
-        self.books.stages.assemble += started.elapsed();
+        self.books.work.stages += clock.stop_after(Stage::Assemble);
         self.books.hand_over(&gathered, range, Some(batch), control, emit)
     }
 
@@ -279,7 +280,7 @@ impl Books {
         self.lower_bound += later.lower_bound;
         self.trained_tokens += later.trained_tokens;
         self.rows += later.rows;
-        self.stages.merge(&later.stages);
+        self.work += later.work;
     }
 
     /// Adds what became of documents that are counted as read already.
@@ -301,7 +302,7 @@ impl Books {
         about: About,
         started: Instant,
     ) -> Result<Report> {
-        let Self { ledger, lengths, lower_bound, trained_tokens, rows, stages, .. } = self;
+        let Self { ledger, lengths, lower_bound, trained_tokens, rows, work, .. } = self;
         ledger.balance()?;
         let mut warnings = about.warnings;
         let names = options.columns.contains(&RowColumn::SourceFile);
@@ -326,7 +327,7 @@ impl Books {
             warnings,
         };
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(tally, options).timed(seconds, options.threads.get(), &stages))
+        Ok(Report::timeless(tally, options).timed(seconds, options.threads.get(), &work))
     }
 
     /// Appends the pieces of a document that are packed, and counts what is not.
@@ -396,9 +397,9 @@ impl Books {
     ) -> Result<()> {
         control.count_rows(range.len() as u64);
         self.count_rows(gathered, range);
-        let started = Instant::now();
+        let clock = Clock::start();
         batch.map_or(Ok(()), emit)?;
-        self.stages.write += started.elapsed();
+        self.work.stages += clock.stop_after(Stage::Write);
         Ok(())
     }
 

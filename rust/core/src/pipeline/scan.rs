@@ -14,8 +14,9 @@ use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
 use crate::pack::{Piece, lower_bound, plan};
-use crate::report::{Histogram, InputReport, Lengths, PlaceReport, Stages, Timing, ratio};
+use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, discover};
+use crate::timing::{Timing, Work};
 
 /// How many places are named for each reason.
 const PLACES: usize = 3;
@@ -142,13 +143,13 @@ struct Seen {
     documents: u64,
     lengths: Histogram,
     trained_tokens: u64,
-    stages: Stages,
+    work: Work,
 }
 
 impl Seen {
     fn take(&mut self, outcome: Outcome) {
-        let Outcome { documents, ledger, stages, .. } = outcome;
-        self.stages.add_work(&stages);
+        let Outcome { documents, ledger, work, .. } = outcome;
+        self.work += work;
         for index in 0..documents.len() {
             let document = documents.document(index);
             let length = u32::try_from(document.column(INPUTS).len())
@@ -208,7 +209,7 @@ impl Seen {
             engine: about.engine,
             engine_reason: about.engine_reason,
             warnings: about.warnings,
-            timing: Timing::new(seconds, threads, about.bytes, read.tokens, &self.stages),
+            timing: Timing::new(seconds, threads, (about.bytes, read.tokens), &self.work),
         }
     }
 }

@@ -16,9 +16,10 @@ use crate::config::{Options, Output, Overlong};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
-use crate::report::{Report, Stages};
+use crate::report::Report;
 use crate::sink::{Kept, kept};
 use crate::store::{Log, Store};
+use crate::timing::Work;
 
 /// Packs what [`pack_dir`](super::pack_dir) kept in the folder `source` into files in `output.dir`.
 ///
@@ -116,7 +117,7 @@ fn gather<'a>(
             Ok(Outcome {
                 documents: entry.documents,
                 ledger: entry.ledger,
-                stages: Stages::default(),
+                work: Work::default(),
                 place: Some(place),
                 fingerprint: None,
             })
