@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::unicode;
-use trie::Trie;
+use trie::{Builder, Trie};
 
 /// An added token as `tokenizer.json` writes it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -50,21 +50,20 @@ impl Matcher {
     pub(crate) fn new<'a>(
         tokens: impl IntoIterator<Item = (&'a str, &'a AddedToken)>,
     ) -> Option<Self> {
-        let mut matcher = Self { trie: Trie::default(), tokens: Vec::new() };
+        let (mut trie, mut rules) = (Builder::default(), Vec::new());
         for (pattern, token) in tokens {
-            let index = u32::try_from(matcher.tokens.len()).ok()?;
-            if !matcher.trie.insert(pattern.as_bytes(), index) {
+            let index = u32::try_from(rules.len()).ok()?;
+            if !trie.insert(pattern.as_bytes(), index) {
                 return None;
             }
-            matcher.tokens.push(Rule {
+            rules.push(Rule {
                 id: token.id,
                 single_word: token.single_word,
                 lstrip: token.lstrip,
                 rstrip: token.rstrip,
             });
         }
-        matcher.trie.finish();
-        Some(matcher)
+        Some(Self { trie: trie.finish(), tokens: rules })
     }
 
     /// Whether there is nothing to find.
@@ -83,9 +82,11 @@ impl Matcher {
                 from = found.end;
                 let rule = self.tokens.get(index as usize)?;
                 let (before, after) = (&text[..found.start], &text[found.end..]);
-                let in_word = before.chars().next_back().is_some_and(unicode::is_word)
-                    || after.chars().next().is_some_and(unicode::is_word);
-                if rule.single_word && in_word {
+                let in_word = || {
+                    before.chars().next_back().is_some_and(unicode::is_word)
+                        || after.chars().next().is_some_and(unicode::is_word)
+                };
+                if rule.single_word && in_word() {
                     continue;
                 }
                 let start =

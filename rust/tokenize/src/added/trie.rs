@@ -5,12 +5,78 @@ use std::ops::Range;
 /// No token ends at this node.
 const NOTHING: u32 = u32::MAX;
 
-/// One prefix of the tokens.
-struct Node {
+/// One prefix of the tokens, while they come in.
+struct Prefix {
     /// The token that ends here.
     token: u32,
     /// The bytes that go on, ascending, and where they lead.
     edges: Vec<(u8, u32)>,
+}
+
+/// Bytes that have no other way than one behind the other, and what is at their end.
+struct Node {
+    bytes: Vec<u8>,
+    token: u32,
+    edges: Vec<(u8, u32)>,
+}
+
+/// Some byte strings, which are the tokens.
+pub(super) struct Builder(Vec<Prefix>);
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self(vec![Prefix { token: NOTHING, edges: Vec::new() }])
+    }
+}
+
+impl Builder {
+    /// Adds a token, which is not empty; `false` if it is there already.
+    pub(super) fn insert(&mut self, content: &[u8], token: u32) -> bool {
+        let mut node = 0;
+        for byte in content {
+            let next = self.0.len();
+            let edges = &mut self.0[node].edges;
+            node = match edges.binary_search_by_key(byte, |edge| edge.0) {
+                Ok(place) => edges[place].1 as usize,
+                Err(place) => {
+                    let Ok(number) = u32::try_from(next) else { return false };
+                    edges.insert(place, (*byte, number));
+                    self.0.push(Prefix { token: NOTHING, edges: Vec::new() });
+                    next
+                }
+            };
+        }
+        let free = self.0[node].token == NOTHING && node != 0;
+        self.0[node].token = token;
+        free
+    }
+
+    /// What finds the tokens.
+    pub(super) fn finish(self) -> Trie {
+        let first: Vec<u8> = self.0[0].edges.iter().map(|edge| edge.0).collect();
+        let mut begins = [false; 256];
+        for byte in &first {
+            begins[usize::from(*byte)] = true;
+        }
+        // Where the bytes of each node begin; nodes are numbered as they are found.
+        let mut starts = vec![0];
+        let mut nodes = Vec::new();
+        while let Some(&start) = starts.get(nodes.len()) {
+            let (mut prefix, mut bytes) = (&self.0[start], Vec::new());
+            while let ([(byte, next)], NOTHING) = (prefix.edges.as_slice(), prefix.token)
+                && !nodes.is_empty()
+            {
+                bytes.push(*byte);
+                prefix = &self.0[*next as usize];
+            }
+            // There are no more nodes than prefixes, whose number fits.
+            let numbers = u32::try_from(starts.len()).unwrap_or(u32::MAX)..;
+            let edges = prefix.edges.iter().zip(numbers).map(|((byte, _), number)| (*byte, number));
+            nodes.push(Node { bytes, token: prefix.token, edges: edges.collect() });
+            starts.extend(prefix.edges.iter().map(|(_, next)| *next as usize));
+        }
+        Trie { nodes, first, begins }
+    }
 }
 
 /// The tokens by their prefixes.
@@ -21,43 +87,7 @@ pub(super) struct Trie {
     begins: [bool; 256],
 }
 
-impl Default for Trie {
-    fn default() -> Self {
-        let root = Node { token: NOTHING, edges: Vec::new() };
-        Self { nodes: vec![root], first: Vec::new(), begins: [false; 256] }
-    }
-}
-
 impl Trie {
-    /// Adds a token, which is not empty; `false` if it is there already.
-    pub(super) fn insert(&mut self, content: &[u8], token: u32) -> bool {
-        let mut node = 0;
-        for byte in content {
-            let next = self.nodes.len();
-            let edges = &mut self.nodes[node].edges;
-            node = match edges.binary_search_by_key(byte, |edge| edge.0) {
-                Ok(place) => edges[place].1 as usize,
-                Err(place) => {
-                    let Ok(number) = u32::try_from(next) else { return false };
-                    edges.insert(place, (*byte, number));
-                    self.nodes.push(Node { token: NOTHING, edges: Vec::new() });
-                    next
-                }
-            };
-        }
-        let free = self.nodes[node].token == NOTHING && node != 0;
-        self.nodes[node].token = token;
-        free
-    }
-
-    /// To be called when all tokens are in.
-    pub(super) fn finish(&mut self) {
-        self.first = self.nodes[0].edges.iter().map(|edge| edge.0).collect();
-        for byte in &self.first {
-            self.begins[usize::from(*byte)] = true;
-        }
-    }
-
     /// The first place at or after `from` where a token begins, and the longest one there.
     pub(super) fn find(&self, text: &[u8], mut from: usize) -> Option<(Range<usize>, u32)> {
         loop {
@@ -79,14 +109,66 @@ impl Trie {
 
     /// The longest token that begins at `start`, and its end.
     fn longest(&self, text: &[u8], start: usize) -> Option<(usize, u32)> {
-        let (mut node, mut found) = (&self.nodes[0], None);
-        for (at, byte) in (start..).zip(text.get(start..)?) {
-            let Ok(place) = node.edges.binary_search_by_key(byte, |edge| edge.0) else { break };
-            node = &self.nodes[node.edges[place].1 as usize];
+        let (mut node, mut found, mut at) = (&self.nodes[0], None, start);
+        while let Some(rest) = text.get(at..).and_then(|rest| rest.strip_prefix(&node.bytes[..])) {
+            at = text.len() - rest.len();
             if node.token != NOTHING {
-                found = Some((at + 1, node.token));
+                found = Some((at, node.token));
             }
+            let next =
+                rest.first().map(|byte| node.edges.binary_search_by_key(byte, |edge| edge.0));
+            let Some(Ok(place)) = next else { break };
+            node = &self.nodes[node.edges[place].1 as usize];
+            at += 1;
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All places at which one of the tokens begins, the longest of each, found by comparing with each token.
+    fn compared(tokens: &[&str], text: &str) -> Vec<(Range<usize>, u32)> {
+        let at = |start: usize| {
+            let rest = &text.as_bytes()[start..];
+            let here =
+                tokens.iter().zip(0..).filter(|(token, _)| rest.starts_with(token.as_bytes()));
+            here.max_by_key(|(token, _)| token.len())
+                .map(|(token, number)| (start..start + token.len(), number))
+        };
+        (0..text.len()).filter_map(at).collect()
+    }
+
+    #[test]
+    fn the_longest_token_is_found_at_every_place() {
+        let cases: [&[&str]; 6] = [
+            &["<|im_end|>"],
+            &["<|im_end|>", "<|im_start|>", "<|", "<|im"],
+            &["a", "ab", "abcd", "abce", "b"],
+            &["é", "è", "ê"],
+            &["aaa", "aa", "a"],
+            &["<a>", "[b]", "{c}", "(d)", "<a><a>"],
+        ];
+        let text = "<|im_start|>x<|im_end|><|im_en <|<|i abce abcx abcd éè aaaaa <a><a>[b]{c}(d)(d";
+        for tokens in cases {
+            let mut builder = Builder::default();
+            for (token, number) in tokens.iter().zip(0..) {
+                assert!(builder.insert(token.as_bytes(), number));
+                assert!(!builder.insert(token.as_bytes(), number));
+            }
+            let (trie, mut from, mut found) = (builder.finish(), 0, Vec::new());
+            while let Some((range, token)) = trie.find(text.as_bytes(), from) {
+                from = range.start + 1;
+                found.push((range, token));
+            }
+            assert_eq!(found, compared(tokens, text), "{tokens:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_where_there_are_no_tokens() {
+        assert_eq!(Builder::default().finish().find(b"text", 0), None);
     }
 }

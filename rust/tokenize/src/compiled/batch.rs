@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::memory::{Absent, BATCH, Memory, NOWHERE, Waiting};
 use super::spans::Watch;
-use crate::pieces::{Key, LONGEST, MOST, PieceCache};
+use crate::pieces::{Key, LONGEST, MOST};
 use crate::split::Cursor;
 
 /// The bytes of a stretch, and where they come from.
@@ -145,7 +145,9 @@ fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")
 }
 
-/// The second pass: what is in no cache is put there. The third: appends the ids of all that waits from `begin` on.
+/// The second pass: appends the ids of all that waits from `begin` on.
+///
+/// What the cache has is copied; what it has not is left out at first, made together, and put in between.
 fn flush(
     model: &impl Pieces,
     text: &[u8],
@@ -153,73 +155,136 @@ fn flush(
     memory: &mut Memory,
     out: &mut Output<'_>,
 ) {
-    let mut start = position(begin);
-    for Waiting { key, place, end } in &memory.waiting {
-        if !memory.short.has(*place, *key) && *place != NOWHERE {
-            model.expect(*key);
-            memory.absent.push(Absent { key: *key, place: *place, start, end: *end });
-        }
-        start = *end;
+    let waiting = std::mem::take(&mut memory.waiting);
+    let pieces = Run { text, begin, pieces: &waiting };
+    let from = out.ids.len();
+    out.ids.resize(from + MOST * waiting.len(), 0);
+    let copied = copy(memory, &waiting, &mut out.ids[from..]);
+    out.ids.truncate(from + copied);
+    if memory.gaps.is_empty() {
+        tell(model, &pieces, 0..waiting.len(), from, memory, out);
+    } else {
+        fill_gaps(model, &pieces, from, memory, out);
     }
-    if !memory.absent.is_empty() {
-        model.learn(text, memory);
-        memory.absent.clear();
-    }
-    look_up(model, text, begin, memory, out);
+    memory.waiting = waiting;
     memory.waiting.clear();
 }
 
-/// Appends the ids of all pieces that wait.
-fn look_up(
+/// Copies the ids of the pieces that the cache has, notes where those of each piece begin and which are left out, and
+/// returns how many there are.
+#[inline]
+fn copy(memory: &mut Memory, waiting: &[Waiting], ids: &mut [u32]) -> usize {
+    let sets = memory.short.sets();
+    memory.gaps.clear();
+    memory.positions.resize(waiting.len(), 0);
+    let mut filled = 0;
+    let places = memory.positions.iter_mut().zip(waiting);
+    for (index, (position, Waiting { key, place, .. })) in places.enumerate() {
+        *position = filled;
+        let found = sets.get(*place, *key).filter(|found| found.count <= MOST);
+        let room = ids.get_mut(filled..).and_then(<[u32]>::first_chunk_mut);
+        if let (Some(found), Some(room)) = (found, room) {
+            *room = found.all();
+            filled += found.count;
+        } else {
+            memory.gaps.push(index);
+        }
+    }
+    filled
+}
+
+/// Pieces that wait; each begins where the one before it ends.
+struct Run<'a> {
+    text: &'a [u8],
+    /// Where the first one begins.
+    begin: usize,
+    pieces: &'a [Waiting],
+}
+
+impl Run<'_> {
+    fn range(&self, index: usize) -> Range<usize> {
+        let before = index.checked_sub(1).map(|before| self.pieces[before].end as usize);
+        before.unwrap_or(self.begin)..self.pieces[index].end as usize
+    }
+
+    /// The first of the pieces from `index` on that ends behind `byte`.
+    fn behind(&self, index: usize, byte: usize) -> usize {
+        index + self.pieces[index..].partition_point(|piece| piece.end as usize <= byte)
+    }
+}
+
+/// Makes the ids of what was left out, and puts them between those from `from` on.
+#[inline(never)]
+fn fill_gaps(
     model: &impl Pieces,
-    text: &[u8],
-    mut begin: usize,
+    pieces: &Run<'_>,
+    from: usize,
     memory: &mut Memory,
     out: &mut Output<'_>,
 ) {
-    let waiting = std::mem::take(&mut memory.waiting);
-    let mut filled = out.ids.len();
-    let mut left = &waiting[..];
-    while !left.is_empty() {
-        // Room for four ids a piece, so that those of the cache are copied without asking how many they are.
-        let room = filled + MOST * left.len();
-        if room > out.ids.len() {
-            out.ids.resize(room, 0);
+    let gaps = std::mem::take(&mut memory.gaps);
+    for &index in &gaps {
+        let (Waiting { key, place, end }, start) =
+            (pieces.pieces[index], pieces.range(index).start);
+        if place != NOWHERE && !memory.short.has(place, key) {
+            model.expect(key);
+            memory.absent.push(Absent { key, place, start: position(start), end });
         }
-        let watched = u32::try_from(out.watch.next()).unwrap_or(u32::MAX);
-        let (count, copied) = copy(&memory.short, left, watched, &mut out.ids[filled..]);
-        filled += copied;
-        let (copied, after) = left.split_at(count);
-        begin = copied.last().map_or(begin, |last| last.end as usize);
-        let Some((Waiting { key, place, end }, after)) = after.split_first() else { break };
-        let end = *end as usize;
-        rest(model, &text[begin..end], *key, *place, memory);
-        let behind = filled + memory.made.len();
-        if behind > out.ids.len() {
-            out.ids.resize(behind + BATCH, 0);
-        }
-        out.ids[filled..behind].copy_from_slice(&memory.made);
-        if end > out.watch.next() {
-            model.watch(text, begin, filled, &memory.made, out.origin, out.watch);
-        }
-        (begin, filled, left) = (end, behind, after);
     }
-    out.ids.truncate(filled);
-    memory.waiting = waiting;
+    if !memory.absent.is_empty() {
+        model.learn(pieces.text, memory);
+        memory.absent.clear();
+    }
+    let mut copied = std::mem::take(&mut memory.copied);
+    let first = memory.positions[gaps[0]];
+    copied.clear();
+    copied.extend_from_slice(&out.ids[from + first..]);
+    out.ids.truncate(from + first);
+    tell(model, pieces, 0..gaps[0], from, memory, out);
+    let mut taken = 0;
+    for (&gap, next) in gaps.iter().zip(gaps.iter().skip(1).chain([&pieces.pieces.len()])) {
+        let (range, Waiting { key, place, .. }) = (pieces.range(gap), pieces.pieces[gap]);
+        rest(model, &pieces.text[range.clone()], key, place, memory);
+        let at = out.ids.len();
+        out.ids.extend_from_slice(&memory.made);
+        if range.end > out.watch.next() {
+            model.watch(pieces.text, range.start, at, &memory.made, out.origin, out.watch);
+        }
+        let shift = out.ids.len().wrapping_sub(first + taken);
+        let end = memory.positions.get(*next).map_or(copied.len(), |position| position - first);
+        out.ids.extend_from_slice(&copied[taken..end]);
+        tell(model, pieces, gap + 1..*next, shift, memory, out);
+        taken = end;
+    }
+    (memory.gaps, memory.copied) = (gaps, copied);
 }
 
-/// Copies the ids of pieces that the cache has and nothing watches, and returns how many pieces and how many ids.
+/// Tells the watch where the ids of some pieces that were copied come from; they stand where they were noted to, and
+/// `shift` further.
 #[inline]
-fn copy(short: &PieceCache, waiting: &[Waiting], watched: u32, ids: &mut [u32]) -> (usize, usize) {
-    let mut filled = 0;
-    for (index, Waiting { key, place, end }) in waiting.iter().enumerate() {
-        let found = short.get(*place, *key).filter(|found| found.count <= MOST && *end <= watched);
-        let room = ids.get_mut(filled..).and_then(<[u32]>::first_chunk_mut);
-        let (Some(found), Some(room)) = (found, room) else { return (index, filled) };
-        *room = found.all();
-        filled += found.count;
+fn tell(
+    model: &impl Pieces,
+    pieces: &Run<'_>,
+    mut which: Range<usize>,
+    shift: usize,
+    memory: &Memory,
+    out: &mut Output<'_>,
+) {
+    loop {
+        which.start = match out.watch.next() {
+            usize::MAX => return,
+            byte => pieces.behind(which.start, byte),
+        };
+        if which.start >= which.end {
+            return;
+        }
+        let start = memory.positions[which.start].wrapping_add(shift);
+        let after = memory.positions.get(which.start + 1);
+        let end = after.map_or(out.ids.len(), |after| after.wrapping_add(shift));
+        let (begin, ids) = (pieces.range(which.start).start, &out.ids[start..end]);
+        model.watch(pieces.text, begin, start, ids, out.origin, out.watch);
+        which.start += 1;
     }
-    (waiting.len(), filled)
 }
 
 /// Puts the ids of one piece into the memory for them.

@@ -49,6 +49,12 @@ pub(crate) struct Memory {
     pub(super) made: Vec<u32>,
     pub(super) ends: Box<[u32; BATCH]>,
     pub(super) waiting: Vec<Waiting>,
+    /// Where the ids of each waiting piece begin, behind those of the pieces that were copied before it.
+    pub(super) positions: Vec<usize>,
+    /// The waiting pieces that were not copied.
+    pub(super) gaps: Vec<usize>,
+    /// The ids that come behind the first of them.
+    pub(super) copied: Vec<u32>,
     pub(super) absent: Vec<Absent>,
     pub(super) lanes: Vec<Lane>,
 }
@@ -67,6 +73,9 @@ impl Memory {
             made: Vec::new(),
             ends: Box::new([0; BATCH]),
             waiting: Vec::with_capacity(2 * BATCH),
+            positions: Vec::new(),
+            gaps: Vec::new(),
+            copied: Vec::new(),
             absent: Vec::new(),
             lanes: Vec::new(),
         }

@@ -109,16 +109,16 @@ impl PieceCache {
         self.offset + place as usize * SET
     }
 
+    /// The table as it is now.
+    #[inline]
+    pub(crate) fn sets(&self) -> Sets<'_> {
+        Sets(self.words.get(self.offset..).map_or(&[], |words| words.as_chunks().0))
+    }
+
     /// The ids of the piece, if it is there.
     #[inline]
     pub(crate) fn get(&self, place: u32, key: Key) -> Option<Found> {
-        let start = self.start(place);
-        let set: &[u64; SET] = self.words.get(start..start + SET)?.try_into().ok()?;
-        // An address instead of a branch: which of the two it is cannot be predicted.
-        let entry = usize::from(!key.is(set[0], set[1])) * ENTRY;
-        let (low, high) = (set[entry], set[entry + 1]);
-        let ids = [set[entry + 2], set[entry + 3]];
-        key.is(low, high).then_some(Found { ids, count: (high >> 61) as usize })
+        self.sets().get(place, key)
     }
 
     /// Whether the piece is there.
@@ -141,6 +141,23 @@ impl PieceCache {
         set[1] = key.high & !SPARE | count << 61;
         set[2] = id(0) | id(1) << 32;
         set[3] = id(2) | id(3) << 32;
+    }
+}
+
+/// The table, to be looked at many times.
+#[derive(Clone, Copy)]
+pub(crate) struct Sets<'a>(&'a [[u64; SET]]);
+
+impl Sets<'_> {
+    /// The ids of the piece, if it is there.
+    #[inline]
+    pub(crate) fn get(self, place: u32, key: Key) -> Option<Found> {
+        let set = self.0.get(place as usize)?;
+        // An address instead of a branch: which of the two it is cannot be predicted.
+        let entry = usize::from(!key.is(set[0], set[1])) * ENTRY;
+        let (low, high) = (set[entry], set[entry + 1]);
+        let ids = [set[entry + 2], set[entry + 3]];
+        key.is(low, high).then_some(Found { ids, count: (high >> 61) as usize })
     }
 }
 
