@@ -94,12 +94,12 @@ $(STAMPS)/python: pyproject.toml | $(BIN)/python
 		$(BIN)/python -m pip install --quiet --no-deps "trl==1.16.*"; fi
 	@touch $@
 
-$(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py)
+$(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
 	$(BIN)/maturin develop --quiet --locked --profile $(TEST_PROFILE)
 	@rm -f $(STAMPS)/release
 	@touch $@
 
-$(STAMPS)/release: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py)
+$(STAMPS)/release: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
 	$(BIN)/maturin develop --quiet --locked --release
 	@rm -f $(STAMPS)/extension
 	@touch $@

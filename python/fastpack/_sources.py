@@ -15,7 +15,7 @@ from fastpack.errors import OptionError, OptionTypeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastpack._types import Examples, Fields, Files, Prompt, Shape
+    from fastpack._types import Files
 
 __all__ = ["choose_inputs", "choose_reading"]
 
@@ -26,12 +26,8 @@ _ONCE = 1
 def choose_inputs(
     files: Files | None,
     sources: Sequence[Source] | None,
+    reading: Mapping[str, object],
     *,
-    shape: Shape | None,
-    fields: Fields | None,
-    prompt: Prompt | None,
-    examples: Examples | None,
-    separator: str | None,
     recursive: bool,
 ) -> _fastpack.Inputs:
     """What is read: `files`, or `sources`, of which each may say for itself what the others leave to the call."""
@@ -45,25 +41,15 @@ def choose_inputs(
         raise OptionError(message, "sources")
     else:
         listed = _listed(sources)
-    common = {
-        "shape": shape,
-        "fields": fields,
-        "prompt": prompt,
-        "examples": examples,
-        "separator": separator,
-    }
     native = [
-        _native(source, common, None if sources is None else number) for number, source in enumerate(listed)
+        _native(source, reading, None if sources is None else number) for number, source in enumerate(listed)
     ]
     return _fastpack.Inputs(sources=native, recursive=recursive)
 
 
-def choose_reading(
-    *, shape: Shape | None, fields: Fields | None, prompt: Prompt | None, examples: Examples | None
-) -> _fastpack.Source:
+def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
     """How records are looked at that lie nowhere."""
-    common = {"shape": shape, "fields": fields, "prompt": prompt, "examples": examples}
-    return _native({"path": ()}, common, None)
+    return _native({"path": ()}, reading, None)
 
 
 def _listed(sources: object) -> list[Mapping[str, object]]:
@@ -90,13 +76,13 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
 
 
 def _native(
-    source: Mapping[str, object], common: Mapping[str, object], number: int | None
+    source: Mapping[str, object], reading: Mapping[str, object], number: int | None
 ) -> _fastpack.Source:
     """A source with what the call says where it says nothing; shape and fields belong together."""
     own = {name: value for name, value in source.items() if value is not None}
     shaped = bool(own.keys() & {"shape", "fields"})
-    shared = {name: value for name, value in common.items() if not (shaped and name in {"shape", "fields"})}
-    said = {**dict.fromkeys(("limit", "shape", "fields", "separator")), "repeat": _ONCE, **shared, **own}
+    shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
+    said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
     try:
         return _fastpack.Source(
             patterns=_patterns(said["path"]),

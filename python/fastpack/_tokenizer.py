@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
@@ -18,12 +18,15 @@ from fastpack.hub import download_tokenizer
 if TYPE_CHECKING:
     from fastpack._types import JsonValue
 
-__all__ = ["NativeTemplate", "TokenizerArgument", "choose_template", "load"]
+__all__ = ["TEMPLATE_ENGINE", "NativeTemplate", "TokenizerArgument", "choose_template", "load"]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
 """A template's name and text, its variables, and the command that renders what the core refuses."""
 
 TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
+
+TEMPLATE_ENGINE: Final = "native"
+"""What renders templates where nothing else is said."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 """`organisation/name` or a bare name; anything else can only be a path."""

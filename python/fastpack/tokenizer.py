@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 
 from fastpack import _fastpack
 from fastpack._threads import available_threads
-from fastpack._tokenizer import choose_template, load
+from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
 from fastpack.errors import OptionTypeError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = ["EncodedChat", "Tokenizer"]
 # The defaults: each written once, here.
 _CACHE_SIZE: Final = "32MB"
 _VERIFY: Final = 0
-_TEMPLATE_ENGINE: Final = "native"
 
 
 class EncodedChat(TypedDict, total=False):
@@ -222,7 +221,7 @@ class Tokenizer:
         tools: Sequence[Mapping[str, JsonValue]] | None = None,
         chat_template: StrPath | None = None,
         chat_template_kwargs: Mapping[str, JsonValue] | None = None,
-        template_engine: TemplateEngine = _TEMPLATE_ENGINE,
+        template_engine: TemplateEngine = TEMPLATE_ENGINE,
         tokenize: bool = True,
         return_assistant_tokens_mask: bool = False,
     ) -> EncodedChat | str:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from fastpack import api
+from fastpack.api import options
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
 PACKAGE = ROOT / "python" / "fastpack"
+API = sorted((PACKAGE / "api").glob("*.py"))
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
 SHARED = {"config", "control", "error", "ledger"}
@@ -112,7 +118,7 @@ def test_column_names_have_one_home():
 
 
 def test_defaults_are_written_once():
-    """Native functions and core options have none; in api.py each stands in one constant."""
+    """Native functions and core options have none; in `api` each stands in the group of its option."""
     for path in BINDING.glob("*.rs"):
         for signature in re.findall(r"signature = \((.*?)\)\)\]", code(path), flags=re.DOTALL):
             assert "=" not in signature, f"{path.name} has a default"
@@ -120,15 +126,37 @@ def test_defaults_are_written_once():
         r"impl Default for Options|derive\([^)]*Default[^)]*\)\]\s*pub struct Options",
         code(CORE / "config.rs"),
     )
-    tree = ast.parse((PACKAGE / "api.py").read_text(encoding="utf-8"))
-    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-        for default in [*function.args.defaults, *filter(None, function.args.kw_defaults)]:
-            assert isinstance(default, ast.Name) or default.value in {None, False}, ast.dump(default)
+    for path in API:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            arguments = [*function.args.args, *function.args.kwonlyargs]
+            defaults = [*function.args.defaults, *function.args.kw_defaults]
+            for argument, default in zip(arguments[::-1], defaults[::-1], strict=False):
+                assert is_no_value_of_its_own(argument.arg, default), f"{path.name}: {ast.dump(default)}"
+
+
+def is_no_value_of_its_own(argument, default):
+    """Whether a default says that nothing is said, or takes what a constant or the option's group says."""
+    if default is None or isinstance(default, ast.Name):
+        return True
+    if isinstance(default, ast.Attribute):
+        return default.attr == argument
+    return isinstance(default, ast.Constant) and default.value in {None, False}
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_every_option_of_a_function_reaches_the_native_module(name):
+    """An option is in a group, which takes it from the arguments of a call, or the function itself names it."""
+    groups = {field.name for group in options._Group.__subclasses__() for field in fields(group)}
+    function = getattr(api, name)
+    body = ast.parse(inspect.getsource(function)).body[0].body
+    named = {node.id for line in body for node in ast.walk(line) if isinstance(node, ast.Name)}
+    assert set(inspect.signature(function).parameters) <= groups | named
 
 
 @pytest.mark.parametrize(
     "path",
-    [*ROOT.glob("rust/*/src/**/*.rs"), *PACKAGE.glob("*.py"), *ROOT.glob("tests/python/*.py")],
+    [*ROOT.glob("rust/*/src/**/*.rs"), *PACKAGE.rglob("*.py"), *ROOT.glob("tests/python/*.py")],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_every_file_opens_with_a_sentence(path):
@@ -153,11 +181,19 @@ def test_the_package_imports_downwards():
         "_tokenizer",
         "tokenizer",
         "_sources",
+        "api.options",
+        "api.files",
+        "api.memory",
+        "api.planning",
+        "api.streaming",
         "api",
         "_inspect",
         "cli",
     ]
     for position, name in enumerate(order):
-        text = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
-        imported = set(re.findall(r"(?:from|import) fastpack\.(\w+)", text)) & set(order)
+        home = PACKAGE.joinpath(*name.split("."))
+        text = (home / "__init__.py" if home.is_dir() else home.with_suffix(".py")).read_text(
+            encoding="utf-8"
+        )
+        imported = set(re.findall(r"(?:from|import) fastpack\.([\w.]+)", text)) & set(order)
         assert imported <= set(order[:position]), name

@@ -1,0 +1,220 @@
+"""Packing what is in memory: tables, data sets, and records that Python makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastpack import _fastpack
+from fastpack._memory import rows_of, table_of, values_of
+from fastpack._progress import watching
+from fastpack.api.options import (
+    Model,
+    Packing,
+    Run,
+    native_model,
+    native_options,
+    native_reading,
+    refuse_without_tokenizer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import (
+        ArrowTable,
+        Bos,
+        Column,
+        Eos,
+        Examples,
+        Fields,
+        JsonValue,
+        Keep,
+        MaxLost,
+        OnBadRecord,
+        OnRemainder,
+        Order,
+        Overlong,
+        PadTo,
+        ProgressOption,
+        Prompt,
+        RecordFilter,
+        RecordMap,
+        Shape,
+        Side,
+        Strategy,
+        StrPath,
+        Tail,
+        TemplateEngine,
+        TrainOn,
+        TrainOnEos,
+    )
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = ["pack_records", "pack_table"]
+
+
+def pack_table(
+    table: ArrowTable,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    strategy: Strategy = Packing.strategy,
+    overlong: Overlong | None = None,
+    keep: Keep = Packing.keep,
+    tail: Tail = Packing.tail,
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = Packing.on_remainder,
+    seed: int = Packing.seed,
+    pad_to: PadTo | None = None,
+    padding_side: Side = Run.padding_side,
+    pad_token_id: int | None = None,
+    train_on: TrainOn = Run.train_on,
+    shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
+    eos: Eos = Run.eos,
+    bos: Bos = Run.bos,
+    columns: Sequence[Column] = Run.columns,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = Model.template_engine,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    examples: Examples | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
+    on_bad_record: OnBadRecord = Run.on_bad_record,
+    max_lost: MaxLost | None = None,
+    now: datetime | None = None,
+    verify: int = Run.verify,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> pa.Table:
+    """Packs the rows of a table that is in memory, without a copy of it.
+
+    With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
+    lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
+    and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained; `loss_weights` if they do not
+    count alike.
+
+    Options that are not listed here are as in `pack_files`.
+
+    Args:
+        table: A `pyarrow.Table`, a `datasets.Dataset`, whose selection and order hold, or anything else that
+            hands over Arrow by `__arrow_c_stream__`: `polars`, `duckdb`, `pandas`.
+        tokenizer: A `Tokenizer`, or what makes one.
+        overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation without turns.
+        pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
+
+    Returns:
+        A table as `pack_files` returns it. Errors about a record name `<table>` and the row, from 1.
+
+    Raises:
+        OptionError: An option has a value that it cannot have, or needs a tokenizer.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack, pyarrow as pa
+        >>> documents = pa.table({"input_ids": [[1, 2, 3], [4, 5]]})
+        >>> fastpack.pack_table(documents, max_length=8)["input_ids"].to_pylist()
+        [[1, 2, 3, 4, 5]]
+        >>> texts = pa.table({"text": ["a river", "a boat"]})
+        >>> fastpack.pack_table(texts, "examples/tokenizer", max_length=16).num_rows
+        1
+    """
+    given = locals()
+    options = native_options(given)
+    if tokenizer is None:
+        refuse_without_tokenizer(given)
+        with watching(progress) as callback:
+            return _fastpack.pack_table(table_of(table), options, callback)
+    model = native_model(given)
+    reading = native_reading(given)
+    with watching(progress) as callback:
+        return _fastpack.pack_records(rows_of(table), reading, options, *model, callback)
+
+
+def pack_records(
+    records: Iterable[Mapping[str, JsonValue]],
+    tokenizer: TokenizerArgument | Tokenizer,
+    *,
+    max_length: int,
+    strategy: Strategy = Packing.strategy,
+    overlong: Overlong | None = None,
+    keep: Keep = Packing.keep,
+    tail: Tail = Packing.tail,
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = Packing.on_remainder,
+    seed: int = Packing.seed,
+    pad_to: PadTo | None = None,
+    padding_side: Side = Run.padding_side,
+    pad_token_id: int | None = None,
+    train_on: TrainOn = Run.train_on,
+    shift_labels: bool = False,
+    train_on_eos: TrainOnEos | None = None,
+    eos: Eos = Run.eos,
+    bos: Bos = Run.bos,
+    columns: Sequence[Column] = Run.columns,
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = Model.template_engine,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    examples: Examples | None = None,
+    filter: RecordFilter | None = None,
+    map: RecordMap | None = None,
+    on_bad_record: OnBadRecord = Run.on_bad_record,
+    max_lost: MaxLost | None = None,
+    now: datetime | None = None,
+    verify: int = Run.verify,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> pa.Table:
+    """Packs records that Python makes: a list of dicts, a generator, a `datasets.IterableDataset`.
+
+    This is the one call in which the interpreter touches each record: it takes about as long as `json.dumps` of all
+    of them. Files and tables are read without it.
+
+    Options that are not listed here are as in `pack_files`.
+
+    Args:
+        records: The records, each of them a dict of what JSON can hold, arrays and numbers of `numpy` among it. A
+            field that holds something else by itself, such as a date, is left out. They are taken on the
+            thread of this call, some at a time, and their exceptions reach the caller as they are.
+        tokenizer: A `Tokenizer`, or what makes one.
+
+    Returns:
+        A table as `pack_files` returns it. Errors about a record name `<records>` and its number, from 1.
+
+    Raises:
+        OptionTypeError: `records` is no iterable of dicts.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack
+        >>> texts = ({"text": f"The river has {number} boats."} for number in range(20))
+        >>> table = fastpack.pack_records(texts, "examples/tokenizer", max_length=512)
+        >>> fastpack.Report.of(table).documents.kept
+        20
+    """
+    given = locals()
+    options = native_options(given)
+    model = native_model(given)
+    reading = native_reading(given)
+    with watching(progress) as callback:
+        return _fastpack.pack_records(values_of(records), reading, options, *model, callback)

@@ -1,0 +1,254 @@
+"""The options that public functions share: their defaults, and what the native module makes of them.
+
+A function passes its `locals()` here. So an option stands in its signature, in a group below and in the native module, and
+nowhere between. Signatures take their defaults from the groups; an option that a function does not have is at its default.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NoReturn
+
+from fastpack import _fastpack
+from fastpack._budget import available_memory
+from fastpack._sources import choose_inputs, choose_reading
+from fastpack._threads import available_threads, is_one_of_many
+from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template
+from fastpack._transform import transform
+from fastpack.errors import OptionError
+from fastpack.tokenizer import pretrained
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from typing_extensions import Self
+
+    from fastpack._tokenizer import NativeTemplate, TokenizerArgument
+    from fastpack._transform import NativeTransform
+    from fastpack._types import (
+        Bos,
+        Column,
+        Compression,
+        Eos,
+        Examples,
+        Fields,
+        Files,
+        Format,
+        JsonValue,
+        Keep,
+        MaxLost,
+        OnBadRecord,
+        OnRemainder,
+        Order,
+        Overlong,
+        PadTo,
+        Prompt,
+        RecordFilter,
+        RecordMap,
+        Shape,
+        Side,
+        Source,
+        Strategy,
+        StrPath,
+        Tail,
+        TemplateEngine,
+        TrainOn,
+        TrainOnEos,
+        Validation,
+    )
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = [
+    "Inputs",
+    "Model",
+    "Output",
+    "Packing",
+    "Reading",
+    "Run",
+    "native_inputs",
+    "native_model",
+    "native_options",
+    "native_output",
+    "native_packing",
+    "native_reading",
+    "refuse_without_tokenizer",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Options that belong together, each with its default."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Self:
+        """Those that are among the arguments of a call."""
+        return cls(**{option.name: given[option.name] for option in fields(cls) if option.name in given})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packing(_Group):
+    """How documents become rows."""
+
+    max_length: int
+    strategy: Strategy = "mix"
+    overlong: Overlong | None = None
+    keep: Keep = "start"
+    tail: Tail = "keep"
+    max_documents_per_pack: int | None = None
+    align_documents_to: int | None = None
+    order: Order | None = None
+    world_size: int | None = None
+    on_remainder: OnRemainder = "pad"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(_Group):
+    """What documents and rows hold, what may be lost, and how the work is done."""
+
+    pad_to: PadTo | None = None
+    padding_side: Side = "right"
+    pad_token_id: int | None = None
+    train_on: TrainOn = "auto"
+    shift_labels: bool = False
+    train_on_eos: TrainOnEos | None = None
+    eos: Eos = "auto"
+    bos: Bos = "auto"
+    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths")
+    on_bad_record: OnBadRecord = "error"
+    max_lost: MaxLost | None = None
+    now: datetime | None = None
+    verify: int = 0
+    threads: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(_Group):
+    """What records mean."""
+
+    shape: Shape | None = None
+    fields: Fields | None = None
+    prompt: Prompt | None = None
+    examples: Examples | None = None
+    separator: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(_Group):
+    """Where records come from."""
+
+    files: Files | None = None
+    sources: Sequence[Source] | None = None
+    recursive: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(_Group):
+    """What makes tokens of records."""
+
+    tokenizer: TokenizerArgument | Tokenizer | None = None
+    chat_template: StrPath | None = None
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None
+    template_engine: TemplateEngine = TEMPLATE_ENGINE
+    filter: RecordFilter | None = None
+    map: RecordMap | None = None
+    revision: str | None = None
+    token: str | bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(_Group):
+    """Where rows are written, and how."""
+
+    output: StrPath | None = None
+    format: Format = "arrow"
+    compression: Compression | None = None
+    per_file: bool = False
+    validation: Validation | None = None
+    shard_size: int | str = "512MB"
+    memory: int | str | None = None
+    keep_tokens: bool = False
+    overwrite: bool = False
+    wait: bool = True
+
+
+def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
+    """The options of packing alone."""
+    return _fastpack.PackOptions(**vars(Packing.of(given)))
+
+
+def native_options(given: Mapping[str, object]) -> _fastpack.Options:
+    """The options of a run."""
+    run = Run.of(given)
+    resolved = {
+        "now": run.now and run.now.replace(tzinfo=None),
+        "threads": available_threads() if run.threads is None else run.threads,
+    }
+    return _fastpack.Options(packing=native_packing(given), **vars(run) | resolved)
+
+
+def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
+    """The files or sources that are read."""
+    inputs = Inputs.of(given)
+    return choose_inputs(inputs.files, inputs.sources, vars(Reading.of(given)), recursive=inputs.recursive)
+
+
+def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
+    """How records are looked at that lie in no file."""
+    return choose_reading(vars(Reading.of(given)))
+
+
+def native_model(
+    given: Mapping[str, object],
+) -> tuple[_fastpack.Pretrained, NativeTemplate, NativeTransform]:
+    """The tokenizer, the chat template, and the functions that records pass before."""
+    model = Model.of(given)
+    if model.tokenizer is None:
+        _refuse_missing("tokenizer")
+    loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
+    template = choose_template(
+        model.chat_template, loaded, kwargs=model.chat_template_kwargs, engine=model.template_engine
+    )
+    return loaded, template, transform(filter=model.filter, map=model.map)
+
+
+def native_output(given: Mapping[str, object]) -> _fastpack.Output:
+    """The folder that is written."""
+    output = Output.of(given)
+    if output.output is None:
+        _refuse_missing("output")
+    options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
+    return _fastpack.Output(dir=os.fspath(options.pop("output")), shared=is_one_of_many(), **options)
+
+
+def refuse_without_tokenizer(given: Mapping[str, object]) -> None:
+    """Refuses options that say how records become tokens, for rows that are tokens."""
+    for option in _FOR_RECORDS:
+        value = given[option]
+        if value is not None and value is not False and value != "auto":
+            message = f"invalid option `{option}`: needs a tokenizer; rows that are tokenized already are taken as they are"
+            raise OptionError(message, option)
+
+
+_FOR_RECORDS = (
+    "eos",
+    "bos",
+    "chat_template",
+    "chat_template_kwargs",
+    "shape",
+    "fields",
+    "prompt",
+    "examples",
+    "train_on_eos",
+    "filter",
+    "map",
+)
+"""What says how records become tokens."""
+
+
+def _refuse_missing(option: str) -> NoReturn:
+    """Refuses to go on without an option that has a default only because `files` before it has one."""
+    message = f"invalid option `{option}`: must be given"
+    raise OptionError(message, option)
