@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from fastpack._checks import check_choice
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
@@ -106,10 +107,7 @@ def choose_template(
     engine: TemplateEngine,
 ) -> NativeTemplate:
     """What the core is told of the chat template."""
-    if engine not in get_args(TemplateEngine):
-        choices = ", ".join(f'"{choice}"' for choice in get_args(TemplateEngine))
-        message = f"invalid option `template_engine`: must be one of {choices}, not `{engine!r}`"
-        raise OptionError(message, "template_engine")
+    check_choice("template_engine", engine, TemplateEngine)
     return _template(chat_template, tokenizer), kwargs, command() if engine == "python" else None
 
 

@@ -20,18 +20,22 @@ def run(*arguments):
     )
 
 
-def pack_parser():
+def actions(command):
     commands = next(action for action in cli.parser()._actions if action.dest == "command")
-    return commands.choices["pack"]
+    return commands.choices[command]._actions
 
 
-def test_every_option_of_pack_dir_is_a_flag():
-    flags = {action.dest for action in pack_parser()._actions} - {"help"}
-    assert flags == set(inspect.signature(fastpack.pack_dir).parameters)
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [("pack", fastpack.pack_dir), ("repack", fastpack.repack), ("scan", fastpack.scan)],
+)
+def test_every_option_of_the_function_is_a_flag(command, function):
+    flags = {action.dest for action in actions(command)} - {"help"}
+    assert flags == set(inspect.signature(function).parameters)
 
 
 def test_required_flags_are_the_options_without_a_default():
-    required = {action.dest for action in pack_parser()._actions if action.required}
+    required = {action.dest for action in actions("pack") if action.required}
     parameters = inspect.signature(fastpack.pack_dir).parameters.values()
     # `output` has a default only because `files` before it has one.
     assert required == {"output", *(it.name for it in parameters if it.default is inspect.Parameter.empty)}
@@ -40,7 +44,7 @@ def test_required_flags_are_the_options_without_a_default():
 def test_the_letters_are_those_of_collate():
     letters = {
         flag: action.dest
-        for action in pack_parser()._actions
+        for action in actions("pack")
         for flag in action.option_strings
         if not flag.startswith("--")
     }
@@ -234,3 +238,30 @@ def test_functions_are_named_by_their_file(corpus, tokenizer_dir, tmp_path):
     for wrong in ("few", f"{functions}:many", "no_such_module:few"):
         refused = run(*arguments, "--filter", wrong)
         assert (refused.returncode, wrong in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_scan_takes_sources_in_place_of_files(corpus, tokenizer_dir, tmp_path):
+    (tmp_path / "sources.json").write_text(json.dumps([{"path": str(corpus), "limit": 7}]), encoding="utf-8")
+    done = run("scan", "--sources", tmp_path / "sources.json", "-t", tokenizer_dir, "-m", 256)
+    assert done.returncode == 0, done.stderr
+    assert "7 read" in done.stdout
+
+
+def test_an_error_names_the_argument_of_the_command_at_hand(tokenizer_dir):
+    assert "invalid option `files`" in run("scan", "", "-t", tokenizer_dir).stderr
+    assert (
+        "invalid option `--input`" in run("pack", "-i", "", "-o", "out", "-t", tokenizer_dir, "-m", 8).stderr
+    )
+
+
+def test_a_file_of_sources_is_named_by_its_path(tokenizer_dir, tmp_path):
+    (tmp_path / "sources.json").write_text("{}", encoding="utf-8")
+    done = run("scan", "--sources", tmp_path / "sources.json", "-t", tokenizer_dir)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"`{tmp_path / 'sources.json'}` holds no JSON list" in done.stderr
+
+
+def test_an_unknown_colour_is_refused(tmp_path):
+    done = run("inspect", tmp_path, "--color", "green")
+    assert done.returncode == 2
+    assert 'invalid option `--color`: must be one of "auto", "always", "never"' in done.stderr

@@ -168,6 +168,7 @@ def test_the_package_imports_downwards():
     order = [
         "_types",
         "errors",
+        "_checks",
         "report",
         "_scan",
         "_cgroup",
@@ -188,6 +189,9 @@ def test_the_package_imports_downwards():
         "api.streaming",
         "api",
         "_inspect",
+        "cli.values",
+        "cli.flags",
+        "cli.commands",
         "cli",
     ]
     for position, name in enumerate(order):

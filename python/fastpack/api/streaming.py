@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
+from fastpack._checks import check_choice
 from fastpack._progress import watcher
 from fastpack._types import StreamStrategy
 from fastpack.api.options import Model, Packing, Run, native_inputs, native_model, native_options
-from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,10 +124,7 @@ def stream(
         True
     """
     given = locals()
-    if strategy not in get_args(StreamStrategy):
-        choices = ", ".join(f'"{choice}"' for choice in get_args(StreamStrategy))
-        message = f"invalid option `strategy`: must be one of {choices} in a stream, not `{strategy!r}`"
-        raise OptionError(message, "strategy")
+    check_choice("strategy", strategy, StreamStrategy, " in a stream")
     options = native_options(given)
     inputs = native_inputs(given)
     model = native_model(given)

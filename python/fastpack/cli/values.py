@@ -1,0 +1,121 @@
+"""What the text of a flag means: names, pairs, JSON, times, functions."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from argparse import ArgumentTypeError
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = [
+    "comma_list",
+    "count_or_text",
+    "function_at",
+    "json_list",
+    "json_list_or_file",
+    "json_object",
+    "moment",
+    "pairs",
+    "yes_no_or_text",
+]
+
+
+def comma_list(text: str) -> tuple[str, ...]:
+    """`a,b`."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def pairs(text: str) -> dict[str, str]:
+    """`a=x,b=y`."""
+    found = [pair.partition("=") for pair in text.split(",")]
+    if not all(equals for _, equals, _ in found):
+        message = f"`{text}` is no list of PART=FIELD"
+        raise ArgumentTypeError(message)
+    return {part.strip(): field.strip() for part, _, field in found}
+
+
+def count_or_text(text: str) -> str | int:
+    """`1000`, or what a word or a share says."""
+    return int(text) if text.isdecimal() else text
+
+
+def yes_no_or_text(text: str) -> str | bool:
+    """`yes`, `no`, or another word."""
+    return {"yes": True, "no": False}.get(text, text)
+
+
+def moment(text: str) -> datetime:
+    """`2026-01-31T12:00`."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as refused:
+        message = f"`{text}` is no time such as 2026-01-31T12:00"
+        raise ArgumentTypeError(message) from refused
+
+
+def json_object(text: str) -> dict[str, object]:
+    """`{"a": 1}`."""
+    value = _json(text)
+    if isinstance(value, dict):
+        return value
+    message = f"`{text}` is no JSON object"
+    raise ArgumentTypeError(message)
+
+
+def json_list(text: str) -> list[object]:
+    """`["a", 1]`."""
+    value = _json(text)
+    if isinstance(value, list):
+        return value
+    message = f"`{text}` is no JSON list"
+    raise ArgumentTypeError(message)
+
+
+def json_list_or_file(text: str) -> list[object]:
+    """`["a", 1]`, or the path of a file that holds it."""
+    try:
+        value = json.loads(text if text.lstrip().startswith("[") else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as refused:
+        message = f"`{text}` is neither a JSON list nor a file of one: {refused}"
+        raise ArgumentTypeError(message) from refused
+    if not isinstance(value, list):
+        message = f"`{text}` holds no JSON list"
+        raise ArgumentTypeError(message)
+    return value
+
+
+def function_at(text: str) -> object:
+    """The function that `file.py:name` or `module:name` stands for."""
+    place, _, name = text.rpartition(":")
+    if not place:
+        message = f"`{text}` is no function such as filters.py:good or module:good"
+        raise ArgumentTypeError(message)
+    try:
+        return getattr(_module(place), name)
+    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
+        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
+        raise ArgumentTypeError(message) from refused
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    spec = importlib.util.spec_from_file_location("fastpack_functions", place)
+    if spec is None or spec.loader is None:
+        raise ImportError(place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as refused:
+        message = f"`{text}` is no JSON: {refused}"
+        raise ArgumentTypeError(message) from refused
