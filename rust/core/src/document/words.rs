@@ -53,6 +53,12 @@ impl Head {
 }
 
 impl Documents {
+    /// How many words all of the documents take.
+    pub(crate) fn words(&self) -> usize {
+        let ids: usize = self.columns.iter().map(|(_, column)| column.ids.len()).sum();
+        self.len() * Head::words(self.columns.len()) + RUN * self.runs.len() + ids
+    }
+
     /// Appends one of the documents to `words`.
     pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
         // Every field by its name: one that is added must be written too.

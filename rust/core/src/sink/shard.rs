@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::manifest::File;
 use super::{arrow as ipc, jsonl, msgpack, parquet};
+use crate::behind::{Afterwards, Behind};
 use crate::config::{Coding, Format};
 use crate::error::{Error, Result};
 
@@ -109,11 +110,12 @@ pub(super) struct Hashed {
     file: fs::File,
     hasher: Box<blake3::Hasher>,
     bytes: u64,
+    behind: Behind,
 }
 
 impl Hashed {
     fn new(file: fs::File) -> Self {
-        Self { file, hasher: Box::default(), bytes: 0 }
+        Self { file, hasher: Box::default(), bytes: 0, behind: Behind::new(0, Afterwards::Release) }
     }
 
     /// Puts `bytes` in the place of others, and takes the hash anew.
@@ -132,6 +134,7 @@ impl Write for Hashed {
         let written = self.file.write(bytes)?;
         self.hasher.update(&bytes[..written]);
         self.bytes += written as u64;
+        self.behind.wrote(&self.file, self.bytes)?;
         Ok(written)
     }
 

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{ColumnName, Documents};
@@ -83,10 +84,13 @@ fn hash(number: u64, payload: &[u8]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Bytes of an entry, where its first record begins in them, and where each record ends, in words from there.
+/// An entry as bytes.
 pub(super) struct Written {
-    pub(super) bytes: Vec<u8>,
+    pub(super) header: [u8; HEADER],
+    pub(super) payload: Buffer,
+    /// Where the first record begins, in bytes from the header's first.
     pub(super) records: usize,
+    /// Where each record ends, in words from there.
     pub(super) ends: Vec<u32>,
 }
 
@@ -106,27 +110,26 @@ pub(super) fn write(
     let mut note = serde_json::to_vec(&note).expect("strings and numbers become JSON");
     note.resize(note.len().next_multiple_of(WORD), b' ');
 
-    let mut words = Vec::new();
+    let mut payload = vec![small(note.len()), small(documents.len())];
+    payload.extend(words(&note));
+    let before_ends = payload.len();
+    payload.resize(before_ends + documents.len(), 0);
+    let before_records = payload.len();
+    payload.reserve(documents.words());
     let mut ends = Vec::with_capacity(documents.len());
     for index in 0..documents.len() {
-        documents.write_words(index, &mut words);
-        ends.push(small(words.len()));
+        documents.write_words(index, &mut payload);
+        ends.push(small(payload.len() - before_records));
     }
-    let mut bytes = Vec::with_capacity(HEADER + note.len() + WORD * (2 + ends.len() + words.len()));
-    bytes.resize(HEADER, 0);
-    bytes.extend(small(note.len()).to_le_bytes());
-    bytes.extend(small(ends.len()).to_le_bytes());
-    bytes.extend(&note);
-    put(&mut bytes, &ends);
-    let records = bytes.len();
-    put(&mut bytes, &words);
+    payload[before_ends..before_records].copy_from_slice(&ends);
+    let payload = bytes(payload);
 
-    let (header, payload) = bytes.split_at_mut(HEADER);
+    let mut header = [0; HEADER];
     header[..8].copy_from_slice(MARK);
     header[8..16].copy_from_slice(&number.to_le_bytes());
     header[16..24].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-    header[24..].copy_from_slice(&hash(number, payload));
-    Written { bytes, records, ends }
+    header[24..].copy_from_slice(&hash(number, &payload));
+    Written { header, payload, records: HEADER + WORD * before_records, ends }
 }
 
 impl Entry {
@@ -159,13 +162,14 @@ impl Entry {
     }
 }
 
-/// Appends words as bytes.
-fn put(bytes: &mut Vec<u8>, words: &[u32]) {
-    let start = bytes.len();
-    bytes.resize(start + WORD * words.len(), 0);
-    for (place, word) in bytes[start..].chunks_exact_mut(WORD).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
+/// Words as bytes.
+fn bytes(mut words: Vec<u32>) -> Buffer {
+    if cfg!(target_endian = "big") {
+        for word in &mut words {
+            *word = word.to_le();
+        }
     }
+    Buffer::from_vec(words)
 }
 
 /// Bytes as the words that they were.

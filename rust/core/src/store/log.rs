@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::entry::{self, Entry, HEADER, Header, WORD, words};
+use crate::behind::{Afterwards, Behind};
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-
-/// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
-const SYNC_BYTES: u64 = 64 << 20;
 
 /// The documents of a block in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +45,7 @@ type Found = BTreeMap<u64, (u64, u64)>;
 #[derive(Debug)]
 struct Tail {
     end: u64,
-    synced: u64,
-    syncer: Option<SyncSender<()>>,
-    failure: Arc<Mutex<Option<io::Error>>>,
+    behind: Behind,
 }
 
 impl Log {
@@ -73,7 +67,8 @@ impl Log {
     }
 
     fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
-        let tail = Tail { end, synced: end, syncer: None, failure: Arc::default() };
+        // What is in the file may be read back soon.
+        let tail = Tail { end, behind: Behind::new(end, Afterwards::Keep) };
         Self { path: path.to_owned(), file, found, tail: Mutex::new(tail) }
     }
 
@@ -96,23 +91,35 @@ impl Log {
         ledger: &Ledger,
     ) -> Result<Place> {
         let written = entry::write(number, fingerprint, documents, ledger);
+        let (header, payload) = (&written.header, &written.payload);
         let mut tail = self.tail();
-        if let Some(failure) = lock(&tail.failure).take() {
-            return Err(Error::io(&self.path)(failure));
-        }
         let start = tail.end;
-        if let Err(failure) = write_at(&self.file, &written.bytes, start) {
-            // What was written of it would be cut off when the file is opened again; the disk may need the room now.
-            let _ = self.file.set_len(start);
-            return Err(Error::io(&self.path)(failure));
+        let end = start + (header.len() + payload.len()) as u64;
+        // Once the header is there, what comes behind the entry is found though its payload is not all there yet: so
+        // threads write next to each other.
+        if let Err(failure) = write_at(&self.file, header, start) {
+            return Err(self.give_room_back(&tail, start, failure));
         }
-        tail.end += written.bytes.len() as u64;
-        if tail.end - tail.synced >= SYNC_BYTES {
-            tail.synced = tail.end;
-            tail.sync(&self.file).map_err(Error::io(&self.path))?;
+        tail.end = end;
+        drop(tail);
+        if let Err(failure) = write_at(&self.file, payload, start + header.len() as u64) {
+            let mut tail = self.tail();
+            if tail.end == end {
+                tail.end = start;
+            }
+            return Err(self.give_room_back(&tail, start, failure));
         }
+        self.tail().behind.wrote(&self.file, end).map_err(Error::io(&self.path))?;
         let (path, columns) = (Arc::clone(documents.path()), documents.names().len());
         Ok(Place { path, columns, offset: start + written.records as u64, ends: written.ends })
+    }
+
+    /// Cuts off the entry from `start` on, which could not be written, if it is the last: the disk may need the room.
+    fn give_room_back(&self, tail: &Tail, start: u64, failure: io::Error) -> Error {
+        if tail.end == start {
+            let _ = self.file.set_len(start);
+        }
+        Error::io(&self.path)(failure)
     }
 
     /// What the block `number` came to, if it was there, whole, when the file was opened.
@@ -155,30 +162,7 @@ impl Log {
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        lock(&self.tail)
-    }
-}
-
-impl Tail {
-    /// Has a thread tell the disk to keep what was written: it can take longer than making it.
-    ///
-    /// Nobody waits for that thread, which ends with the log: a call that is cancelled would wait for the disk.
-    fn sync(&mut self, file: &File) -> io::Result<()> {
-        if self.syncer.is_none() {
-            let (sender, receiver) = sync_channel(1);
-            let (file, failure) = (file.try_clone()?, Arc::clone(&self.failure));
-            thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
-                while receiver.recv().is_ok() {
-                    if let Err(error) = file.sync_data() {
-                        *lock(&failure) = Some(error);
-                    }
-                }
-            })?;
-            self.syncer = Some(sender);
-        }
-        // Where one wait is due already, it is for this too.
-        let _ = self.syncer.as_ref().map(|syncer| syncer.try_send(()));
-        Ok(())
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,10 +183,6 @@ fn scan(file: &File) -> io::Result<(Found, u64)> {
         at = end;
     }
     Ok((found, at))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads at a place, whatever other threads read.

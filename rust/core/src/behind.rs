@@ -1,0 +1,144 @@
+//! [`Behind`]: brings a file to the disk while it is still being written.
+//!
+//! Else the whole of it waits in memory for the end, and the writer with it then.
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
+const STEP: u64 = 32 << 20;
+
+/// A thread that stays behind the writer of a file; it is started when there is enough to do.
+///
+/// Nobody waits for it, and it ends with this: a call that is cancelled would wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    afterwards: Afterwards,
+    /// How far it was told to go.
+    told: u64,
+    thread: Option<SyncSender<u64>>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+/// What becomes of the memory that the system keeps written bytes in, once the disk has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// It stays: they will be read soon.
+    Keep,
+    /// It is given back, and taken for what is written next: the files may be larger than memory, and should not
+    /// displace what others keep there.
+    Release,
+}
+
+impl Behind {
+    /// For a file of which the first `end` bytes are on the disk.
+    pub(crate) fn new(end: u64, afterwards: Afterwards) -> Self {
+        Self { afterwards, told: end, thread: None, failure: Arc::default() }
+    }
+
+    /// Says that `file` was written up to `end`.
+    ///
+    /// # Errors
+    ///
+    /// What the disk said of the bytes before.
+    pub(crate) fn wrote(&mut self, file: &File, end: u64) -> io::Result<()> {
+        if let Some(failure) = lock(&self.failure).take() {
+            return Err(failure);
+        }
+        if end.saturating_sub(self.told) < STEP {
+            return Ok(());
+        }
+        let thread = match &self.thread {
+            Some(thread) => thread,
+            None => self.thread.insert(self.start(file.try_clone()?)?),
+        };
+        // While it is busy, it is told later, of more.
+        if thread.try_send(end).is_ok() {
+            self.told = end;
+        }
+        Ok(())
+    }
+
+    fn start(&self, file: File) -> io::Result<SyncSender<u64>> {
+        let (sender, receiver) = sync_channel(1);
+        let (failure, afterwards) = (Arc::clone(&self.failure), self.afterwards);
+        let mut start = self.told;
+        thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
+            while let Ok(end) = receiver.recv() {
+                if let Err(error) = file.sync_data() {
+                    *lock(&failure) = Some(error);
+                } else if afterwards == Afterwards::Release {
+                    release(&file, start, end);
+                }
+                start = end;
+            }
+        })?;
+        Ok(sender)
+    }
+}
+
+/// Gives the memory back that holds `start..end` of a file.
+fn release(file: &File, start: u64, end: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Advice, fadvise};
+        // The system may not follow the advice, which is no failure.
+        let _ = fadvise(file, start, std::num::NonZeroU64::new(end - start), Advice::DontNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, start, end);
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_stays_the_same_and_the_thread_ends() {
+        for afterwards in [Afterwards::Keep, Afterwards::Release] {
+            let mut file = tempfile::NamedTempFile::new().expect("a folder for temporary files");
+            let mut behind = Behind::new(0, afterwards);
+            let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
+            for number in 1..=100_u64 {
+                file.write_all(&block).expect("room for 100 MiB");
+                behind.wrote(file.as_file(), number << 20).expect("the disk keeps it");
+            }
+            assert!(behind.told > 0, "it was told to go on");
+            let failure = Arc::downgrade(&behind.failure);
+            drop(behind);
+            while failure.strong_count() > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let written = std::fs::read(file.path()).expect("the file is there");
+            assert!(written.chunks(1 << 20).all(|chunk| chunk == block));
+        }
+    }
+
+    #[test]
+    fn little_is_left_to_the_end() {
+        let file = tempfile::tempfile().expect("a folder for temporary files");
+        let mut behind = Behind::new(0, Afterwards::Release);
+        behind.wrote(&file, STEP - 1).expect("nothing is to be done");
+        assert!(behind.thread.is_none());
+    }
+
+    #[test]
+    fn what_the_disk_says_is_told_once() {
+        let file = tempfile::tempfile().expect("a folder for temporary files");
+        let mut behind = Behind::new(0, Afterwards::Keep);
+        *lock(&behind.failure) = Some(io::ErrorKind::StorageFull.into());
+        let told = behind.wrote(&file, 1).map_err(|error| error.kind());
+        assert_eq!(told, Err(io::ErrorKind::StorageFull));
+        assert!(behind.wrote(&file, 1).is_ok());
+    }
+}
