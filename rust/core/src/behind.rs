@@ -16,10 +16,11 @@ const STEP: u64 = 32 << 20;
 /// Nobody waits for it, and it ends with this: a call that is cancelled would wait for the disk.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    afterwards: Afterwards,
+    /// What becomes of memory from now on.
+    pub(crate) afterwards: Afterwards,
     /// How far it was told to go.
     told: u64,
-    thread: Option<SyncSender<u64>>,
+    thread: Option<SyncSender<(u64, Afterwards)>>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
@@ -56,18 +57,18 @@ impl Behind {
             None => self.thread.insert(self.start(file.try_clone()?)?),
         };
         // While it is busy, it is told later, of more.
-        if thread.try_send(end).is_ok() {
+        if thread.try_send((end, self.afterwards)).is_ok() {
             self.told = end;
         }
         Ok(())
     }
 
-    fn start(&self, file: File) -> io::Result<SyncSender<u64>> {
+    fn start(&self, file: File) -> io::Result<SyncSender<(u64, Afterwards)>> {
         let (sender, receiver) = sync_channel(1);
-        let (failure, afterwards) = (Arc::clone(&self.failure), self.afterwards);
+        let failure = Arc::clone(&self.failure);
         let mut start = self.told;
         thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
-            while let Ok(end) = receiver.recv() {
+            while let Ok((end, afterwards)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
                     *lock(&failure) = Some(error);
                 } else if afterwards == Afterwards::Release {

@@ -67,8 +67,7 @@ impl Log {
     }
 
     fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
-        // What is in the file may be read back soon.
-        let tail = Tail { end, behind: Behind::new(end, Afterwards::Keep) };
+        let tail = Tail { end, behind: Behind::new(end, Afterwards::Release) };
         Self { path: path.to_owned(), file, found, tail: Mutex::new(tail) }
     }
 
@@ -80,6 +79,11 @@ impl Log {
     /// The numbers of the blocks that were there when the file was opened, ascending.
     pub fn found(&self) -> impl ExactSizeIterator<Item = u64> {
         self.found.keys().copied()
+    }
+
+    /// Says that documents will be read back: what is written from now on had best stay in memory.
+    pub(super) fn expect_reads(&self) {
+        self.tail().behind.afterwards = Afterwards::Keep;
     }
 
     /// Writes what the block `number` came to behind all else.

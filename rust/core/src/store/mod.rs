@@ -93,7 +93,10 @@ impl Store {
         let documents = Some(documents);
         self.segments.push(Segment { numbers: Numbers::From(first), place, documents });
         if let Some(spilled) = &mut self.spilled {
-            spilled.over |= self.resident > spilled.budget;
+            if self.resident > spilled.budget && !spilled.over {
+                spilled.over = true;
+                spilled.log.expect_reads();
+            }
             if spilled.over {
                 for segment in self.segments.iter_mut().rev() {
                     // All before one that is in the log alone are there too.
