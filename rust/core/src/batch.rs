@@ -46,10 +46,23 @@ pub struct BatchOptions {
 }
 
 /// What a thread made of its share of the texts.
+#[derive(Default)]
 struct Share {
     ids: Vec<u32>,
     lengths: Vec<usize>,
     characters: Vec<Range<usize>>,
+}
+
+impl Share {
+    fn into_batch(self) -> Batch {
+        let mut end = 0;
+        let ends = self.lengths.iter().map(|length| {
+            end += length;
+            i64::try_from(end).unwrap_or(i64::MAX)
+        });
+        let offsets = std::iter::once(0).chain(ends).collect();
+        Batch { ids: self.ids, offsets, characters: self.characters }
+    }
 }
 
 impl Encoders {
@@ -91,9 +104,12 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
     ) -> Result<Batch> {
-        let mut batch = Batch::default();
-        batch.offsets.reserve(texts.len() + 1);
-        batch.offsets.push(0);
+        let held = || Held { encoders: self, encoder: Some(self.take()) };
+        if options.threads.get() == 1 {
+            let share = self.share(texts, 0..texts.len(), options, control, held().encoder())?;
+            return Ok(share.into_batch());
+        }
+        let mut whole = Share::default();
         let mut next = 0;
         let shares = || {
             let start = next;
@@ -105,20 +121,16 @@ impl Encoders {
             Ok((start < next).then_some(start..next))
         };
         let worker = || {
-            let mut held = Held { encoders: self, encoder: Some(self.take()) };
+            let mut held = held();
             move |share: Range<usize>| self.share(texts, share, options, control, held.encoder())
         };
         ordered(options.threads, shares, worker, |share| {
-            let mut end = batch.ids.len();
-            for length in share.lengths {
-                end += length;
-                batch.offsets.push(i64::try_from(end).unwrap_or(i64::MAX));
-            }
-            batch.ids.extend_from_slice(&share.ids);
-            batch.characters.extend(share.characters);
+            whole.ids.extend_from_slice(&share.ids);
+            whole.lengths.extend(share.lengths);
+            whole.characters.extend(share.characters);
             Ok(())
         })?;
-        Ok(batch)
+        Ok(whole.into_batch())
     }
 
     fn share<T: AsRef<str>>(
