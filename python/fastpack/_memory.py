@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from fastpack._checks import is_series
 from fastpack._fastpack import Records
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -43,7 +43,7 @@ def table_of(table: ArrowTable) -> pa.Table:
 
 def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
     """The records that an iterable gives."""
-    if isinstance(records, (str, bytes, Mapping)) or not isinstance(records, Iterable):
+    if not is_series(records):
         message = (
             "invalid option `records`: must be an iterable of dicts, not a "
             f"`{type(records).__qualname__}`; `pack_files` reads files, `pack_table` tables"

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from fastpack._checks import check_type
 from fastpack._types import Progress
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def watcher(progress: ProgressOption) -> NativeProgress | None:
     if callable(progress):
         told = progress
         return lambda *reading: told(Progress(*reading))
+    check_type("progress", progress, (bool, type(None)), "True, False or a function of a fastpack.Progress")
     if progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
         return _Bar(sys.stderr)
     return None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.report import Count, Input, Place, input_of, labelled, whole
+from fastpack.report import Count, Input, Place, input_of, labelled, read_values, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,8 +61,12 @@ class ScanReport:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ScanReport:
-        """Reads what `to_dict` was written as."""
-        return cls(json.loads(text))
+        """Reads what `to_dict` was written as.
+
+        Raises:
+            OptionError: It is no JSON, or not that of a scan.
+        """
+        return cls(read_values(text))
 
     def to_dict(self) -> dict[str, JsonValue]:
         """All numbers."""

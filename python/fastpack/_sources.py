@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
+from fastpack._checks import check_switch, is_series, path_of, shown
 from fastpack._types import NamedPrompt, Source
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,11 @@ __all__ = ["choose_inputs", "choose_reading"]
 _ONCE = 1
 """How many times a source is read that does not say."""
 
+_WANTED = (
+    "a path, a pattern or a list of these (`pack_table` takes tables, `pack_records` iterables of records)"
+)
+"""What files are given as."""
+
 
 def choose_inputs(
     files: Files | None,
@@ -31,6 +37,7 @@ def choose_inputs(
     recursive: bool,
 ) -> _fastpack.Inputs:
     """What is read: `files`, or `sources`, of which each may say for itself what the others leave to the call."""
+    check_switch("recursive", recursive)
     if sources is None:
         if files is None:
             message = "invalid option `files`: must name at least one file, or `sources` must"
@@ -56,12 +63,10 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
     """The sources, each a dict that says where it lies and nothing that is not known."""
     known = (*Source.__required_keys__, *sorted(Source.__optional_keys__))
     wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
-    if isinstance(sources, (str, os.PathLike, Mapping)):
-        sources = None
-    listed = list(sources) if hasattr(sources, "__iter__") else []
-    for number, source in enumerate(listed):
-        if not isinstance(source, Mapping) or "path" not in source:
-            message = f"invalid option `sources`: {wanted}; source {number} is `{source!r}`"
+    listed: list[Mapping[str, object]] = []
+    for number, source in enumerate(sources if is_series(sources) else ()):
+        if not isinstance(source, Mapping) or source.get("path") is None:
+            message = f"invalid option `sources`: {wanted}; source {number} is `{shown(source)}`"
             raise OptionError(message, "sources")
         for name in source:
             if name not in known:
@@ -69,6 +74,7 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
                     f"invalid option `sources`: source {number} has `{name}`, none of {', '.join(known)}"
                 )
                 raise OptionError(message, "sources")
+        listed.append(source)
     if not listed:
         message = f"invalid option `sources`: {wanted}"
         raise OptionError(message, "sources")
@@ -105,20 +111,8 @@ def _native(
 
 def _patterns(files: object) -> list[str]:
     """Paths and patterns as a list of text."""
-    if isinstance(files, (str, os.PathLike)):
-        return [os.fspath(files)]
-    listed: Iterable[object] = files if isinstance(files, Iterable) else [files]
-    return [_path(file) for file in listed]
-
-
-def _path(file: object) -> str:
-    if isinstance(file, (str, os.PathLike)):
-        return os.fspath(file)
-    message = (
-        f"invalid option `files`: must be a path, a pattern or a list of these, not `{file!r}`; "
-        "`pack_table` takes tables, `pack_records` iterables of records"
-    )
-    raise OptionTypeError(message, "files")
+    listed = files if is_series(files) else [files]
+    return [path_of("files", file, _WANTED) for file in listed]
 
 
 def _prompt(prompt: object) -> str | dict[str, str] | None:
@@ -127,10 +121,7 @@ def _prompt(prompt: object) -> str | dict[str, str] | None:
         return None
     if isinstance(prompt, Mapping):
         return dict(prompt)
-    if not isinstance(prompt, (str, os.PathLike)):
-        message = f"invalid option `prompt`: must be the name of a prompt, a text or a path, not `{prompt!r}`"
-        raise OptionError(message, "prompt")
-    given = os.fspath(prompt)
+    given = path_of("prompt", prompt, "the name of a prompt, a text or a path")
     if given in get_args(NamedPrompt) or "{" in given:
         return given
     path = os.path.expanduser(given)
@@ -144,7 +135,7 @@ def _prompt(prompt: object) -> str | dict[str, str] | None:
     known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
     message = (
         f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
-        f"file of one, not `{given}`"
+        f"file of one, not `{shown(given)}`"
     )
     raise OptionError(message, "prompt")
 

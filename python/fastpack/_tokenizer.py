@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fastpack._checks import check_choice
+from fastpack._checks import check_choice, check_type, path_of, shown
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
 from fastpack._types import BackendTokenizer, StrPath, TemplateEngine, TransformersTokenizer
-from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError, TokenizerError
+from fastpack.errors import InputNotFoundError, OptionError, TokenizerError
 from fastpack.hub import download_tokenizer
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _JINJA = re.compile(r"\{\{|\{%|\{#|\n")
 
 def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
     """Loads what a tokenizer argument stands for; one that is loaded already is returned as it is."""
+    check_type("revision", revision, (str, type(None)), "a branch, a tag or a commit")
+    check_type("token", token, (str, bool, type(None)), "an access token, True, or False")
     if isinstance(tokenizer, Pretrained):
         return tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -55,17 +57,18 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
 
 
 def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:
-    if not os.fspath(name):
+    given = path_of("tokenizer", name, "a folder, a tokenizer.json or a name on the hub")
+    if not given:
         message = "invalid option `tokenizer`: must name a folder, a tokenizer.json or a name on the hub"
         raise OptionError(message, "tokenizer")
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = os.path.expanduser(given)
+    if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
         return Pretrained.from_dir(path, None)
-    if path.exists():
+    if os.path.exists(path):
         return Pretrained.from_file(path)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
         return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
-    raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", os.fspath(name))
+    raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
 
 
 def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
@@ -118,14 +121,9 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str
     """
     if chat_template is None:
         return None
-    if not isinstance(chat_template, (str, os.PathLike)):
-        message = (
-            "invalid option `chat_template`: must be a Jinja text, a file, or the name of one of the tokenizer's "
-            f"templates, not `{chat_template!r}`"
-        )
-        raise OptionTypeError(message, "chat_template")
+    wanted = "a Jinja text, a file, or the name of one of the tokenizer's templates"
+    given = path_of("chat_template", chat_template, wanted)
     named = dict(tokenizer.chat_templates)
-    given = os.fspath(chat_template)
     if given in named:
         return given, named[given]
     if _JINJA.search(given):
@@ -139,7 +137,7 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str
             raise OptionError(message, "chat_template") from refused
     known = ", ".join(f"`{name}`" for name in named) or "none"
     message = (
-        f"invalid option `chat_template`: `{given}` is no Jinja text, no file, and no template of the "
+        f"invalid option `chat_template`: `{shown(given)}` is no Jinja text, no file, and no template of the "
         f"tokenizer (it has {known})"
     )
     raise OptionError(message, "chat_template")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from fastpack.errors import OptionError, OptionTypeError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +16,18 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-__all__ = ["Balance", "Count", "Input", "Place", "Report", "StageTime", "input_of", "labelled", "whole"]
+__all__ = [
+    "Balance",
+    "Count",
+    "Input",
+    "Place",
+    "Report",
+    "StageTime",
+    "input_of",
+    "labelled",
+    "read_values",
+    "whole",
+]
 
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed report shows, in this order."""
@@ -102,16 +115,24 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """Reads the text of a `report.json`."""
-        return cls(json.loads(text))
+        """Reads the text of a `report.json`.
+
+        Raises:
+            OptionError: It is no JSON, or not that of a report.
+        """
+        return cls(read_values(text))
 
     @classmethod
     def of(cls, table: pa.Table) -> Report:
         """The timeless part of the report of the run that made `table`.
 
         Raises:
-            KeyError: The table was not made by `pack_files` or `pack_table`.
+            KeyError: The table was not made by `pack_files`, `pack_table` or `pack_records`.
+            OptionTypeError: It is no table.
         """
+        if not hasattr(table, "schema"):
+            message = f"invalid option `table`: must be a pyarrow.Table, not a `{type(table).__qualname__}`"
+            raise OptionTypeError(message, "table")
         from fastpack._fastpack import REPORT_KEY  # noqa: PLC0415  a report from a file needs no native code
 
         return cls.from_json((table.schema.metadata or {})[REPORT_KEY.encode()])
@@ -310,9 +331,7 @@ class Report:
 
     def __str__(self) -> str:
         """The page that `print` shows."""
-        return "\n".join(
-            f"{label:<12} {value}" if label else f"{'':<12} {value}" for label, value in self._lines()
-        )
+        return "\n".join(f"{label:<12} {value}" for label, value in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield from labelled("inputs", map(str, self.inputs))
@@ -372,6 +391,19 @@ def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
     """Each item, the first with the label."""
     for number, item in enumerate(items):
         yield ("" if number else label), item
+
+
+def read_values(text: str | bytes) -> dict[str, JsonValue]:
+    """The numbers that a report was written as."""
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError) as refused:
+        message = f"invalid option `text`: must be the JSON of a report: {refused}"
+        raise OptionError(message, "text") from refused
+    if not isinstance(values, dict):
+        message = f"invalid option `text`: must be the JSON of a report, which is an object, not a `{type(values).__qualname__}`"
+        raise OptionError(message, "text")
+    return values
 
 
 def _balance(counts: Mapping[str, JsonValue]) -> Balance:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Final, Literal, SupportsIndex, TypedDict, overload
 
 from fastpack import _fastpack
+from fastpack._checks import check_switch, check_type, is_series
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
 from fastpack.errors import OptionTypeError
@@ -103,7 +103,11 @@ class Tokenizer:
 
     def id_to_token(self, token_id: int) -> str | None:
         """The content of a token; nothing for an id that no token has."""
-        return self._pretrained.id_to_token(token_id)
+        check_type("token_id", token_id, SupportsIndex, "a whole number")
+        try:
+            return self._pretrained.id_to_token(token_id)
+        except OverflowError:
+            return None  # no id is negative, or takes more than 32 bits
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> npt.NDArray[np.int32]:
         """Encodes one text.
@@ -119,6 +123,7 @@ class Tokenizer:
             OptionTypeError: `text` is no `str`; a `TypeError`.
             OptionError: `text` holds half of a surrogate pair; a `ValueError`.
         """
+        check_switch("add_special_tokens", add_special_tokens)
         return self._encoders.encode(text, add_special_tokens)
 
     @overload
@@ -179,6 +184,8 @@ class Tokenizer:
             >>> tokenizer.decode(ids[offsets[1] : offsets[2]])
             'a boat'
         """
+        check_switch("add_special_tokens", add_special_tokens)
+        check_switch("return_offsets", return_offsets)
         ids, offsets, characters = self._encoders.encode_batch(
             _texts(texts), add_special_tokens, return_offsets, verify, self._threads
         )
@@ -256,6 +263,8 @@ class Tokenizer:
             >>> bool(chat["assistant_masks"].any())
             True
         """
+        check_switch("tokenize", tokenize)
+        check_switch("return_assistant_tokens_mask", return_assistant_tokens_mask)
         template = choose_template(
             chat_template, self._pretrained, kwargs=chat_template_kwargs, engine=template_engine
         )
@@ -275,23 +284,19 @@ def pretrained(
     tokenizer: TokenizerArgument | Tokenizer, *, revision: str | None, token: str | bool | None
 ) -> _fastpack.Pretrained:
     """Loads what a tokenizer argument stands for; one that is loaded already is taken as it is."""
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer._pretrained  # noqa: SLF001  the same module
-    return load(tokenizer, revision=revision, token=token)
+    loaded = tokenizer._pretrained if isinstance(tokenizer, Tokenizer) else tokenizer  # noqa: SLF001  the same module
+    return load(loaded, revision=revision, token=token)
 
 
 def _texts(texts: Texts) -> Sequence[object]:
     """Texts as the core takes them: Arrow arrays, or a list."""
-    if isinstance(texts, (str, bytes)):
-        message = f"invalid option `texts`: must be a list of str, not {type(texts).__qualname__}"
-        raise OptionTypeError(message, "texts")
     if hasattr(texts, "__arrow_c_array__"):
         return [texts]
     if hasattr(texts, "__arrow_c_stream__"):
         import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
         return pa.chunked_array(texts).chunks  # type: ignore[arg-type]
-    if isinstance(texts, Iterable):
+    if is_series(texts):
         return list(texts)
     message = f"invalid option `texts`: must be a list of str, not {type(texts).__qualname__}"
     raise OptionTypeError(message, "texts")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from fastpack import _fastpack
+from fastpack._checks import folder_of
 from fastpack._progress import watching
 from fastpack.api.options import (
     Model,
@@ -231,8 +231,9 @@ def pack_files(
     options = native_options(given)
     inputs = native_inputs(given)
     model = native_model(given)
+    cache = None if cache_dir is None else folder_of("cache_dir", cache_dir)
     with watching(progress) as callback:
-        return _fastpack.pack_files(inputs, options, *model, cache_dir, callback)
+        return _fastpack.pack_files(inputs, options, *model, cache, callback)
 
 
 def pack_dir(
@@ -419,6 +420,7 @@ def repack(
     """
     given = locals()
     options = native_options(given)
+    kept = folder_of("source", source)
     destination = native_output(given)
     with watching(progress) as callback:
-        return _fastpack.repack(os.fspath(source), destination, options, callback)
+        return _fastpack.repack(kept, destination, options, callback)

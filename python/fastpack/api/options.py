@@ -6,12 +6,13 @@ nowhere between. Signatures take their defaults from the groups; an option that 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from fastpack import _fastpack
 from fastpack._budget import available_memory
+from fastpack._checks import check_switch, check_type, folder_of
 from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template
@@ -21,7 +22,6 @@ from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from typing_extensions import Self
 
@@ -182,6 +182,7 @@ def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
 def native_options(given: Mapping[str, object]) -> _fastpack.Options:
     """The options of a run."""
     run = Run.of(given)
+    check_type("now", run.now, (datetime, type(None)), "a datetime.datetime")
     resolved = {
         "now": run.now and run.now.replace(tzinfo=None),
         "threads": available_threads() if run.threads is None else run.threads,
@@ -219,8 +220,11 @@ def native_output(given: Mapping[str, object]) -> _fastpack.Output:
     output = Output.of(given)
     if output.output is None:
         _refuse_missing("output")
+    for switch in ("per_file", "keep_tokens", "overwrite", "wait"):
+        check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
-    return _fastpack.Output(dir=os.fspath(options.pop("output")), shared=is_one_of_many(), **options)
+    folder = folder_of("output", options.pop("output"))
+    return _fastpack.Output(dir=folder, shared=is_one_of_many(), **options)
 
 
 def refuse_without_tokenizer(given: Mapping[str, object]) -> None:

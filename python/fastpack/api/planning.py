@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _fastpack
+from fastpack._checks import is_series, shown
 from fastpack._progress import watching
 from fastpack._scan import ScanReport
 from fastpack.api.options import (
@@ -110,7 +111,7 @@ def scan(
         ([256, 512], {})
     """
     given = locals()
-    lengths = [max_length] if isinstance(max_length, int) else list(max_length)
+    lengths = list(max_length) if is_series(max_length) else [max_length]
     if not lengths:
         message = "invalid option `max_length`: must name at least one length"
         raise OptionError(message, "max_length")
@@ -169,7 +170,11 @@ def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
     """Takes lengths as the core does, and refuses what a cast would change."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except (TypeError, ValueError, OverflowError) as refused:
+        message = f"invalid option `lengths`: must be whole numbers in one dimension, not `{shown(lengths)}`"
+        raise OptionError(message, "lengths") from refused
     if np.ma.isMaskedArray(lengths) or (
         array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
     ):
