@@ -38,38 +38,15 @@ if TYPE_CHECKING:
     from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
-    "fastpack._fastpack": ("PackStream", "Plan", "__version__"),
-    "fastpack._scan": ("ScanReport",),
-    "fastpack._types": ("Progress",),
-    "fastpack.api": (
-        "pack_dir",
-        "pack_files",
-        "pack_records",
-        "pack_table",
-        "plan",
-        "repack",
-        "scan",
-        "stream",
-    ),
-    "fastpack.errors": (
-        "AccessError",
-        "FastpackError",
-        "InputNotFoundError",
-        "InternalError",
-        "LedgerError",
-        "LossError",
-        "OptionError",
-        "OptionTypeError",
-        "OutputError",
-        "RecordError",
-        "StorageError",
-        "TemplateError",
-        "TokenizerError",
-        "VerificationError",
-    ),
-    "fastpack.report": ("Report",),
-    "fastpack.tokenizer": ("Tokenizer",),
+    "PackStream": "_fastpack",
+    "Plan": "_fastpack",
+    "Progress": "_types",
+    "Report": "report",
+    "ScanReport": "_scan",
+    "Tokenizer": "tokenizer",
+    "__version__": "_fastpack",
 }
+"""The modules of the names that are no errors and no functions."""
 
 __all__ = [
     "AccessError",
@@ -107,13 +84,12 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Loads the module that a public name lives in."""
-        for module, names in _HOMES.items():
-            if name in names:
-                value = getattr(import_module(module), name)
-                globals()[name] = value
-                return value
-        message = f"module 'fastpack' has no attribute {name!r}"
-        raise AttributeError(message)
+        if name not in __all__:
+            message = f"module 'fastpack' has no attribute {name!r}"
+            raise AttributeError(message)
+        home = _HOMES.get(name, "errors" if name.endswith("Error") else "api")
+        globals()[name] = getattr(import_module(f"fastpack.{home}"), name)
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -21,8 +22,12 @@ os.environ.pop("LOCAL_WORLD_SIZE", None)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
+
+DATA = Path(os.environ.get("FASTPACK_DATA", ROOT.parent / "shared" / "data"))
+"""Where real tokenizers and corpora are, if there are any."""
 
 WORDS = [
     "the",
@@ -168,3 +173,19 @@ def python() -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+@pytest.fixture(scope="session")
+def trl_data_utils() -> ModuleType:
+    """TRL's packing, loaded by its path: importing the package takes torch and a trainer."""
+    found = importlib.util.find_spec("trl")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("trl is not installed")
+    pytest.importorskip("transformers")
+    path = Path(found.submodule_search_locations[0]) / "data_utils.py"
+    spec = importlib.util.spec_from_file_location("trl_data_utils", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

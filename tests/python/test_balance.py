@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_packing_options import balanced, documents
+from rows import STRATEGIES, balanced, documents, members
 
 import fastpack
 
@@ -19,15 +19,11 @@ def costs(plan):
     return squares[plan.offsets[1:]] - squares[plan.offsets[:-1]]
 
 
-def rows(plan):
-    return [tuple(row.tolist()) for row in np.split(plan.members, plan.offsets[1:-1])]
-
-
 @given(
     lengths=st.lists(st.integers(1, 64), max_size=120),
     ranks=st.integers(1, 9),
     remainder=st.sampled_from(REMAINDERS),
-    strategy=st.sampled_from(["mix", "best_fit", "heap", "sequential", "concat", "none"]),
+    strategy=st.sampled_from(STRATEGIES),
 )
 def test_every_rank_has_as_many_rows_and_every_row_is_there(lengths, ranks, remainder, strategy):
     options = {"max_length": 64, "strategy": strategy}
@@ -38,7 +34,7 @@ def test_every_rank_has_as_many_rows_and_every_row_is_there(lengths, ranks, rema
     if not lengths:
         assert len(made) == 0
         return
-    before, after = sorted(rows(plain)), sorted(rows(made)) if len(made) else []
+    before, after = (sorted(map(tuple, members(it))) for it in (plain, made))
     if remainder == "pad":
         assert after == [()] * missing + before
     elif remainder == "repeat":
@@ -92,16 +88,14 @@ def test_columns_name_the_step_and_the_cost():
     assert fastpack.Report.of(table).tokens == (20, 20, 0)
 
 
+def shared(ranks, **options):
+    """Three rows of one document each, shared among ranks."""
+    options = {"max_length": 8, "order": "balanced", "strategy": "none", **options}
+    return fastpack.pack_table(documents(6, 5, 4), world_size=ranks, **options)
+
+
 def test_a_row_of_padding_is_as_long_as_others_are_filled_up_to():
-    table = fastpack.pack_table(
-        documents(6, 5, 4),
-        max_length=8,
-        order="balanced",
-        strategy="none",
-        world_size=4,
-        pad_to="max_length",
-        pad_token_id=9,
-    )
+    table = shared(4, pad_to="max_length", pad_token_id=9)
     assert table.to_pylist()[-1] == {
         "input_ids": [9] * 8,
         "labels": [-100] * 8,
@@ -111,14 +105,7 @@ def test_a_row_of_padding_is_as_long_as_others_are_filled_up_to():
 
 
 def test_what_is_repeated_is_counted_and_kept_once():
-    table = fastpack.pack_table(
-        documents(6, 5, 4),
-        max_length=8,
-        order="balanced",
-        strategy="none",
-        world_size=4,
-        on_remainder="repeat",
-    )
+    table = shared(4, on_remainder="repeat")
     report = fastpack.Report.of(table)
     assert table.num_rows == 4
     assert report.tokens == (15, 15, 0)
@@ -128,14 +115,7 @@ def test_what_is_repeated_is_counted_and_kept_once():
 
 
 def test_what_ranks_cannot_share_is_counted_as_dropped():
-    table = fastpack.pack_table(
-        documents(6, 5, 4),
-        max_length=8,
-        order="balanced",
-        strategy="none",
-        world_size=2,
-        on_remainder="drop",
-    )
+    table = shared(2, on_remainder="drop")
     report = fastpack.Report.of(table)
     assert table.num_rows == 2
     assert report.dropped["remainder"].documents == 1

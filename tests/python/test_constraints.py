@@ -6,26 +6,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_packing_options import balanced, documents
+from rows import COLUMNS, STRATEGIES, balanced, documents
 
 import fastpack
-
-ALL = [
-    "input_ids",
-    "labels",
-    "position_ids",
-    "seq_lengths",
-    "document_ids",
-    "unpadded_lengths",
-    "source_file",
-    "source_row",
-    "attn_cost",
-]
 
 
 def row_oracle(lengths, pieces, *, align, filling, side, shift):
     """A row written out: `pieces` are the numbers of its documents, `filling` the tokens that fill it up."""
-    row = {name: [] for name in ALL}
+    row = {name: [] for name in COLUMNS}
     cost = 0
     segments = [(number, document) for number, document in enumerate(pieces, start=1)]
     if filling:
@@ -67,7 +55,7 @@ def test_every_column_is_what_the_row_says(lengths, align, pad_to, side, shift):
         padding_side=side,
         pad_token_id=7,
         shift_labels=shift,
-        columns=ALL,
+        columns=COLUMNS,
     )
     align = align or 1
     rows, room = [[]], 0
@@ -91,7 +79,7 @@ def test_every_column_is_what_the_row_says(lengths, align, pad_to, side, shift):
     assert report.fill == pytest.approx(sum(lengths) / (len(rows) * 24), abs=1e-6)
 
 
-@pytest.mark.parametrize("strategy", ["mix", "best_fit", "heap", "sequential", "concat", "none"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=40), align=st.sampled_from([2, 4, 16]))
 def test_no_row_is_longer_than_it_may_be_however_documents_are_aligned(strategy, lengths, align):
     made = fastpack.plan(lengths, max_length=48, strategy=strategy, align_documents_to=align)
@@ -112,7 +100,7 @@ def test_streams_align_as_tables_do(write_jsonl, tokenizer_dir):
         "pad_to": "max_length",
         "padding_side": "left",
         "shift_labels": True,
-        "columns": [*ALL],
+        "columns": [*COLUMNS],
     }
     table = fastpack.pack_files(path, tokenizer_dir, **options)
     assert pa.concat_tables(fastpack.stream(path, tokenizer_dir, **options)).to_pylist() == table.to_pylist()

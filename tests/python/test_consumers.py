@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import conversation
-from test_plan import trl_data_utils  # noqa: F401  a fixture
 
 import fastpack
 
@@ -65,7 +64,7 @@ def test_boundaries_are_where_positions_do_not_go_up_by_one(corpus, tokenizer_di
         assert sum(row["seq_lengths"]) == len(row["input_ids"])
 
 
-def test_rows_of_best_fit_hold_what_those_of_trl_hold(corpus, tokenizer_dir, trl_data_utils):  # noqa: F811
+def test_rows_of_best_fit_hold_what_those_of_trl_hold(corpus, tokenizer_dir, trl_data_utils):
     options = {"max_length": 256, "overlong": "truncate"}
     single = fastpack.pack_files(corpus, tokenizer_dir, **options, strategy="none")
     tokens = pa.table({"input_ids": single["input_ids"], "labels": single["labels"]})

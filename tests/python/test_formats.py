@@ -10,21 +10,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rows import COLUMNS
 
 import fastpack
 from fastpack import cli
 
-EVERY = [
-    "input_ids",
-    "labels",
-    "position_ids",
-    "seq_lengths",
-    "document_ids",
-    "unpadded_lengths",
-    "source_file",
-    "source_row",
-    "attn_cost",
-]
 FORMATS = ["arrow", "jsonl", "msgpack", "parquet"]
 OPTIONS = {"max_length": 256, "pad_to": 8}
 
@@ -32,7 +22,7 @@ OPTIONS = {"max_length": 256, "pad_to": 8}
 @pytest.fixture
 def table(corpus, tokenizer_dir):
     """The rows, as a table."""
-    return fastpack.pack_files(corpus, tokenizer_dir, **OPTIONS, columns=EVERY)
+    return fastpack.pack_files(corpus, tokenizer_dir, **OPTIONS, columns=COLUMNS)
 
 
 @pytest.fixture
@@ -40,7 +30,7 @@ def write(corpus, tokenizer_dir, tmp_path):
     """Writes the rows in a format; returns the shards."""
 
     def written(name, *, folder="out", **options):
-        options = {**OPTIONS, "columns": EVERY, **options}
+        options = {**OPTIONS, "columns": COLUMNS, **options}
         fastpack.pack_dir(corpus, tmp_path / folder, tokenizer=tokenizer_dir, format=name, **options)
         return sorted((tmp_path / folder).glob("train-*"))
 

@@ -8,14 +8,13 @@ import re
 import shutil
 import subprocess
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from fastpack import api
 from fastpack.api import options
 
-ROOT = Path(__file__).parents[2]
 CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
 PACKAGE = ROOT / "python" / "fastpack"

@@ -7,11 +7,10 @@ import pyarrow as pa
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_packing_options import balanced
+from rows import STRATEGIES, balanced
 
 import fastpack
 
-STRATEGIES = ["mix", "best_fit", "heap", "sequential", "concat", "none"]
 GIANT = 2**31 - 1
 
 

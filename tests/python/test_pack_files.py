@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 from conftest import conversation
+from rows import STRATEGIES
 
 import fastpack
 
@@ -78,7 +79,7 @@ def test_sequential_rows_keep_the_input_order(corpus, tokenizer_dir):
     assert documents_of(packed) == documents_of(alone)
 
 
-@pytest.mark.parametrize("strategy", ["mix", "best_fit", "heap", "sequential", "concat", "none"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_threads_do_not_change_the_output(strategy, corpus, tokenizer_dir):
     tables = [
         fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy=strategy, threads=threads)

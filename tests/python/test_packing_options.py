@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from rows import balanced, documents
 
 import fastpack
 
@@ -12,18 +13,6 @@ import fastpack
 def texts(write_jsonl):
     """Texts of 1 to 200 words."""
     return write_jsonl([{"text": " ".join(["word"] * (1 + at * 53 % 200))} for at in range(30)])
-
-
-def documents(*lengths):
-    """A table of documents whose tokens tell where they come from: a hundred times the number, and the place."""
-    ids = [list(range(1000 * at + 1, 1000 * at + 1 + length)) for at, length in enumerate(lengths)]
-    return pa.table({"input_ids": ids})
-
-
-def balanced(report):
-    lost = sum(count.tokens for count in report.dropped.values()) + report.truncated.tokens
-    documents = report.documents.kept + sum(count.documents for count in report.dropped.values())
-    return report.tokens.read == report.tokens.kept + lost and report.documents.read == documents
 
 
 def test_text_that_is_too_long_is_split_and_nothing_is_lost(texts, tokenizer_dir):

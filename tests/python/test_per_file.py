@@ -8,7 +8,7 @@ import json
 import pyarrow as pa
 import pytest
 from conftest import conversation
-from test_packing_options import balanced
+from rows import balanced
 
 import fastpack
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import reference
+import rows
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import members
 
 import fastpack
 
@@ -48,16 +49,12 @@ def in_input_order(rows: list[list[int]]) -> list[list[int]]:
     return sorted(rows, key=min)
 
 
-def rows(made: fastpack.Plan) -> list[list[int]]:
-    return [part.tolist() for part in np.split(made.members, made.offsets[1:-1])] if len(made) else []
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(packable())
 def test_rows_are_those_of_the_oracle(strategy: str, case: tuple[int, list[int]]) -> None:
     max_length, lengths = case
     made = plan(lengths, max_length, strategy=strategy, order="input")
-    assert rows(made) == in_input_order(reference.STRATEGIES[strategy](lengths, max_length))
+    assert members(made) == in_input_order(reference.STRATEGIES[strategy](lengths, max_length))
     assert made.lengths.tolist() == [lengths[document] for document in made.members]
     assert not made.starts.any()
     assert not len(made.dropped)
@@ -89,14 +86,14 @@ def test_what_is_too_long_is_truncated(case: tuple[int, list[int]]) -> None:
     shorter = -(-max_length // 2)
     made = plan(lengths, shorter, overlong="truncate", strategy="best_fit", order="input")
     cut = [min(length, shorter) for length in lengths]
-    assert rows(made) == in_input_order(reference.best_fit(cut, shorter))
+    assert members(made) == in_input_order(reference.best_fit(cut, shorter))
     assert made.lengths.tolist() == [cut[document] for document in made.members]
 
 
 @st.composite
 def wishes(draw: st.DrawFn) -> dict[str, str | int | None]:
     """A strategy with any constraint that it takes."""
-    strategy = draw(st.sampled_from(["mix", "best_fit", "heap", "sequential", "concat", "none"]))
+    strategy = draw(st.sampled_from(rows.STRATEGIES))
     overlong = None if strategy == "concat" else draw(st.sampled_from([None, "drop", "truncate", "split"]))
     return {
         "strategy": strategy,
@@ -172,22 +169,6 @@ def test_strategies_that_see_all_lengths_shuffle_rows_unless_told() -> None:
         assert plan(lengths, 5, strategy=strategy, order="shuffle").members.tolist() != numbers
 
 
-@pytest.fixture(scope="module")
-def trl_data_utils() -> ModuleType:
-    """TRL's packing, loaded by its path: importing the package takes torch and a trainer."""
-    found = importlib.util.find_spec("trl")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("trl is not installed")
-    pytest.importorskip("transformers")
-    path = Path(found.submodule_search_locations[0]) / "data_utils.py"
-    spec = importlib.util.spec_from_file_location("trl_data_utils", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def trl_rows(module: ModuleType, lengths: Sequence[int], max_length: int, before: int = 0) -> list[list[int]]:
     """The rows of TRL's `bfd` on one batch, whose documents hold nothing but their number.
 
@@ -210,14 +191,14 @@ def test_best_fit_makes_the_rows_of_trl(trl_data_utils: ModuleType, case: tuple[
     max_length, lengths = case
     if lengths:
         made = plan(lengths, max_length, strategy="best_fit")
-        assert in_input_order(rows(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
+        assert in_input_order(members(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
 
 
 @pytest.mark.parametrize("max_length", [2**10 - 1, 2**10, 2**10 + 1, 1500])
 def test_best_fit_packs_whatever_max_length_is_trl_3887(trl_data_utils: ModuleType, max_length: int) -> None:
     lengths = np.random.default_rng(0).normal(500, 60, 1000).clip(1, max_length).astype(int).tolist()
     made = plan(lengths, max_length, strategy="best_fit")
-    assert in_input_order(rows(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
+    assert in_input_order(members(made)) == in_input_order(trl_rows(trl_data_utils, lengths, max_length))
     assert made.fill > 0.6
     assert len(made) < 0.6 * len(lengths)
 
@@ -227,14 +208,14 @@ def test_a_part_of_the_lengths_is_packed_alone_trl_6669(trl_data_utils: ModuleTy
     part = lengths[100:200]
     made = fastpack.plan(part, max_length=90, strategy="best_fit")
     expected = trl_rows(trl_data_utils, part.tolist(), 90, before=100)
-    assert in_input_order(rows(made)) == in_input_order(expected)
+    assert in_input_order(members(made)) == in_input_order(expected)
     assert sorted(made.members) == list(range(100))
 
 
 def test_lengths_need_not_lie_side_by_side() -> None:
     lengths = np.arange(1, 21, dtype=np.int64)
     made = fastpack.plan(lengths[::-2], max_length=40, strategy="heap", order="input")
-    assert rows(made) == in_input_order(reference.heap(lengths[::-2].tolist(), 40))
+    assert members(made) == in_input_order(reference.heap(lengths[::-2].tolist(), 40))
 
 
 def test_nothing_makes_no_rows() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import conversation, sentence
+from prompts import ALPACA, ALPACA_INPUT
 
 import fastpack
 
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IGNORED = -100
-ALPACA = (
-    "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
-    "### Instruction:\n{instruction}\n\n### Response:\n"
-)
-ALPACA_INPUT = (
-    "Below is an instruction that describes a task, paired with an input that provides further context. "
-    "Write a response that appropriately completes the request.\n\n"
-    "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n"
-)
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,19 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import DATA
 
 import fastpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 transformers = pytest.importorskip("transformers", reason="transformers needs Python 3.11")
 
-DATA = Path(os.environ.get("FASTPACK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TOKENIZERS = ("bert", "gpt2", "llama3", "mistral-v1", "o200k", "qwen")
 TEXTS = ("text-en.jsonl", "text-multi.jsonl", "c4-demo.jsonl")
 DOCUMENTS = int(os.environ.get("FASTPACK_DOCUMENTS", "200")) or None

@@ -5,12 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from rows import shards
 
 import fastpack
-
-
-def shards(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("train-*")}
 
 
 def timeless(report):

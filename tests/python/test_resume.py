@@ -8,73 +8,17 @@ import random
 import select
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from processes import OPTIONS, RUN, at_work, kill, kill_at_work, start
 from pyarrow import parquet
+from rows import shards, table_of
 
 import fastpack
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits as POSIX has them")
-
-ROOT = Path(__file__).parents[2]
-
-OPTIONS = {"max_length": 256, "shard_size": "2MB"}
-
-#: A run in a process of its own, which stops when the first documents are made if it is asked to.
-RUN = """
-import json, os, signal, sys, fastpack
-files, tokenizer, out, options, pause = sys.argv[1:]
-def say(reading):
-    if reading.documents and pause and not said:
-        said.append(True)
-        print("working", flush=True)
-        os.kill(os.getpid(), signal.SIGSTOP)
-said = []
-try:
-    report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **json.loads(options))
-except fastpack.FastpackError as failed:
-    print(type(failed).__name__, failed, flush=True)
-else:
-    print("rows", report.rows, flush=True)
-"""
-
-
-def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):
-    """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told."""
-    arguments = [files, tokenizer, out, json.dumps(OPTIONS | options), "yes" if pause else ""]
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | (environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def at_work(process):
-    """Waits until a run that was started with `pause` has made documents."""
-    assert process.stdout.readline().strip() == "working", process.communicate()[1]
-    return process
-
-
-def kill_at_work(files, tokenizer, out, **how):
-    """Kills a run once it has made documents."""
-    kill(at_work(start(files, tokenizer, out, pause=True, **how)))
-
-
-def kill(process):
-    """Kills a run wherever it is."""
-    process.kill()
-    process.communicate()
-
-
-def shards(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("train-*")}
 
 
 @pytest.fixture(scope="module")
@@ -149,16 +93,7 @@ def test_a_full_disk_is_one_error_and_a_later_run_finishes(
     assert last.endswith(f"{out / '.fastpack' / file}'")
     assert not shards(out)
     fastpack.pack_dir(long_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | {"shard_size": "1GB"}))
-    assert rows(out) == rows(undisturbed)
-
-
-def rows(folder):
-    """All rows of all shards."""
-    tables = []
-    for path in sorted(folder.glob("train-*.arrow")):
-        with pa.OSFile(str(path), "rb") as source:
-            tables.append(pa.ipc.open_stream(source).read_all())
-    return pa.concat_tables(tables)
+    assert table_of(out) == table_of(undisturbed)
 
 
 def test_four_processes_do_one_job_though_two_of_them_are_killed(big_corpus, tokenizer_dir, tmp_path, python):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import conversation, sentence
-from test_containers import CONTAINERS
+from containers import CONTAINERS
+from prompts import ALPACA, ALPACA_INPUT
 
 import fastpack
 
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
 USER, ASSISTANT = "the old boat", "a quiet river"
 MESSAGES = [{"role": "user", "content": USER}, {"role": "assistant", "content": ASSISTANT}]
-ALPACA = (
-    "Below is an instruction that describes a task. Write a response that appropriately completes the "
-    "request.\n\n### Instruction:\nthe old boat\n\n### Response:\n"
-)
-ALPACA_INPUT = (
-    "Below is an instruction that describes a task, paired with an input that provides further context. "
-    "Write a response that appropriately completes the request.\n\n### Instruction:\nthe old boat\n\n"
-    "### Input:\nbread\n\n### Response:\n"
-)
 VICUNA = (
     "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
     "detailed, and polite answers to the user's questions. USER: the old boat ASSISTANT: "
@@ -170,7 +162,7 @@ def test_a_text_has_neither_assistant_nor_completion(train_on, one, tokenizer_di
 
 
 PROMPTS = {
-    "alpaca": ("alpaca", ALPACA, ""),
+    "alpaca": ("alpaca", ALPACA.format(instruction=USER), ""),
     "chatml": ("chatml", "<|im_start|>user\nthe old boat<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>"),
     "vicuna": ("vicuna", VICUNA, ""),
     "a text": ("Q: {question}\nA: ", "Q: the old boat\nA: ", ""),
@@ -193,12 +185,16 @@ def test_a_prompt_is_what_was_published(name, request_field, one, tokenizer_dir)
 
 def test_alpaca_has_a_place_for_the_input(one, tokenizer_dir):
     path = one({"instruction": USER, "input": "bread", "output": ASSISTANT})
-    assert texts(path, tokenizer_dir, prompt="alpaca") == [(ALPACA_INPUT + ASSISTANT + END, ASSISTANT + END)]
+    assert texts(path, tokenizer_dir, prompt="alpaca") == [
+        (ALPACA_INPUT.format(instruction=USER, input="bread") + ASSISTANT + END, ASSISTANT + END)
+    ]
 
 
 def test_without_a_template_requests_are_put_as_alpaca_has_them(one, bare_tokenizer_dir):
     path = one({"question": USER, "answer": ASSISTANT})
-    assert texts(path, bare_tokenizer_dir) == [(ALPACA + ASSISTANT + END, ASSISTANT + END)]
+    assert texts(path, bare_tokenizer_dir) == [
+        (ALPACA.format(instruction=USER) + ASSISTANT + END, ASSISTANT + END)
+    ]
     assert fastpack.Report.of(pack(path, bare_tokenizer_dir)).inputs[0].prompt == "alpaca"
 
 

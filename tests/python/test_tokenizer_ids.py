@@ -6,10 +6,10 @@ import json
 import os
 import random
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import DATA
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -20,8 +20,8 @@ import fastpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-DATA = Path(os.environ.get("FASTPACK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 SEED = 20261121
 
 SENTENCES = [

@@ -10,7 +10,7 @@ import pytest
 from conftest import sentence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_packing_options import balanced
+from rows import balanced
 
 import fastpack
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import datasets
-import pyarrow as pa
 import pytest
 from conftest import conversation
-from test_packing_options import balanced
-from test_resume import kill_at_work
+from processes import kill_at_work
+from rows import balanced, table_of
 
 import fastpack
 
@@ -25,16 +24,11 @@ def shards(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] in "tv"}
 
 
-def rows(folder, split):
-    tables = [pa.ipc.open_stream(path).read_all() for path in sorted(folder.glob(f"{split}-*.arrow"))]
-    return pa.concat_tables(tables).to_pylist()
-
-
 def documents(folder, split):
     """The documents of a split by file and line, sorted."""
     return sorted(
         place
-        for row in rows(folder, split)
+        for row in table_of(folder, split).to_pylist()
         for place in zip(row["source_file"], row["source_row"], strict=True)
     )
 
@@ -71,7 +65,8 @@ def test_a_split_has_the_rows_that_its_documents_have_alone(files, tokenizer_dir
             path.write_bytes(b"".join(lines[number][row - 1] for file, row in places if file == number))
         expected = fastpack.pack_files(alone, tokenizer_dir, max_length=128, columns=["input_ids", "labels"])
         found = [
-            {name: row[name] for name in ("input_ids", "labels")} for row in rows(tmp_path / "out", split)
+            {name: row[name] for name in ("input_ids", "labels")}
+            for row in table_of(tmp_path / "out", split).to_pylist()
         ]
         assert found == expected.to_pylist()
 
@@ -230,7 +225,7 @@ def test_a_split_without_a_row_has_a_file_without_rows(write_jsonl, tokenizer_di
         folder = tmp_path / str(seed)
         options = {"max_length": 8, "overlong": "drop", "seed": seed, "format": "arrow"}
         report = pack(file, folder, tokenizer_dir, validation=1, **options)
-        sizes = {split: len(rows(folder, split)) for split in ("train", "validation")}
+        sizes = {split: table_of(folder, split).num_rows for split in ("train", "validation")}
         assert sorted(sizes.values()) == [0, 1]
         assert sizes == {name: split.rows for name, split in report.splits.items()}
         assert pack(file, folder, tokenizer_dir, validation=1, **options) == report

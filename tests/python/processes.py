@@ -1,0 +1,60 @@
+"""Runs in processes of their own, to be killed or waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from conftest import ROOT
+
+OPTIONS = {"max_length": 256, "shard_size": "2MB"}
+
+#: A run in a process of its own, which stops when the first documents are made if it is asked to.
+RUN = """
+import json, os, signal, sys, fastpack
+files, tokenizer, out, options, pause = sys.argv[1:]
+def say(reading):
+    if reading.documents and pause and not said:
+        said.append(True)
+        print("working", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+said = []
+try:
+    report = fastpack.pack_dir([files], out, tokenizer=tokenizer, progress=say, **json.loads(options))
+except fastpack.FastpackError as failed:
+    print(type(failed).__name__, failed, flush=True)
+else:
+    print("rows", report.rows, flush=True)
+"""
+
+
+def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **options):
+    """Starts a run in a process of its own; with `pause` it says when it is at work, and goes on once it is told."""
+    arguments = [files, tokenizer, out, json.dumps(OPTIONS | options), "yes" if pause else ""]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def at_work(process):
+    """Waits until a run that was started with `pause` has made documents."""
+    assert process.stdout.readline().strip() == "working", process.communicate()[1]
+    return process
+
+
+def kill_at_work(files, tokenizer, out, **how):
+    """Kills a run once it has made documents."""
+    kill(at_work(start(files, tokenizer, out, pause=True, **how)))
+
+
+def kill(process):
+    """Kills a run wherever it is."""
+    process.kill()
+    process.communicate()
