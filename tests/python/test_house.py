@@ -12,6 +12,7 @@ from dataclasses import fields
 import pytest
 from conftest import ROOT
 
+import fastpack
 from fastpack import api
 from fastpack.api import options
 
@@ -151,6 +152,16 @@ def test_every_option_of_a_function_reaches_the_native_module(name):
     body = ast.parse(inspect.getsource(function)).body[0].body
     named = {node.id for line in body for node in ast.walk(line) if isinstance(node, ast.Name)}
     assert set(inspect.signature(function).parameters) <= groups | named
+
+
+@pytest.mark.parametrize("name", [*api.__all__, "Tokenizer"])
+def test_every_option_is_on_a_page(name):
+    pages = "".join(
+        page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    )
+    taken = {"source", "lengths", "table", "records"}  # what a call is about, which its examples show
+    options = inspect.signature(getattr(fastpack, name)).parameters.keys() - taken
+    assert [option for option in options if not re.search(rf"`{option}[`=(]|\b{option}=", pages)] == []
 
 
 @pytest.mark.parametrize(
