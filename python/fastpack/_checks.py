@@ -64,8 +64,8 @@ def is_series(value: object) -> TypeIs[Iterable[object]]:
 
 
 def folder_of(option: str, value: object) -> str:
-    """The text of the path of a folder."""
-    path = path_of(option, value, "the path of a folder")
+    """The text of the path of a folder; a `~` at its beginning is the home of the user."""
+    path = os.path.expanduser(path_of(option, value, "the path of a folder"))
     if not path:
         message = f"invalid option `{option}`: must name a folder"
         raise OptionError(message, option)

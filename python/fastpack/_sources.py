@@ -110,9 +110,9 @@ def _native(
 
 
 def _patterns(files: object) -> list[str]:
-    """Paths and patterns as a list of text."""
+    """Paths and patterns as a list of text; a `~` at the beginning of one is the home of the user."""
     listed = files if is_series(files) else [files]
-    return [path_of("files", file, _WANTED) for file in listed]
+    return [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
 
 
 def _prompt(prompt: object) -> str | dict[str, str] | None:
@@ -144,7 +144,7 @@ def _parts(path: str, text: str) -> dict[str, str]:
     """The parts of a prompt that a file of JSON holds."""
     try:
         parts = json.loads(text)
-    except ValueError as refused:
+    except (RecursionError, ValueError) as refused:
         message = f"invalid option `prompt`: `{path}` is no JSON: {refused}"
         raise OptionError(message, "prompt") from refused
     if not isinstance(parts, dict):

@@ -265,3 +265,9 @@ def test_an_unknown_colour_is_refused(tmp_path):
     done = run("inspect", tmp_path, "--color", "green")
     assert done.returncode == 2
     assert 'invalid option `--color`: must be one of "auto", "always", "never"' in done.stderr
+
+
+def test_json_nested_without_end_is_a_wrong_command_line(corpus, tokenizer_dir):
+    nested = '{"a":' * 20_000 + "1" + "}" * 20_000
+    done = run("scan", corpus, "-t", tokenizer_dir, "--chat-template-kwargs", nested)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)

@@ -141,3 +141,13 @@ def test_what_is_no_report_is_refused(kind, text):
 def test_a_report_is_of_a_table():
     with pytest.raises(fastpack.OptionTypeError, match="invalid option `table`"):
         fastpack.Report.of(Path("report.json"))
+
+
+def test_a_path_may_begin_at_home(corpus, tokenizer_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = {"tokenizer": tokenizer_dir, "max_length": 256}
+    report = fastpack.pack_dir(f"~/{corpus.name}", "~/out", keep_tokens=True, **options)
+    again = fastpack.repack("~/out", "~/again", max_length=256)
+    table = fastpack.pack_files(f"~/{corpus.name}", cache_dir="~/cache", **options)
+    assert report.rows == again.rows == table.num_rows
+    assert {"out", "again", "cache"} <= {path.name for path in tmp_path.iterdir()}

@@ -80,7 +80,7 @@ def json_list_or_file(text: str) -> list[object]:
     """`["a", 1]`, or the path of a file that holds it."""
     try:
         value = json.loads(text if text.lstrip().startswith("[") else Path(text).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as refused:
+    except (OSError, RecursionError, ValueError) as refused:
         message = f"`{text}` is neither a JSON list nor a file of one: {refused}"
         raise ArgumentTypeError(message) from refused
     if not isinstance(value, list):
@@ -116,6 +116,6 @@ def _module(place: str) -> ModuleType:
 def _json(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError as refused:
+    except (RecursionError, ValueError) as refused:
         message = f"`{text}` is no JSON: {refused}"
         raise ArgumentTypeError(message) from refused
