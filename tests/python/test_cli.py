@@ -271,3 +271,9 @@ def test_json_nested_without_end_is_a_wrong_command_line(corpus, tokenizer_dir):
     nested = '{"a":' * 20_000 + "1" + "}" * 20_000
     done = run("scan", corpus, "-t", tokenizer_dir, "--chat-template-kwargs", nested)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.parametrize(("flag", "word"), [("--eos", "maybe"), ("--bos", "True")])
+def test_a_flag_says_which_words_it_takes(flag, word):
+    done = run("pack", "-i", "a", "-o", "b", "-t", "c", "-m", 8, flag, word)
+    assert (done.returncode, f"`{word}` is none of auto, yes, no" in done.stderr) == (2, True), done.stderr

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, get_args
 
 from fastpack import _types
 from fastpack.cli.values import (
+    auto_yes_no,
     comma_list,
     count_or_text,
     function_at,
@@ -16,7 +17,6 @@ from fastpack.cli.values import (
     json_object,
     moment,
     pairs,
-    yes_no_or_text,
 )
 
 if TYPE_CHECKING:
@@ -157,12 +157,12 @@ FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
         Flag(
             "--eos",
             "whether documents end with the end-of-text token: auto, yes, no",
-            type=yes_no_or_text,
+            type=auto_yes_no,
         ),
         Flag(
             "--bos",
             "whether documents begin with the token that begins a text: auto, yes",
-            type=yes_no_or_text,
+            type=auto_yes_no,
         ),
         Flag(
             "--chat-template", "a Jinja text, a file, or a name that the tokenizer knows", metavar="TEMPLATE"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 __all__ = [
+    "auto_yes_no",
     "comma_list",
     "count_or_text",
     "function_at",
@@ -21,7 +22,6 @@ __all__ = [
     "json_object",
     "moment",
     "pairs",
-    "yes_no_or_text",
 ]
 
 
@@ -44,9 +44,13 @@ def count_or_text(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
-def yes_no_or_text(text: str) -> str | bool:
-    """`yes`, `no`, or another word."""
-    return {"yes": True, "no": False}.get(text, text)
+def auto_yes_no(text: str) -> str | bool:
+    """`auto`, `yes` or `no`."""
+    meanings: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
+    if text not in meanings:
+        message = f"`{text}` is none of {', '.join(meanings)}"
+        raise ArgumentTypeError(message)
+    return meanings[text]
 
 
 def moment(text: str) -> datetime:
