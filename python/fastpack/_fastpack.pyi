@@ -116,6 +116,7 @@ class Output:
         format: str,
         compression: str | None,
         per_file: bool,
+        hf_layout: bool,
         validation: str | float | None,
         shard_size: int | str,
         keep_tokens: bool,

@@ -161,13 +161,16 @@ def _row(columns: object, path: Path, row: int) -> _Row:
 
 
 def _tokenizer_of(path: Path, given: str | None) -> Pretrained | None:
-    """The tokenizer given, or the one that the report beside the file names; nothing if there is none."""
+    """The tokenizer given, or the one that the report of its folder names; nothing if there is none."""
     from fastpack._tokenizer import load  # noqa: PLC0415  loads the native module
 
     if given is not None:
         return load(given, revision=None, token=None)
+    # The files of a split may lie in a folder of their own.
+    reports = [folder / "report.json" for folder in path.absolute().parents[:2]]
     try:
-        named = json.loads((path.parent / "report.json").read_text(encoding="utf-8")).get("tokenizer")
+        report = next((report for report in reports if report.exists()), reports[0])
+        named = json.loads(report.read_text(encoding="utf-8")).get("tokenizer")
     except (OSError, ValueError):
         return None
     if not isinstance(named, str):

@@ -6,6 +6,7 @@ mod pack_lengths;
 mod pack_open;
 mod packing;
 mod record;
+mod sink_arrangement;
 mod sink_folder;
 mod skim;
 mod source;

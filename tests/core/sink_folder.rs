@@ -24,11 +24,12 @@ use tempfile::TempDir;
 
 const COLUMNS: [RowColumn; 2] = [RowColumn::InputIds, RowColumn::SeqLengths];
 
-fn output(dir: &Path) -> Output {
+pub(super) fn output(dir: &Path) -> Output {
     Output {
         dir: dir.to_owned(),
         coding: coding(Format::Arrow),
         per_file: false,
+        hf_layout: false,
         validation: None,
         shard_bytes: 1 << 20,
         keep_tokens: false,
@@ -47,7 +48,7 @@ fn overwriting(dir: &Path) -> Output {
     Output { overwrite: true, ..output(dir) }
 }
 
-fn job() -> Value {
+pub(super) fn job() -> Value {
     json!({ "options": { "max_length": 4096, "rate": 0.1 }, "tokenizer": "0a1b" })
 }
 
@@ -56,7 +57,7 @@ fn other_job() -> Value {
 }
 
 /// Rows of these many tokens, of one document each.
-fn batch(lengths: &[usize]) -> RecordBatch {
+pub(super) fn batch(lengths: &[usize]) -> RecordBatch {
     let list = |values: Vec<i32>, lengths: Vec<usize>| {
         let item = Arc::new(Field::new_list_field(DataType::Int32, true));
         let offsets = OffsetBuffer::from_lengths(lengths);
@@ -69,7 +70,7 @@ fn batch(lengths: &[usize]) -> RecordBatch {
 }
 
 /// A noon of which all runs of these tests know.
-fn noon() -> NaiveDateTime {
+pub(super) fn noon() -> NaiveDateTime {
     NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
 }
 
@@ -77,7 +78,7 @@ fn open(output: &Output, job: &Value) -> fastpack_core::Result<Opened> {
     sink::open(output, job, noon(), &Control::default())
 }
 
-fn ready(output: &Output, job: &Value) -> Folder {
+pub(super) fn ready(output: &Output, job: &Value) -> Folder {
     match open(output, job).expect("nothing is in the way") {
         Opened::Ready(folder) => folder,
         Opened::Finished(report) => panic!("finished before: {report}"),
@@ -103,7 +104,7 @@ fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
 }
 
 /// All files below `dir`, by their paths in it.
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a folder") {
         let path = entry.expect("an entry").path();

@@ -245,6 +245,7 @@ def pack_dir(
     format: Format = Output.format,
     compression: Compression | None = None,
     per_file: bool = False,
+    hf_layout: bool = False,
     validation: Validation | None = None,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,
@@ -310,6 +311,9 @@ def pack_dir(
             `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
         per_file: Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes
             `a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`.
+        hf_layout: Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with
+            `validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that are not
+            named after their inputs.
         validation: How many documents are set aside for validation, drawn by `seed` and packed by themselves into
             `validation-*` files beside the `train-*` files: a number such as 1000, or a share of all such as 0.01 or
             `1%`, one at least.
@@ -358,6 +362,7 @@ def repack(
     max_length: int,
     format: Format = Output.format,
     compression: Compression | None = None,
+    hf_layout: bool = False,
     validation: Validation | None = None,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,

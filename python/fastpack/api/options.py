@@ -166,6 +166,7 @@ class Output(_Group):
     format: Format = "arrow"
     compression: Compression | None = None
     per_file: bool = False
+    hf_layout: bool = False
     validation: Validation | None = None
     shard_size: int | str = "512MB"
     memory: int | str | None = None
@@ -220,7 +221,7 @@ def native_output(given: Mapping[str, object]) -> _fastpack.Output:
     output = Output.of(given)
     if output.output is None:
         _refuse_missing("output")
-    for switch in ("per_file", "keep_tokens", "overwrite", "wait"):
+    for switch in ("per_file", "hf_layout", "keep_tokens", "overwrite", "wait"):
         check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
     folder = folder_of("output", options.pop("output"))

@@ -114,6 +114,7 @@ FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
         Flag("--compression", "how columns are compressed", words=_types.Compression),
         Flag("--shard-size", "size of an output file, such as 512MB or 2GiB", metavar="SIZE"),
         Flag("--per-file", "write an output for each input, named after it", switch=True),
+        Flag("--hf-layout", "arrange the folder as datasets.load_from_disk maps it", switch=True),
         Flag(
             "--validation",
             "documents to set aside for validation: a number, or a share such as 0.01 or 1%%",

@@ -311,6 +311,8 @@ pub struct Output {
     pub coding: Coding,
     /// Whether each input has an output of its own, named after it.
     pub per_file: bool,
+    /// Whether the folder is arranged as `datasets.load_from_disk` maps it.
+    pub hf_layout: bool,
     /// The documents that are set aside for validation, if any.
     pub validation: Option<Validation>,
     /// A shard is closed once it holds this many bytes of column data.
@@ -339,6 +341,15 @@ impl Output {
             return Err(Error::option("validation", reason));
         }
         let Coding { format, compression } = self.coding;
+        if self.hf_layout && format != Format::Arrow {
+            let reason =
+                "needs format=\"arrow\", which is what `datasets` maps; leave one of them out";
+            return Err(Error::option("hf_layout", reason));
+        }
+        if self.hf_layout && self.per_file {
+            let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
+            return Err(Error::option("hf_layout", reason));
+        }
         let compressed = compression.filter(|it| *it != Compression::None);
         if compressed.is_some_and(|it| !format.compressions().contains(&it)) {
             let reason = "is none that this format has; arrow takes \"lz4\" and \"zstd\", parquet also \"snappy\"";

@@ -74,7 +74,7 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
+    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
@@ -82,6 +82,7 @@ impl PyOutput {
         format: PyFormat,
         compression: Option<PyCompression>,
         per_file: bool,
+        hf_layout: bool,
         validation: Option<PyValidation>,
         shard_size: PyShardSize,
         keep_tokens: bool,
@@ -97,6 +98,7 @@ impl PyOutput {
             dir,
             coding,
             per_file,
+            hf_layout,
             validation: validation.map(|it| it.0),
             shard_bytes,
             keep_tokens,

@@ -42,6 +42,7 @@ pub(super) fn cached(
         dir: cache.join(&name.as_str()[..32]),
         coding: Coding { format: Format::Arrow, compression: None },
         per_file: false,
+        hf_layout: false,
         validation: None,
         shard_bytes: u64::MAX,
         keep_tokens: true,

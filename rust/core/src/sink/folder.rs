@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
-use std::mem;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use arrow::record_batch::RecordBatch;
 use chrono::NaiveDateTime;
 use serde_json::Value;
 
+use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
 use super::lock::{Lock, WORK};
 use super::manifest::{File, MANIFEST, Manifest, Tokens};
+use super::placed::{Placed, flat, remove_folder_of, sync, write};
 use super::shard::Shard;
 use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, is_shard_of, shard_name};
 use crate::config::{Coding, Output, Split};
@@ -33,6 +34,7 @@ pub struct Folder {
     now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
+    arrangement: Arrangement,
     /// What the shards at hand are named after.
     series: Box<Series>,
     shard: Option<Box<Shard>>,
@@ -42,8 +44,9 @@ pub struct Folder {
     files: Vec<File>,
     /// The tokens, once they are about to be placed.
     tokens: Option<Tokens>,
-    /// Files that were renamed into place, by both names, to be taken back if the next one fails.
-    placed: Vec<(String, String)>,
+    /// The files that describe the shards, once they are about to be placed.
+    beside: Vec<String>,
+    placed: Placed,
     /// Taken until the very end.
     lock: Option<Lock>,
 }
@@ -104,7 +107,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         return Ok(Opened::Finished(report));
     }
     if !output.overwrite {
-        survey::refuse_others(dir, job)?;
+        survey::refuse_others(dir, job, Arrangement::of(output))?;
     }
     let mut folder = Folder {
         dir: dir.clone(),
@@ -113,12 +116,14 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
+        arrangement: Arrangement::of(output),
         series: Box::new(Series::Split(Split::Train)),
         shard: None,
         bytes: 0,
         files: Vec::new(),
         tokens: None,
-        placed: Vec::new(),
+        beside: Vec::new(),
+        placed: Placed::default(),
         lock: Some(lock),
     };
     match survey::started(dir, job)? {
@@ -152,24 +157,34 @@ impl Folder {
     /// Takes over what a run of this job left behind.
     fn go_on(&mut self, left: Manifest) -> Result<()> {
         self.now = left.now;
-        for file in left.files {
-            let (work, place) = (self.work().join(&file.name), self.dir.join(&file.name));
+        // It may have been about to place its files: they go back to where a failure leaves them.
+        let placed = self.arrangement.place(&left.files);
+        for (file, placed) in left.files.into_iter().zip(placed) {
             let is_whole = |path: &Path| path.metadata().is_ok_and(|it| it.len() == file.bytes);
-            // It was about to place its files: they go back to where a failure leaves them.
-            if !is_whole(&work) && is_whole(&place) {
-                fs::rename(&place, &work).map_err(Error::io(place))?;
-            }
-            if !is_whole(&work) {
+            self.fetch(&file.name, &placed.name, is_whole)?;
+            if !is_whole(&self.work().join(&file.name)) {
                 break;
             }
             self.files.push(file);
         }
-        let (blocks, tokens) = (self.blocks(), self.dir.join(TOKENS));
-        if left.tokens.is_some() && !blocks.exists() && tokens.exists() {
-            fs::rename(&tokens, &blocks).map_err(Error::io(tokens))?;
+        for name in &left.beside {
+            self.fetch(&flat(name), name, Path::exists)?;
+        }
+        if left.tokens.is_some() {
+            self.fetch(BLOCKS, TOKENS, Path::exists)?;
         }
         let kept: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
         self.lock().clear(|name| name == STARTED || name == BLOCKS || kept.contains(&name))
+    }
+
+    /// Moves a file that `is_whole` back from where it was placed, unless such a one is in the work folder.
+    fn fetch(&self, work: &str, place: &str, is_whole: impl Fn(&Path) -> bool) -> Result<()> {
+        let (work, place) = (self.work().join(work), self.dir.join(place));
+        if !is_whole(&work) && is_whole(&place) {
+            fs::rename(&place, &work).map_err(Error::io(&place))?;
+            remove_folder_of(&place);
+        }
+        Ok(())
     }
 
     /// Writes down which job this is, and which shards are whole.
@@ -178,6 +193,7 @@ impl Folder {
         let started = self.work().join(STARTED);
         let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
         manifest.tokens.clone_from(&self.tokens);
+        manifest.beside.clone_from(&self.beside);
         write(&beside, &manifest.to_json())?;
         fs::rename(&beside, &started).map_err(Error::io(started))?;
         sync(self.work())
@@ -296,31 +312,38 @@ impl Folder {
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
         write(&self.work().join(REPORT), report)?;
-        let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
-        (manifest.content, manifest.tokens) = (content, tokens.clone());
+        for (name, text) in self.arrangement.describe(self.work(), &self.files)? {
+            write(&self.work().join(flat(&name)), &text)?;
+            self.beside.push(name);
+        }
+        let placed = self.arrangement.place(&self.files);
+        let mut manifest = Manifest::new(self.job.clone(), self.now, placed);
+        manifest.content = content;
+        manifest.tokens.clone_from(&tokens);
+        manifest.beside.clone_from(&self.beside);
         write(&self.work().join(MANIFEST), &manifest.to_json())?;
         sync(self.work())?;
-
-        if tokens.is_some() || matches!(*self.series, Series::Input { .. }) {
-            // Whoever finds files in place that could be others' knows whose they are.
-            self.tokens = tokens;
-            self.leave_word()?;
-        }
+        // Whoever finds files in place that could be others' knows whose they are.
+        self.tokens = tokens;
+        self.leave_word()?;
 
         // All is written and on the disk. Between here and the last line, the folder is nobody's output.
         self.remove_old()?;
         sync(&self.dir)?;
-        for file in &manifest.files {
-            self.place(&file.name, &file.name)?;
+        for (file, placed) in self.files.clone().iter().zip(&manifest.files) {
+            self.place(&file.name, &placed.name)?;
+        }
+        for name in &manifest.beside {
+            self.place(&flat(name), name)?;
         }
         if manifest.tokens.is_some() {
             self.place(BLOCKS, TOKENS)?;
         }
         self.place(REPORT, REPORT)?;
-        sync(&self.dir)?;
+        self.placed.sync(&self.dir)?;
         self.place(MANIFEST, MANIFEST)?;
         sync(&self.dir)?;
-        self.placed.clear();
+        self.placed.keep();
         self.created = false;
         self.lock().clear(|_| false)
     }
@@ -333,37 +356,31 @@ impl Folder {
         }
         if !error.may_pass() {
             self.shard = None;
-            self.take_back();
+            self.placed.take_back();
             let _ = self.lock().clear(|_| false);
-        }
-    }
-
-    /// Moves files that were placed back to the work folder: a part of the output is none.
-    fn take_back(&mut self) {
-        for (from, to) in mem::take(&mut self.placed) {
-            let _ = fs::rename(self.dir.join(to), self.work().join(from));
         }
     }
 
     /// Moves a whole file from the work folder to where it belongs.
     fn place(&mut self, from: &str, to: &str) -> Result<()> {
-        let place = self.dir.join(to);
-        fs::rename(self.work().join(from), &place).map_err(Error::io(&place))?;
-        self.placed.push((from.to_owned(), to.to_owned()));
-        Ok(())
+        let (work, place) = (self.work().join(from), self.dir.join(to));
+        self.placed.place(work, place)
     }
 
     /// Removes what earlier runs wrote, the manifest first: without it, nobody takes the others for whole.
     fn remove_old(&self) -> Result<()> {
         let names = survey::names(&self.dir)?;
-        let known = Manifest::read(&self.dir.join(MANIFEST))?.map_or_else(Vec::new, |it| it.files);
-        let known: HashSet<String> = known.into_iter().map(|file| file.name).collect();
+        let known = Manifest::read(&self.dir.join(MANIFEST))?;
+        let known: HashSet<String> = known.map_or_else(HashSet::new, Manifest::into_names);
         let manifest = names.iter().filter(|name| *name == MANIFEST);
         let is_ours = |name: &String| is_ours(name) || known.contains(name);
         let others = names.iter().filter(|name| is_ours(name) && *name != MANIFEST);
         for name in manifest.chain(others) {
             let path = self.dir.join(name);
-            fs::remove_file(&path).map_err(Error::io(path))?;
+            fs::remove_file(&path).map_err(Error::io(&path))?;
+            if name.contains('/') {
+                remove_folder_of(&path);
+            }
         }
         Ok(())
     }
@@ -381,7 +398,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // Nobody is there to hear of a failure, and the next run clears what stays.
         self.shard = None;
-        self.take_back();
+        self.placed.take_back();
         self.lock = None;
         if self.created {
             // Which it is only if nothing is left in it.
@@ -396,23 +413,5 @@ impl fmt::Debug for Folder {
             .field("dir", &self.dir)
             .field("files", &self.files)
             .finish_non_exhaustive()
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = fs::File::create(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().map_err(Error::io(path))
-}
-
-/// Makes renames in a folder outlive a loss of power, where the system has such a thing.
-fn sync(dir: &Path) -> Result<()> {
-    if cfg!(unix) {
-        fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io(dir))
-    } else {
-        Ok(())
     }
 }

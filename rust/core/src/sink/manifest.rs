@@ -1,6 +1,6 @@
 //! [`Manifest`]: which job a folder was written for, and which files it came to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -35,8 +35,11 @@ pub struct Manifest {
     /// The tokens that were kept, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// The shards, in their order.
+    /// The shards, in their order: by their names in the work folder before they are placed, by those in the folder then.
     pub files: Vec<File>,
+    /// The names in the folder of files that describe the shards to other readers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
 }
 
 /// The tokens that were kept to be packed again.
@@ -64,7 +67,8 @@ pub struct File {
 impl Manifest {
     /// A manifest of the layout written today.
     pub(super) fn new(job: Value, now: NaiveDateTime, files: Vec<File>) -> Self {
-        Self { version: VERSION, job, now, content: BTreeMap::new(), tokens: None, files }
+        let content = BTreeMap::new();
+        Self { version: VERSION, job, now, content, tokens: None, files, beside: Vec::new() }
     }
 
     /// The manifest at `path`; nothing if there is none, or none that this version reads.
@@ -76,6 +80,11 @@ impl Manifest {
         };
         let manifest: Option<Self> = serde_json::from_slice(&bytes).ok();
         Ok(manifest.filter(|manifest| manifest.version == VERSION))
+    }
+
+    /// The names of the shards and of what describes them.
+    pub(super) fn into_names(self) -> HashSet<String> {
+        self.files.into_iter().map(|file| file.name).chain(self.beside).collect()
     }
 
     pub(super) fn to_json(&self) -> String {

@@ -13,8 +13,12 @@
 //! └── manifest.json         the last file to appear: with it, the folder is finished
 //! ```
 //!
+//! With `hf_layout` the shards get the names that `datasets` gives them when they are placed, and beside them stand the
+//! files that tell it of them.
+//!
 //! What a run leaves behind that did not end is where the next one goes on.
 
+mod arrangement;
 mod arrow;
 mod cells;
 mod failure;
@@ -24,6 +28,7 @@ mod lock;
 mod manifest;
 mod msgpack;
 mod parquet;
+mod placed;
 mod shard;
 mod survey;
 

@@ -1,11 +1,12 @@
 //! What lies in an output folder, and whether it is in the way.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::arrangement::{self, Arrangement};
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
 use crate::config::{Format, Split};
@@ -103,7 +104,8 @@ fn damage(dir: &Path, manifest: &Manifest) -> Result<Option<String>> {
     let report = std::iter::once((REPORT, None));
     let shards = manifest.files.iter().map(|file| (file.name.as_str(), Some(file.bytes)));
     let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, Some(tokens.bytes)));
-    for (name, bytes) in shards.chain(tokens).chain(report) {
+    let beside = manifest.beside.iter().map(|name| (name.as_str(), None));
+    for (name, bytes) in shards.chain(beside).chain(tokens).chain(report) {
         let path = dir.join(name);
         match fs::metadata(&path) {
             Ok(found) if bytes.is_none_or(|bytes| bytes == found.len()) => {}
@@ -121,7 +123,7 @@ fn damage(dir: &Path, manifest: &Manifest) -> Result<Option<String>> {
 
 /// Fails with [`Error::Output`] unless all that lies in the folder was left by a run of this very job that
 /// did not end.
-pub(super) fn refuse_others(dir: &Path, job: &Value) -> Result<()> {
+pub(super) fn refuse_others(dir: &Path, job: &Value, arrangement: Arrangement) -> Result<()> {
     let refuse = |what: String| {
         Err(Error::Output {
             path: dir.to_owned(),
@@ -143,11 +145,15 @@ pub(super) fn refuse_others(dir: &Path, job: &Value) -> Result<()> {
         return refuse(format!("holds what is left of a job that differs in {differences}"));
     }
     let mut foreign = names(dir)?;
-    let placed = |name: &String| {
-        let files = started.iter().flat_map(|started| &started.files);
-        started.is_some() && (is_ours(name) || files.into_iter().any(|file| file.name == *name))
-    };
-    foreign.retain(|name| !placed(name));
+    if let Some(started) = started {
+        let placed = arrangement.place(&started.files);
+        let is_placed = |name: &String| {
+            is_ours(name)
+                || started.beside.contains(name)
+                || placed.iter().any(|file| file.name == *name)
+        };
+        foreign.retain(|name| !is_placed(name));
+    }
     if foreign.is_empty() {
         return Ok(());
     }
@@ -164,15 +170,25 @@ pub(super) fn refuse_others(dir: &Path, job: &Value) -> Result<()> {
     })
 }
 
-/// What lies in the folder besides the work folder, sorted.
+/// What lies in the folder besides the work folder, sorted; of folders named after splits, what lies in them.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(Error::io(dir))? {
-        let name = entry.map_err(Error::io(dir))?.file_name().to_string_lossy().into_owned();
-        if name != WORK {
+    for name in entries(dir)? {
+        let inner = dir.join(&name);
+        if arrangement::names().contains(&name.as_str()) && inner.is_dir() {
+            names.extend(entries(&inner)?.into_iter().map(|inside| format!("{name}/{inside}")));
+        } else if name != WORK {
             names.push(name);
         }
     }
     names.sort_unstable();
     Ok(names)
+}
+
+fn entries(dir: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(dir).map_err(Error::io(dir))?;
+    let name = |entry: io::Result<fs::DirEntry>| {
+        Ok(entry.map_err(Error::io(dir))?.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
 }

@@ -1,0 +1,139 @@
+//! [`Arrangement`]: what shards are called in their place, and which files describe them to other readers there.
+
+use std::fs;
+use std::path::Path;
+
+use arrow::ipc::reader::StreamReader;
+use serde_json::{Value, json};
+
+use super::manifest::File;
+use super::survey::is_shard_of;
+use crate::config::{Output, Split};
+use crate::error::{Error, Result};
+
+/// The file that lists the shards of a dataset.
+const STATE: &str = "state.json";
+
+/// The file that names the columns of a dataset.
+const INFO: &str = "dataset_info.json";
+
+/// The file that lists the splits of a folder of several datasets.
+const SPLITS: &str = "dataset_dict.json";
+
+/// How many digits of a hash name a dataset.
+const FINGERPRINT: usize = 16;
+
+/// How a finished folder is arranged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    /// Shards under the names that they were written under.
+    Plain,
+    /// A dataset, as `datasets.load_from_disk` maps it.
+    Dataset,
+    /// A dataset a split, each in a folder of its own.
+    Splits,
+}
+
+impl Arrangement {
+    pub(super) fn of(output: &Output) -> Self {
+        match (output.hf_layout, &output.validation) {
+            (false, _) => Self::Plain,
+            (true, None) => Self::Dataset,
+            (true, Some(_)) => Self::Splits,
+        }
+    }
+
+    /// All shards of a job by the names that they get in their place; in the work folder they have those of `files`.
+    pub(super) fn place(self, files: &[File]) -> Vec<File> {
+        if self == Self::Plain {
+            return files.to_vec();
+        }
+        let mut placed = Vec::with_capacity(files.len());
+        for split in Split::ALL {
+            let shards = shards(files, split);
+            for (name, shard) in data_names(shards.len()).zip(shards) {
+                placed.push(File { name: self.inside(split, &name), ..shard.clone() });
+            }
+        }
+        placed
+    }
+
+    /// The files that describe all shards of a job, which lie in the folder `work`: their names and what they hold.
+    pub(super) fn describe(self, work: &Path, files: &[File]) -> Result<Vec<(String, String)>> {
+        if self == Self::Plain {
+            return Ok(Vec::new());
+        }
+        let mut described = Vec::new();
+        for split in Split::ALL {
+            let shards = shards(files, split);
+            let Some(first) = shards.first() else { continue };
+            described.push((self.inside(split, INFO), info(&work.join(&first.name))?));
+            described.push((self.inside(split, STATE), state(&shards)));
+        }
+        if self == Self::Splits {
+            described.push((SPLITS.to_owned(), json!({ "splits": names() }).to_string()));
+        }
+        Ok(described)
+    }
+
+    /// The name of a file of `split` in the folder.
+    fn inside(self, split: Split, name: &str) -> String {
+        if self == Self::Splits { format!("{}/{name}", split.name()) } else { name.to_owned() }
+    }
+}
+
+/// The folders of splits, whether there are such or not.
+pub(super) fn names() -> [&'static str; Split::ALL.len()] {
+    Split::ALL.map(Split::name)
+}
+
+fn shards(files: &[File], split: Split) -> Vec<&File> {
+    files.iter().filter(|file| is_shard_of(split, &file.name)).collect()
+}
+
+/// What so many shards of a dataset are called.
+fn data_names(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(move |number| format!("data-{number:05}-of-{count:05}.arrow"))
+}
+
+/// The columns, as the metadata of a shard has them for `datasets`: a run that goes on may have no rows left to write.
+fn info(shard: &Path) -> Result<String> {
+    let file = fs::File::open(shard).map_err(Error::io(shard))?;
+    let reader = StreamReader::try_new(file, None)?;
+    let schema = reader.schema();
+    let mut metadata = schema.metadata.values();
+    let features = metadata.find_map(|text| {
+        serde_json::from_str::<Value>(text).ok()?.pointer("/info/features").cloned()
+    });
+    Ok(pretty(&json!({
+        "citation": "",
+        "description": "",
+        "features": features,
+        "homepage": "",
+        "license": "",
+    })))
+}
+
+/// Which files hold the rows, and how these are looked at: plainly. `datasets` draws the fingerprint, which names what it
+/// keeps of its own work on the rows; here their hash is one.
+fn state(shards: &[&File]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for shard in shards {
+        hasher.update(shard.blake3.as_bytes());
+    }
+    let hash = hasher.finalize().to_hex();
+    let files = data_names(shards.len()).map(|name| json!({ "filename": name }));
+    pretty(&json!({
+        "_data_files": files.collect::<Vec<Value>>(),
+        "_fingerprint": &hash.as_str()[..FINGERPRINT],
+        "_format_columns": null,
+        "_format_kwargs": {},
+        "_format_type": null,
+        "_output_all_columns": false,
+        "_split": null,
+    }))
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
