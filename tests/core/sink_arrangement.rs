@@ -109,7 +109,6 @@ fn a_dataset_is_replaced_by_other_files_and_these_by_a_dataset() {
     let dir = TempDir::new().expect("a folder");
     for output in [splits(dir.path()), output(dir.path()), splits(dir.path())] {
         let mut folder = ready(&Output { overwrite: true, ..output.clone() }, &job());
-        folder.forget_shards();
         write(&mut folder);
         finish(&mut folder).expect("the disk has room");
         drop(folder);

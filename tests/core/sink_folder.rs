@@ -390,6 +390,72 @@ fn a_run_goes_on_behind_the_shards_that_are_whole() {
     assert_eq!(names(dir.path()), names(undisturbed.path()));
 }
 
+/// What shards are named after, and the tokens of their rows.
+type Rows = (&'static str, &'static [usize]);
+
+/// Series of shards: the first in several, the second without a row.
+const SERIES: [Rows; 3] = [("b", &[3, 4, 5]), ("b-x", &[]), ("a", &[6, 7])];
+
+/// Goes on with series of shards; returns the rows that were whole of each.
+fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
+    let whole = series.iter().map(|(stem, lengths)| {
+        let done = folder.begin((*stem).to_owned()).expect("the disk has room");
+        let rest = batch(lengths).slice(
+            usize::try_from(done).expect("few rows"),
+            lengths.len() - usize::try_from(done).expect("few rows"),
+        );
+        folder.write(&rest).expect("the disk has room");
+        done
+    });
+    whole.collect()
+}
+
+#[test]
+fn a_run_goes_on_behind_what_is_whole_of_each_series() {
+    let undisturbed = TempDir::new().expect("a folder");
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &job());
+    assert_eq!(write_series(&mut folder, &SERIES), [0, 0, 0]);
+    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
+    let dir = TempDir::new().expect("a folder");
+    let output = Output { shard_bytes: 1, ..output(dir.path()) };
+    // The last shard of a series is whole once the next one begins.
+    let runs: [(&[Rows], &[u64]); 4] = [
+        (&SERIES[..1], &[0]),
+        (&SERIES[..2], &[2, 0]),
+        (&SERIES, &[3, 0, 0]),
+        (&SERIES, &[3, 0, 1]),
+    ];
+    for (series, whole) in runs {
+        let mut folder = ready(&output, &job());
+        assert_eq!(write_series(&mut folder, series), whole);
+    }
+    let mut folder = ready(&output, &job());
+    assert_eq!(write_series(&mut folder, &SERIES), [3, 0, 1]);
+    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
+    drop(folder);
+    assert_eq!(files(dir.path()), files(undisturbed.path()));
+}
+
+#[test]
+fn a_torn_line_of_the_journal_costs_the_shard_it_is_about() {
+    let dir = TempDir::new().expect("a folder");
+    let output = Output { shard_bytes: 1, ..output(dir.path()) };
+    let mut folder = ready(&output, &job());
+    folder.write(&batch(&[3, 4, 5])).expect("the disk has room");
+    drop(folder);
+    let journal = dir.path().join(".fastpack/shards");
+    let mut lines = fs::read(&journal).expect("a journal");
+    lines.truncate(lines.len() - 9);
+    fs::write(&journal, lines).expect("the disk has room");
+    for _ in 0..2 {
+        let mut folder = ready(&output, &job());
+        assert_eq!(folder.rows(), 1);
+        assert!(!dir.path().join(".fastpack/train-00001.arrow").exists());
+        folder.write(&batch(&[4])).expect("the disk has room");
+    }
+}
+
 #[test]
 fn a_shard_that_is_not_as_it_was_written_is_written_again() {
     let dir = TempDir::new().expect("a folder");

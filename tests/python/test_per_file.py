@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 
 import pyarrow as pa
 import pytest
@@ -95,6 +97,55 @@ def test_threads_change_nothing(files, tokenizer_dir, tmp_path):
         pack(files, tmp_path / str(threads), tokenizer_dir, threads=threads)
     for name in ("x-a.arrow", "y-a.arrow", "b.arrow"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "4" / name).read_bytes()
+
+
+#: A run in a process of its own, which kills itself at a record if it is to.
+RUN = """
+import os, signal, sys, fastpack
+out, tokenizer, files = sys.argv[1], sys.argv[2], sys.argv[3:]
+def stays(rows):
+    if "KILL" in os.environ and "the last one" in str(rows.column(0)[-1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [True] * rows.num_rows
+fastpack.pack_dir(
+    files, out, tokenizer=tokenizer, max_length=256, per_file=True, shard_size="200kB", filter=stays, threads=1
+)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
+def test_killed_it_goes_on_behind_the_outputs_that_are_whole(write_jsonl, tokenizer_dir, tmp_path, python):
+    files = [write_jsonl(map(conversation, range(count)), f"{count}.jsonl") for count in (2_000, 10, 3_000)]
+    long = [*map(conversation, range(8_000)), {"messages": [{"role": "user", "content": "the last one"}]}]
+    files.append(write_jsonl(long, "long.jsonl"))
+
+    def run(out):
+        process = python("-c", RUN, str(tmp_path / out), str(tokenizer_dir), *map(str, files))
+        said = process.communicate()[1]
+        return process.returncode, said
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KILL", "1")
+        assert run("out")[0] == -signal.SIGKILL
+    work = tmp_path / "out/.fastpack"
+    assert names(tmp_path / "out") == [".fastpack"]
+    whole = [json.loads(line)["name"] for line in (work / "shards").read_text().splitlines()]
+    assert {"2000.arrow", "2000-00001.arrow", "10.arrow", "3000.arrow"} <= set(whole)
+    before = {name: (work / name).stat() for name in whole}
+    for out in ("out", "undisturbed"):
+        assert run(out) == (0, "")
+    after = {name: (tmp_path / "out" / name).stat() for name in whole}
+    assert [(it.st_ino, it.st_mtime_ns) for it in after.values()] == [
+        (it.st_ino, it.st_mtime_ns) for it in before.values()
+    ]
+    assert names(tmp_path / "out") == names(tmp_path / "undisturbed")
+    for name in set(names(tmp_path / "out")) - set(OURS):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+    resumed, alone = (
+        json.loads((tmp_path / out / "report.json").read_bytes())["per_file"]
+        for out in ("out", "undisturbed")
+    )
+    assert resumed == alone
 
 
 def test_losses_are_measured_over_all_files(files, write_jsonl, tokenizer_dir, tmp_path):

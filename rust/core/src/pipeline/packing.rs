@@ -197,13 +197,14 @@ impl<'a> Packing<'a> {
         self.books.hand_over(&gathered, range, Some(batch), control, emit)
     }
 
-    /// Packs all documents, hands over the rows, and gives the books.
+    /// Packs all documents, hands over the rows but for the first `done` of them, and gives the books.
     pub(super) fn finish(
         mut self,
+        done: usize,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Books> {
-        self.pack(0, control, emit)?;
+        self.pack(done, control, emit)?;
         Ok(self.books.close(self.options))
     }
 

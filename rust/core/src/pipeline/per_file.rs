@@ -25,8 +25,6 @@ pub(super) fn pack_each(
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
-    // Which rows a shard holds is not to be told from how many there are: what blocks came to is kept, shards are not.
-    folder.forget_shards();
     let mut about = About::new(job, &found);
     // What is lost is measured over all files together.
     let options = Options { max_lost: None, ..job.options.clone() };
@@ -95,9 +93,10 @@ impl Each<'_> {
         let (path, bytes) = self.files[self.at].clone();
         let next = packing(self.options, self.job, self.about, self.store)?;
         let packing = std::mem::replace(&mut self.packing, next);
-        self.folder.begin(self.stems[self.at].clone())?;
+        let done = self.folder.begin(self.stems[self.at].clone())?;
+        let done = usize::try_from(done).expect("rows of a plan, which is in memory");
         let folder = &mut *self.folder;
-        let books = packing.finish(self.control, &mut |batch| folder.write(&batch))?;
+        let books = packing.finish(done, self.control, &mut |batch| folder.write(&batch))?;
         self.total.merge(books.clone());
         let mut report = books.report(self.options, self.about.of_part(1, bytes), started)?;
         report.timing = None;

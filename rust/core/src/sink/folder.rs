@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
+use super::journal::Journal;
 use super::lock::{Lock, WORK};
 use super::manifest::{File, MANIFEST, Manifest, Tokens};
 use super::placed::{Placed, flat, remove_folder_of, sync, write};
@@ -56,7 +57,7 @@ enum Series {
     /// A split.
     Split(Split),
     /// An input that has its own, behind so many of others.
-    Input { stem: String, before: usize },
+    Input { stem: String, behind: usize },
 }
 
 /// What a folder holds before a run.
@@ -173,8 +174,10 @@ impl Folder {
         if left.tokens.is_some() {
             self.fetch(BLOCKS, TOKENS, Path::exists)?;
         }
-        let kept: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
-        self.lock().clear(|name| name == STARTED || name == BLOCKS || kept.contains(&name))
+        let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
+        self.lock().clear(stays)?;
+        Journal::of(self.work()).write(&self.files)
     }
 
     /// Moves a file that `is_whole` back from where it was placed, unless such a one is in the work folder.
@@ -187,11 +190,11 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes down which job this is, and which shards are whole.
+    /// Writes down which job this is, and what is about to be placed beside the shards.
     fn leave_word(&self) -> Result<()> {
         let beside = self.work().join("started.json.new");
         let started = self.work().join(STARTED);
-        let mut manifest = Manifest::new(self.job.clone(), self.now, self.files.clone());
+        let mut manifest = Manifest::new(self.job.clone(), self.now, Vec::new());
         manifest.tokens.clone_from(&self.tokens);
         manifest.beside.clone_from(&self.beside);
         write(&beside, &manifest.to_json())?;
@@ -214,11 +217,6 @@ impl Folder {
         self.files.iter().map(|file| file.rows).sum()
     }
 
-    /// Has all shards be written again, those that are whole too.
-    pub fn forget_shards(&mut self) {
-        self.files.clear();
-    }
-
     /// Writes a batch to the shard at hand; starts another shard when that one is full.
     ///
     /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
@@ -234,7 +232,6 @@ impl Folder {
             if self.bytes >= self.shard_bytes {
                 self.append(&batch.slice(start, row - start))?;
                 self.close_shard()?;
-                self.leave_word()?;
                 start = row;
             }
             self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
@@ -242,11 +239,16 @@ impl Folder {
         self.append(&batch.slice(start, batch.num_rows() - start))
     }
 
-    /// Ends the shard at hand. Those from now on are named after `stem`.
-    pub fn begin(&mut self, stem: String) -> Result<()> {
+    /// Ends the shard at hand. Those from now on are named after `stem`, behind what is whole of them; returns how many
+    /// rows that is.
+    pub fn begin(&mut self, stem: String) -> Result<u64> {
         self.close_shard()?;
-        *self.series = Series::Input { stem, before: self.files.len() };
-        Ok(())
+        let behind = match &*self.series {
+            Series::Split(_) => 0,
+            Series::Input { behind, .. } => behind + self.in_series(),
+        };
+        *self.series = Series::Input { stem, behind };
+        Ok(self.files[behind..][..self.in_series()].iter().map(|file| file.rows).sum())
     }
 
     /// Ends the shard at hand. Those from now on are those of `split`, behind what is whole of them.
@@ -270,18 +272,25 @@ impl Folder {
 
     fn close_shard(&mut self) -> Result<()> {
         if let Some(shard) = self.shard.take() {
-            self.files.push(shard.close(self.next_shard())?);
+            let file = shard.close(self.next_shard())?;
+            Journal::of(self.work()).add(&file)?;
+            self.files.push(file);
             self.bytes = 0;
         }
         Ok(())
     }
 
     fn next_shard(&self) -> String {
+        self.name(self.in_series())
+    }
+
+    /// The name of a shard of the series at hand.
+    fn name(&self, number: usize) -> String {
         let extension = self.coding.format.extension();
-        match (&*self.series, self.in_series()) {
-            (Series::Split(split), number) => shard_name(*split, number, extension),
-            (Series::Input { stem, .. }, 0) => format!("{stem}.{extension}"),
-            (Series::Input { stem, .. }, number) => format!("{stem}-{number:05}.{extension}"),
+        match &*self.series {
+            Series::Split(split) => shard_name(*split, number, extension),
+            Series::Input { stem, .. } if number == 0 => format!("{stem}.{extension}"),
+            Series::Input { stem, .. } => format!("{stem}-{number:05}.{extension}"),
         }
     }
 
@@ -291,7 +300,10 @@ impl Folder {
             Series::Split(split) => {
                 self.files.iter().filter(|file| is_shard_of(*split, &file.name)).count()
             }
-            Series::Input { before, .. } => self.files.len() - before,
+            Series::Input { behind, .. } => {
+                let numbered = self.files[*behind..].iter().zip(0..);
+                numbered.take_while(|(file, number)| file.name == self.name(*number)).count()
+            }
         }
     }
 
@@ -325,6 +337,7 @@ impl Folder {
         sync(self.work())?;
         // Whoever finds files in place that could be others' knows whose they are.
         self.tokens = tokens;
+        Journal::of(self.work()).sync()?;
         self.leave_word()?;
 
         // All is written and on the disk. Between here and the last line, the folder is nobody's output.

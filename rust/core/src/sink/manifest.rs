@@ -35,7 +35,7 @@ pub struct Manifest {
     /// The tokens that were kept, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// The shards, in their order: by their names in the work folder before they are placed, by those in the folder then.
+    /// The shards, in their order; before the job has finished, they stand in a file of their own, by other names.
     pub files: Vec<File>,
     /// The names in the folder of files that describe the shards to other readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -4,7 +4,8 @@
 //! packed/
 //! ├── .fastpack/            the work folder, until the job has finished
 //! │   ├── lock              held by the run that works
-//! │   ├── started.json      which job this is, when it began, and which shards are whole
+//! │   ├── started.json      which job this is, and when it began
+//! │   ├── shards            which of them are whole
 //! │   ├── blocks            what the blocks came to that were tokenized so far
 //! │   └── train-00000.arrow
 //! ├── train-00000.arrow     shards, in place once all of them are whole
@@ -23,6 +24,7 @@ mod arrow;
 mod cells;
 mod failure;
 mod folder;
+mod journal;
 mod jsonl;
 mod lock;
 mod manifest;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::arrangement::{self, Arrangement};
+use super::journal::Journal;
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
 use crate::config::{Format, Split};
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 /// The name of the file that tells what a run came to.
 pub(super) const REPORT: &str = "report.json";
 
-/// The name of the file in the work folder that tells which job was started, and which shards are whole.
+/// The name of the file in the work folder that tells which job was started.
 pub(super) const STARTED: &str = "started.json";
 
 /// The files that a message names.
@@ -95,8 +96,14 @@ pub fn kept(dir: &Path) -> Result<Kept> {
 
 /// What a run of this very job left behind that did not end, if there was one.
 pub(super) fn started(dir: &Path, job: &Value) -> Result<Option<Manifest>> {
-    let started = Manifest::read(&dir.join(WORK).join(STARTED))?;
-    Ok(started.filter(|started| started.differences(job).is_none()))
+    Ok(left(dir)?.filter(|left| left.differences(job).is_none()))
+}
+
+/// What a run of whatever job left behind that did not end, with the shards that are whole.
+fn left(dir: &Path) -> Result<Option<Manifest>> {
+    let work = dir.join(WORK);
+    let started = Manifest::read(&work.join(STARTED))?;
+    started.map(|started| Ok(Manifest { files: Journal::of(&work).read()?, ..started })).transpose()
 }
 
 /// What a finished folder no longer holds as it was written, in words.
@@ -140,7 +147,7 @@ pub(super) fn refuse_others(dir: &Path, job: &Value, arrangement: Arrangement) -
             return refuse(format!("holds the output of this job, but {damage}"));
         }
     }
-    let started = Manifest::read(&dir.join(WORK).join(STARTED))?;
+    let started = left(dir)?;
     if let Some(differences) = started.as_ref().and_then(|started| started.differences(job)) {
         return refuse(format!("holds what is left of a job that differs in {differences}"));
     }
