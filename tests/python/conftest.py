@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.pop("LOCAL_WORLD_SIZE", None)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +133,27 @@ def write_jsonl(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def without_privileges() -> Iterator[None]:
+    """Runs as somebody who has to obey the modes of files, if this is the superuser."""
+    if os.name != "posix":
+        pytest.skip("files have modes on POSIX alone")
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(user)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may use: those of pytest are for its own user."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
 
 
 @pytest.fixture

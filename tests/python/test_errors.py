@@ -6,8 +6,6 @@ import os
 import pickle
 import re
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,27 +127,6 @@ def test_a_missing_file_is_file_not_found(tmp_path, tokenizer_dir):
         fastpack.pack_files(path, tokenizer_dir, max_length=512)
     assert isinstance(caught.value, FileNotFoundError)
     assert caught.value.filename == str(path)
-
-
-@pytest.fixture
-def without_privileges():
-    """Runs as somebody who has to obey the modes of files, if this is the superuser."""
-    if os.name != "posix":
-        pytest.skip("files have modes on POSIX alone")
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    yield
-    os.seteuid(user)
-
-
-@pytest.fixture
-def open_folder():
-    """A folder that everybody may use: those of pytest are for its own user."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o777)
-        yield folder
 
 
 def test_a_forbidden_file_is_a_permission_error(open_folder, loaded, without_privileges):

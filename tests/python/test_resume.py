@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -94,6 +95,46 @@ def test_a_full_disk_is_one_error_and_a_later_run_finishes(
     assert not shards(out)
     fastpack.pack_dir(long_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | {"shard_size": "1GB"}))
     assert table_of(out) == table_of(undisturbed)
+
+
+@pytest.fixture
+def interrupted(open_folder, long_corpus, tokenizer_dir):
+    """A folder in which a run was killed, and its input, where somebody without privileges may read and write."""
+    files = open_folder / "files.jsonl"
+    files.write_bytes(long_corpus.read_bytes())
+    kill_at_work(files, tokenizer_dir, open_folder / "out", threads=1)
+    for path in (open_folder / "out", *(open_folder / "out").rglob("*")):
+        path.chmod(0o666 if path.is_file() else 0o777)
+    return open_folder / "out", files
+
+
+@pytest.mark.parametrize("denied", [".", ".fastpack"], ids=["output folder", "work folder"])
+def test_a_folder_that_cannot_be_written_to_is_one_error_and_a_later_run_finishes(
+    denied, interrupted, tokenizer_dir, undisturbed, without_privileges
+):
+    out, files = interrupted
+    with everything_allowed():
+        loaded = fastpack.Tokenizer(tokenizer_dir)
+        (out / denied).chmod(0o555)
+    with pytest.raises(fastpack.AccessError) as refused:
+        fastpack.pack_dir(files, out, tokenizer=loaded, **OPTIONS)
+    assert refused.value.filename.startswith(str(out))
+    with everything_allowed():
+        assert [path.name for path in out.iterdir()] == [".fastpack"]
+        (out / denied).chmod(0o777)
+    fastpack.pack_dir(files, out, tokenizer=loaded, **OPTIONS)
+    with everything_allowed():
+        assert shards(out) == shards(undisturbed)
+        assert not (out / ".fastpack").exists()
+
+
+@contextlib.contextmanager
+def everything_allowed():
+    """Goes back to who runs the tests."""
+    user = os.geteuid()
+    os.seteuid(os.getuid())
+    yield
+    os.seteuid(user)
 
 
 def test_four_processes_do_one_job_though_two_of_them_are_killed(big_corpus, tokenizer_dir, tmp_path, python):
