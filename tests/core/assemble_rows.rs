@@ -163,6 +163,25 @@ fn no_batch_outgrows_the_offsets_of_a_list_llama_factory_7526() {
 }
 
 #[test]
+fn batches_of_more_tokens_than_32_bits_count_are_cut_where_those_of_few_are() {
+    let ranges = |unit: u32, most_tokens: u64| -> Vec<Range<usize>> {
+        let mut plan = Plan::new(max(8 * unit));
+        for tokens in [8, 1, 1, 5, 3, 3, 8, 8, 2, 7, 8, 8, 4, 1, 1, 1] {
+            let piece = Piece { document: 0, start: 0, length: tokens * unit };
+            plan.push(&[piece]);
+        }
+        assert_eq!(plan.tokens(), 69 * u64::from(unit));
+        batch_ranges(&plan, Padding::NONE, NonZeroUsize::MAX, most_tokens).collect()
+    };
+    // An Arrow list reaches one token less than sixteen of these units.
+    let unit = 1_u32 << 27;
+    for most in [1_u64, 3, 12] {
+        assert_eq!(ranges(unit, most * u64::from(unit)), ranges(1, most));
+    }
+    assert_eq!(ranges(unit, u64::MAX), ranges(1, 15));
+}
+
+#[test]
 fn a_plan_can_begin_at_a_later_document() {
     let mut store = store(&[vec![(1, true)], vec![(2, true)]]);
     store.push(

@@ -244,9 +244,56 @@ def test_arrays_have_the_types_that_index_and_cannot_be_written() -> None:
         made.members[0] = 1
 
 
-def test_more_tokens_than_32_bits_count_are_counted() -> None:
-    made = plan([2**31 - 1] * 5, 2**31 - 1)
-    assert (len(made), made.tokens) == (5, 5 * (2**31 - 1))
+#: Lengths of few documents that have more tokens together than 32 bits count, signed or not.
+HUGE = {
+    f"{bits} bits": [2**29 + 1, 2**28 - 1, 2**30, 7, 2**27, 2**28 + 9] * (1 if bits == 31 else 3)
+    for bits in (31, 32)
+}
+
+#: The most tokens that a row may hold, the longest of the documents, and rows into which documents have to be cut.
+LONG_ROWS = [2**31 - 1, 2**30, 2**28]
+
+
+@pytest.mark.parametrize("max_length", LONG_ROWS)
+@pytest.mark.parametrize("lengths", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize(
+    ("strategy", "overlong"),
+    [
+        *((strategy, cut) for strategy in (*STRATEGIES, "mix") for cut in ("split", "truncate")),
+        ("concat", None),
+    ],
+)
+def test_more_tokens_than_32_bits_count_are_counted(
+    strategy: str, overlong: str | None, lengths: list[int], max_length: int
+) -> None:
+    made = plan(lengths, max_length, strategy=strategy, overlong=overlong, order="input")
+    expected = [
+        end - start for _, start, end in reference.stretches(lengths, max_length, strategy, overlong, "start")
+    ]
+    assert made.tokens == sum(map(int, made.lengths)) == sum(expected)
+    room = [sum(map(int, part)) for part in np.split(made.lengths, made.offsets[1:-1])]
+    assert max(room) <= max_length
+    assert made.fill == pytest.approx(sum(expected) / (max_length * len(made)))
+    assert sum(expected) / max_length <= made.lower_bound <= len(made)
+    held = dict.fromkeys(range(len(lengths)), 0)
+    for document, start, length in sorted(zip(made.members, made.starts, made.lengths, strict=True)):
+        assert start == held[document]
+        held[document] += int(length)
+    assert list(held.values()) == expected
+
+
+@pytest.mark.parametrize("lengths", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_rows_of_huge_documents_are_those_of_the_oracle(strategy: str, lengths: list[int]) -> None:
+    made = plan(lengths, 2**31 - 1, strategy=strategy, order="input")
+    assert rows(made) == in_input_order(reference.STRATEGIES[strategy](lengths, 2**31 - 1))
+
+
+def test_huge_documents_are_aligned_and_shared_among_ranks() -> None:
+    options = {"align_documents_to": 2**20, "order": "balanced", "world_size": 4}
+    made = plan(HUGE["32 bits"] * 4, 2**30, strategy="best_fit", **options)
+    assert len(made) % 4 == 0
+    assert made.tokens == sum(map(int, made.lengths)) == 4 * sum(HUGE["32 bits"])
 
 
 @pytest.mark.parametrize(("lengths", "message"), [([3, -1], "`-1` at index 1"), ([0], "`0` at index 0")])
