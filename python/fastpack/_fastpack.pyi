@@ -254,6 +254,7 @@ def replay_template(
 def scan(
     inputs: Inputs,
     max_lengths: Sequence[int],
+    sample: int | None,
     options: Options,
     tokenizer: Pretrained,
     chat_template: NativeTemplate,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue
 
-__all__ = ["Fit", "Lost", "ScanReport"]
+__all__ = ["Fit", "Lost", "Sampled", "ScanReport"]
 
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed scan shows."""
@@ -50,6 +50,22 @@ class Fit(NamedTuple):
     def lost_tokens(self) -> int:
         """Tokens that no row would hold."""
         return self.truncated.tokens + sum(lost.tokens for lost in self.dropped.values())
+
+
+class Sampled(NamedTuple):
+    """What part of the files was read, where it stands for all of them.
+
+    Attributes:
+        records: Records that were read.
+        bytes: Their bytes.
+        share: Their part of the bytes of all records, from 0 to 1.
+        seconds: How long reading all of them would take.
+    """
+
+    records: int
+    bytes: int
+    share: float
+    seconds: float
 
 
 class ScanReport:
@@ -118,8 +134,21 @@ class ScanReport:
         return [_fit(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
 
     @property
+    def sample(self) -> Sampled | None:
+        """What was read, if not all: then records, tokens and rows are estimates for all, lengths those of the sample."""
+        values = self._mapping("sample")
+        if not values:
+            return None
+        return Sampled(
+            records=whole(values.get("records")),
+            bytes=whole(values.get("bytes")),
+            share=_real(values.get("share")),
+            seconds=_real(values.get("seconds")),
+        )
+
+    @property
     def seconds(self) -> float:
-        """How long the scan took; packing takes as long, and the writing of its rows."""
+        """How long the scan took; packing all that it read takes as long, and the writing of its rows."""
         return _real(self._mapping("timing").get("seconds"))
 
     def _mapping(self, name: str) -> dict[str, JsonValue]:
@@ -136,11 +165,18 @@ class ScanReport:
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield from labelled("inputs", map(str, self.inputs))
+        sample = self.sample
+        if sample is not None:
+            yield (
+                "estimated",
+                f"from {sample.records:,} records, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
+            )
         yield "records", f"{self.read.documents:,} read, {self.documents:,} become documents"
         for label, (reason, lost) in labelled("lost", self.lost.items()):
             yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
             for place in lost.places:
-                yield "", f"  {place.path}:{place.line}: {place.message}"
+                where = f"{place.path}:{place.line}" if place.line else place.path
+                yield "", f"  {where}: {place.message}"
         shown = [f"{name} {self.lengths[name]:,.0f}" for name in _QUANTILES if name in self.lengths]
         yield (
             "tokens",
@@ -156,9 +192,10 @@ class ScanReport:
         yield from self._roads()
         speed = _real(self._mapping("timing").get("megabytes_per_second"))
         threads = whole(self._mapping("timing").get("threads"))
+        packing = "about as long" if sample is None else f"about {sample.seconds:,.2f} for all"
         yield (
             "seconds",
-            f"{self.seconds:.2f} on {threads} threads, {speed:,.1f} MB/s; packing takes about as long",
+            f"{self.seconds:.2f} on {threads} threads, {speed:,.1f} MB/s; packing takes {packing}",
         )
         warnings = self._values.get("warnings")
         yield from labelled("warnings", map(str, warnings if isinstance(warnings, list) else []))

@@ -8,7 +8,7 @@ import datasets
 import pyarrow as pa
 import pytest
 from conftest import conversation
-from test_resume import kill_at_work, start
+from processes import kill_at_work
 
 import fastpack
 
@@ -89,7 +89,7 @@ def test_documents_set_aside_are_a_split_of_a_dict(corpus, tokenizer_dir, tmp_pa
 
 
 def test_killed_it_goes_on_to_the_same_bytes(undisturbed, long_corpus, tokenizer_dir, tmp_path):
-    kill_at_work(start(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, hf_layout=True))
+    kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, hf_layout=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".fastpack"]
     fastpack.pack_dir(long_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
     assert files(tmp_path / "out") == files(undisturbed)

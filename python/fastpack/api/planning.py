@@ -63,6 +63,7 @@ def scan(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int | Sequence[int] = _MAX_LENGTHS,
+    sample: int | None = None,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,
     keep: Keep = Packing.keep,
@@ -97,6 +98,9 @@ def scan(
     Args:
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: The lengths of rows to try, one or several.
+        sample: About how many records to read, the same ones each time, from places all over the files; all if not given.
+            What is told of records, tokens, rows and time is then an estimate for all of them. Line files that are not
+            compressed are entered throughout, others are judged by their beginning.
 
     Returns:
         What was found; `print` it.
@@ -119,7 +123,7 @@ def scan(
     inputs = native_inputs(given)
     model = native_model(given)
     with watching(progress) as callback:
-        found = _fastpack.scan(inputs, lengths, options[0], *model, callback)
+        found = _fastpack.scan(inputs, lengths, sample, options[0], *model, callback)
     return ScanReport.from_json(found)
 
 

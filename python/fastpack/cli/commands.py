@@ -123,6 +123,12 @@ _COMMANDS: Final = {
                 nargs="+",
                 metavar="TOKENS",
             ),
+            Flag(
+                "--sample",
+                "read about N records all over the files, and estimate what all of them are like",
+                type=int,
+                metavar="N",
+            ),
         ),
         function=lambda: fastpack.scan,
     ),

@@ -1,6 +1,6 @@
 //! Python arguments to the options of the core. No default stands here.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
@@ -174,6 +174,10 @@ words!(
 counts!(
     /// Worker threads.
     PyThreads(NonZeroUsize), "threads", "1024"
+);
+counts!(
+    /// Records that stand for all.
+    PySample(NonZeroU64), "sample", "2**63"
 );
 counts!(
     /// Rows of a batch.

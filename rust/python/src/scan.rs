@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::PyOptions;
+use crate::options::{PyOptions, PySample};
 use crate::pretrained::PyPretrained;
 use crate::supervise;
 use crate::transform::PyTransform;
@@ -19,6 +19,7 @@ pub(crate) fn scan(
     py: Python<'_>,
     inputs: &PyInputs,
     max_lengths: Vec<NonZeroU32>,
+    sample: Option<PySample>,
     options: &PyOptions,
     tokenizer: &PyPretrained,
     chat_template: PyChatTemplate,
@@ -26,8 +27,8 @@ pub(crate) fn scan(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
-    let inputs = inputs.0.clone();
+    let (inputs, sample) = (inputs.0.clone(), sample.map(|sample| sample.0));
     supervise::run(py, progress.as_ref(), move |control, caller| {
-        Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, control)?.to_json())
+        Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, sample, control)?.to_json())
     })
 }

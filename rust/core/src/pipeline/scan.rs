@@ -1,7 +1,10 @@
 //! [`scan`]: what files hold, and what packing them would come to, without a row being made.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::collections::{BTreeMap, HashSet};
+use std::mem;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -15,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
 use crate::pack::{Piece, lower_bound, plan};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
-use crate::source::{Blocks, discover};
-use crate::timing::{Timing, Work};
+use crate::source::{Blocks, Sample, discover};
+use crate::timing::{Timing, Work, rounded};
 
 /// How many places are named for each reason.
 const PLACES: usize = 3;
@@ -26,9 +29,9 @@ const PLACES: usize = 3;
 pub struct Scan {
     /// The version of fastpack.
     pub fastpack: String,
-    /// Files read.
+    /// Files there are.
     pub files: u64,
-    /// Bytes read.
+    /// Their bytes.
     pub bytes: u64,
     /// What the files were recognised as.
     pub inputs: Vec<InputReport>,
@@ -58,6 +61,21 @@ pub struct Scan {
     pub warnings: Vec<String>,
     /// How long it took.
     pub timing: Timing,
+    /// What part of the files was read, if not all; then all counts but those in `timing` are estimates for all of them.
+    pub sample: Option<Sampled>,
+}
+
+/// What part of the files was read, where it stands for all of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sampled {
+    /// Records read.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their part of the bytes of all records.
+    pub share: f64,
+    /// How long reading all of them would take.
+    pub seconds: f64,
 }
 
 /// Records that are lost for one reason.
@@ -106,38 +124,101 @@ impl Scan {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings are always JSON")
     }
+
+    /// Makes counts of a sample those of all records.
+    fn extrapolate(&mut self, sampled: &Sampled) {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate of a count is a count"
+        )]
+        let all = |number: &mut u64| {
+            *number = (*number as f64 / sampled.share.max(f64::MIN_POSITIVE)).round() as u64;
+        };
+        let counts = |count: &mut Count| {
+            all(&mut count.documents);
+            all(&mut count.tokens);
+        };
+        counts(&mut self.read);
+        all(&mut self.documents);
+        all(&mut self.trained_tokens);
+        self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
+        for fit in &mut self.fits {
+            all(&mut fit.rows);
+            all(&mut fit.lower_bound);
+            counts(&mut fit.kept);
+            counts(&mut fit.truncated);
+            fit.dropped.values_mut().for_each(counts);
+        }
+    }
 }
 
-/// Reads all of `inputs`, and plans rows of each of `max_lengths` tokens.
+/// Reads all of `inputs`, or about so many records as `sample` says, and plans rows of each of `max_lengths` tokens.
 pub fn scan(
     job: &Job,
     inputs: &Inputs,
     max_lengths: &[NonZeroU32],
+    sample: Option<NonZeroU64>,
     control: &Control,
 ) -> Result<Scan> {
     job.validate(inputs)?;
+    if sample.is_some() && inputs.sources.iter().any(|source| source.limit.is_some()) {
+        let reason = "cannot be given with a source that has a `limit`; leave one of them out";
+        return Err(Error::option("sample", reason));
+    }
     let started = Instant::now();
     let found = discover(inputs)?;
+    let sample = sample
+        .map(|records| Sample::of(records.get(), job.options.packing.seed, &found))
+        .transpose()?
+        .flatten();
     let mut about = About::new(job, &found);
     let mut seen = Seen::default();
+    if sample.is_some() {
+        seen.spread.extend(
+            found.files.iter().filter(|it| Sample::spreads_over(it)).map(|it| Arc::clone(&it.path)),
+        );
+        let from_the_start = found.files.iter().filter(|it| !Sample::spreads_over(it)).count();
+        if from_the_start > 0 {
+            about.warnings.push(format!(
+                "{from_the_start} of {} files are judged by their beginning: only line files that are not compressed are \
+                 entered throughout",
+                found.files.len()
+            ));
+        }
+    }
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
-    about.inputs = Intake::new(job, control).read(Blocks::new(found), None, |outcome| {
+    let blocks = Blocks::new(found).sampled(sample.clone());
+    let reading = Instant::now();
+    about.inputs = Intake::new(job, control).read(blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
         seen.take(outcome);
         Ok(())
     })?;
+    let reading = reading.elapsed().as_secs_f64();
     about.rendered(job);
     control.enter(Phase::Plan);
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
-    Ok(seen.into_scan(about, fits, job, started))
+    let Some(sample) = sample else {
+        let bytes = about.bytes;
+        return Ok(seen.into_scan(about, fits, job, (started, bytes)));
+    };
+    let sampled = seen.sampled(sample.bytes(), about.bytes, reading);
+    let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
+    scan.extrapolate(&sampled);
+    scan.sample = Some(sampled);
+    Ok(scan)
 }
 
 /// What was seen of the files so far.
 #[derive(Default)]
 struct Seen {
+    /// Line files of which a part was read: records are told by the byte that they begin at.
+    spread: HashSet<Arc<Path>>,
     ledger: Ledger,
     places: BTreeMap<Reason, Vec<Place>>,
     documents: u64,
@@ -167,16 +248,44 @@ impl Seen {
         self.ledger.merge(ledger);
     }
 
-    fn into_scan(mut self, about: About, fits: Vec<Fit>, job: &Job, started: Instant) -> Scan {
+    /// What was read of files of `all` bytes in so many seconds, where `bytes` are those of the records.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn sampled(&self, bytes: u64, all: u64, seconds: f64) -> Sampled {
+        let share = bytes as f64 / all.max(1) as f64;
+        let records = self.ledger.read.documents;
+        let seconds = rounded(if share > 0.0 { seconds / share } else { 0.0 });
+        Sampled { records, bytes, share, seconds }
+    }
+
+    /// A place as it is reported.
+    fn place(&self, place: Place) -> PlaceReport {
+        let spread = self.spread.contains(&place.origin.path);
+        let mut place = PlaceReport::from(place);
+        if spread {
+            // Nobody has counted the lines before it.
+            place.message = format!("at byte {}: {}", place.line, place.message);
+            place.line = 0;
+        }
+        place
+    }
+
+    fn into_scan(
+        mut self,
+        about: About,
+        fits: Vec<Fit>,
+        job: &Job,
+        (started, bytes): (Instant, u64),
+    ) -> Scan {
+        let mut found = mem::take(&mut self.places);
         let lost = self.ledger.dropped.iter().map(|(reason, count)| {
-            let mut places = self.places.remove(reason).unwrap_or_default();
+            let mut places = found.remove(reason).unwrap_or_default();
             if places.is_empty()
                 && let Some(first) = self.ledger.firsts.get(reason)
             {
                 let (origin, message) = (first.clone(), "the first of them".to_owned());
                 places.push(Place { origin, reason: *reason, message });
             }
-            let places = places.into_iter().map(PlaceReport::from).collect();
+            let places = places.into_iter().map(|place| self.place(place)).collect();
             (reason.name().to_owned(), Lost { count: *count, places })
         });
         let lost = lost.collect();
@@ -209,7 +318,8 @@ impl Seen {
             engine: about.engine,
             engine_reason: about.engine_reason,
             warnings: about.warnings,
-            timing: Timing::new(seconds, threads, (about.bytes, read.tokens), &self.work),
+            timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
+            sample: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::input::Input;
 use super::json::ArrayReader;
 use super::lines::LineReader;
 use super::memory::{Memory, MemoryReader};
+use super::sample::Sample;
 use super::text::TextReader;
 use super::{Found, SourceFile, ipc, parquet};
 use crate::config::{Reading, Source};
@@ -43,6 +44,8 @@ pub struct Blocks {
     /// What the records are held in that are in memory.
     memory: &'static str,
     chooser: Option<Chooser>,
+    /// The part of the files that is read, if not all.
+    sample: Option<Sample>,
     /// Bytes of all files together, as often as they are read.
     size: u64,
     /// The file at hand, and how often its source was read before.
@@ -98,6 +101,7 @@ impl Blocks {
             files,
             memory: "",
             chooser: None,
+            sample: None,
             size: 0,
             at: 0,
             times: 0,
@@ -110,6 +114,12 @@ impl Blocks {
     #[must_use]
     pub(crate) fn choosing(self, chooser: Chooser) -> Self {
         Self { chooser: Some(chooser), ..self }
+    }
+
+    /// The same blocks with the records that are in `sample`, if there is one. No source may have a limit.
+    #[must_use]
+    pub fn sampled(self, sample: Option<Sample>) -> Self {
+        Self { sample, ..self }
     }
 
     /// Bytes of all files together, as often as they are read; 0 where nobody knows.
@@ -142,14 +152,20 @@ impl Blocks {
                 return Ok(Some(block));
             }
             if self.open.is_none() {
-                let reading = &self.sources[source].reading;
-                self.open = Some(Open::start(&self.files[self.at], reading, self.chooser)?);
+                self.open = Some(self.start(source)?);
             }
             let Some(open) = &mut self.open else { continue };
+            let before = open.counted;
             if let Some((size, content)) = open.next_content()? {
                 let mut block = Block::new(&open.path, self.at, source, size, content);
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
+                }
+                if let (Some(sample), Some(file)) = (&self.sample, self.files.get(self.at))
+                    && !Sample::spreads_over(file)
+                    && sample.limit(&mut block, file, before, self.times)
+                {
+                    self.left = Some(0);
                 }
                 return Ok(Some(block));
             }
@@ -160,6 +176,19 @@ impl Blocks {
             self.next_file();
         }
         Ok(None)
+    }
+
+    /// Opens the file at hand.
+    fn start(&self, source: usize) -> Result<Open> {
+        let file = &self.files[self.at];
+        let reader = match &self.sample {
+            Some(sample) if Sample::spreads_over(file) => {
+                Box::new(sample.open(file, self.at, self.times)?)
+            }
+            _ => open(file, &self.sources[source].reading, self.chooser)?,
+        };
+        let (path, size) = (Arc::clone(&file.path), Some(file.size));
+        Ok(Open { path, size, reader, counted: 0, ended: false })
     }
 
     /// The error, or that the file of which it speaks changed while it was read.
@@ -174,6 +203,10 @@ impl Blocks {
         let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
         let number = *number;
         self.at += 1;
+        if self.sample.is_some() {
+            // Enough of one file is not enough of the next.
+            self.left = None;
+        }
         if self.files.get(self.at).is_some_and(|next| next.source == number) {
             return;
         }
@@ -190,11 +223,6 @@ impl Blocks {
 }
 
 impl Open {
-    fn start(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Result<Self> {
-        let (path, size) = (Arc::clone(&file.path), Some(file.size));
-        Ok(Self { path, size, reader: open(file, reading, chooser)?, counted: 0, ended: false })
-    }
-
     /// The next records, and the bytes of the file that they account for.
     fn next_content(&mut self) -> Result<Option<(u64, Content)>> {
         let content = if self.ended { None } else { self.reader.next_content()? };

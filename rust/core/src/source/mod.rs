@@ -20,7 +20,9 @@ mod lines;
 mod memory;
 mod parquet;
 mod rows;
+mod sample;
 mod text;
+mod windows;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,7 @@ pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, Format};
 pub use memory::{Given, Memory};
+pub use sample::Sample;
 
 /// A file to read, as it was when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,96 @@
+//! [`WindowReader`]: the lines that begin in some stretches of a file.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::vec;
+
+use super::block::{Content, Reader, is_index_line};
+use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use crate::error::{Error, Origin, Result};
+use crate::ledger::Reason;
+
+/// The lines that begin in some stretches of a file.
+pub(super) struct WindowReader {
+    path: Arc<Path>,
+    file: File,
+    windows: vec::IntoIter<Range<u64>>,
+    position: u64,
+    /// Whether a line before each record says where it belongs.
+    indexed: bool,
+    /// Where to count the bytes of the records.
+    bytes: Arc<AtomicU64>,
+}
+
+impl WindowReader {
+    /// The lines of the file at `path` that begin in `windows`, told by the byte they begin at. Counts their bytes in `bytes`.
+    pub(super) fn open(
+        path: &Arc<Path>,
+        windows: Vec<Range<u64>>,
+        bytes: Arc<AtomicU64>,
+    ) -> Result<Self> {
+        let mut file = File::open(path).map_err(Error::io(&**path))?;
+        let mut start = Vec::new();
+        let peeked = file.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut start);
+        peeked.map_err(Error::io(&**path))?;
+        let indexed = start.split(|byte| *byte == b'\n').next().is_some_and(is_index_line);
+        let (path, windows) = (Arc::clone(path), windows.into_iter());
+        Ok(Self { path, file, windows, position: 0, indexed, bytes })
+    }
+
+    /// Reads on: at least `wanted` bytes, if there are so many.
+    fn read(&mut self, bytes: &mut Vec<u8>, wanted: u64) -> Result<bool> {
+        let read = self.file.by_ref().take(wanted).read_to_end(bytes);
+        Ok(read.map_err(Error::io(&*self.path))? as u64 == wanted)
+    }
+}
+
+impl Reader for WindowReader {
+    fn next_content(&mut self) -> Result<Option<Content>> {
+        let Some(window) = self.windows.next() else { return Ok(None) };
+        // A line begins behind a newline, which may be the byte before the window.
+        let from = window.start.saturating_sub(1);
+        self.file.seek(SeekFrom::Start(from)).map_err(Error::io(&*self.path))?;
+        let mut bytes = Vec::new();
+        let mut more = self.read(&mut bytes, window.end - from)?;
+        let first = memchr::memchr(b'\n', &bytes).map(|newline| newline + 1);
+        let mut start = if window.start == 0 { 0 } else { first.unwrap_or(bytes.len()) };
+        if window.start == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
+            start = BYTE_ORDER_MARK.len();
+        }
+        let within = bytes.len();
+        let mut places = Vec::new();
+        while start < within {
+            let end = loop {
+                if let Some(newline) = memchr::memchr(b'\n', &bytes[start..]) {
+                    break start + newline;
+                }
+                if !more {
+                    break bytes.len();
+                }
+                if bytes.len() > LONGEST_RECORD {
+                    let origin = Origin { path: Arc::clone(&self.path), line: 0 };
+                    let message = format!("a line of more than {LONGEST_RECORD} bytes");
+                    return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+                }
+                more = self.read(&mut bytes, BLOCK_BYTES as u64)?;
+            };
+            let line = &bytes[start..end];
+            let is_record = !line.trim_ascii().is_empty();
+            if is_record && (!self.indexed || !is_index_line(line)) {
+                places.push((from + start as u64, start..end));
+            }
+            self.bytes.fetch_add((end + 1 - start) as u64, Ordering::Relaxed);
+            start = end + 1;
+        }
+        self.position = window.end;
+        Ok(Some(Content::Values { bytes, places }))
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+}
