@@ -327,29 +327,6 @@ def test_a_separator_needs_a_text(tmp_path, tokenizer_dir, write_jsonl):
         assert caught.value.option == "separator"
 
 
-def test_columns_that_no_shape_reads_are_not_read_of_a_parquet_file(tmp_path, tokenizer_dir, write_jsonl):
-    count = 3_000
-    texts = [{"text": sentence(n, 6)} for n in range(count)]
-    noise = [bytes([n % 251]) * 4_000 for n in range(count)]
-    table = pa.table({"noise": noise, "text": [record["text"] for record in texts], "more": noise})
-    path = tmp_path / "a.parquet"
-    pa.parquet.write_table(table, path, compression="none", use_dictionary=False, row_group_size=1_000)
-    expected = rows(write_jsonl(texts), tokenizer_dir)
-    # A column that is broken behind its first page shows that it is not read.
-    data = bytearray(path.read_bytes())
-    metadata = pa.parquet.ParquetFile(path).metadata
-    column = metadata.row_group(2).column(0)
-    start = column.data_page_offset
-    data[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
-    path.write_bytes(data)
-    assert rows(path, tokenizer_dir) == expected
-    with pytest.raises(fastpack.RecordError):
-        pack(path, tokenizer_dir, fields={"text": "noise"})
-    # A function of the caller may want any of them.
-    with pytest.raises(fastpack.RecordError):
-        pack(path, tokenizer_dir, filter=lambda batch: [True] * batch.num_rows)
-
-
 @pytest.mark.parametrize("change", ["longer", "shorter", "other"])
 def test_a_file_that_changes_while_it_is_read_is_named(change, write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": sentence(n, 40)} for n in range(8_000)])

@@ -15,6 +15,7 @@ use super::input::Input;
 use super::json::ArrayReader;
 use super::lines::LineReader;
 use super::memory::{Memory, MemoryReader};
+use super::rows::Columns;
 use super::sample::Sample;
 use super::text::TextReader;
 use super::{Found, SourceFile, ipc, parquet};
@@ -251,6 +252,10 @@ fn open(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Resul
     let Format { container, compression } = file.format;
     let path = &file.path;
     let input = || Input::open(path, compression);
+    let columns = || {
+        let reading = reading.clone();
+        chooser.map(|choose| -> Columns { Box::new(move |rows| choose(&reading, rows)) })
+    };
     Ok(match container {
         Container::Lines | Container::Json => {
             let mut input = input()?;
@@ -268,15 +273,7 @@ fn open(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Resul
         Container::Tsv => Box::new(CsvReader::new(input()?, path, b'\t')),
         Container::Text => Box::new(TextReader::new(input()?, path, reading.separator.as_deref())),
         Container::Cbor => Box::new(CborReader::new(input()?, path)),
-        Container::Parquet => {
-            let reading = reading.clone();
-            parquet::open(
-                file,
-                chooser.map(|choose| -> parquet::Columns {
-                    Box::new(move |rows| choose(&reading, rows))
-                }),
-            )?
-        }
-        Container::Arrow => ipc::open(file)?,
+        Container::Parquet => parquet::open(file, columns())?,
+        Container::Arrow => ipc::open(file, columns())?,
     })
 }

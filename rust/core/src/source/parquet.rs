@@ -13,14 +13,11 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::SourceFile;
 use super::block::Reader;
-use super::rows::{RowReader, block_rows};
+use super::rows::{Columns, RowReader, block_rows};
 use crate::error::{self, Error};
 
 /// Rows that are read whole, to see which columns are needed of the others.
 const LOOKED_AT: usize = 100;
-
-/// Which columns are read of rows that begin like these, if that is known.
-pub(super) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
 
 /// The rows of a Parquet file; one that is none is broken before its first row.
 pub(super) fn open(

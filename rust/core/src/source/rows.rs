@@ -44,6 +44,9 @@ impl Parts {
     }
 }
 
+/// Which columns are read of rows that begin like these, if that is known.
+pub(super) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
+
 /// A batch and how much of the file was used so far, or why there is none.
 pub(super) type Batch = std::result::Result<(RecordBatch, u64), String>;
 
