@@ -254,7 +254,12 @@ CBOR_FAULTS = {
     "no object": (cbor(["text"]), "expected an object", "not_an_object"),
     "no text": (cbor({"text": 7}), "must be a string", "wrong_type"),
     "bytes": (cbor({"text": b"a"}), "no JSON", "wrong_type"),
-    "bad text": (b"\xa1" + cbor("text") + b"\x62\xff\xff", "invalid utf-8", "invalid_cbor"),
+    "bad text": (b"\xa1" + cbor("text") + b"\x62\xff\xff", "is not UTF-8", "invalid_utf8"),
+    "bad text elsewhere": (b"\xa1" + cbor("note") + b"\x62\xff\xff", "is not UTF-8", "invalid_utf8"),
+    "bad name": (b"\xa1\x62\xff\xff" + cbor("text"), "is not UTF-8", "invalid_utf8"),
+    "a break": (b"\xa1\xff", "a break where nothing is to end", "invalid_cbor"),
+    "a broken text": (b"\xa1" + cbor("text") + b"\x7f\x01\xff", "in pieces that are none", "invalid_cbor"),
+    "a number without end": (b"\x1f", "without an end", "invalid_cbor"),
     "deep": (cbor({"text": json.loads("[" * 300 + "]" * 300)}), "nested deeper", "too_deep"),
 }
 
@@ -269,6 +274,17 @@ def test_an_item_that_is_wrong_is_named_by_its_number(fault, tmp_path, tokenizer
     assert (caught.value.line, caught.value.reason) == (21, reason)
     report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
     assert report.documents == (21, 20, 1)
+
+
+@pytest.mark.parametrize("bad", [b"\x62\xff\xff", b"\x7f\x62\xff\xff\xff", b"\x82\x01\x62\xff\xff"])
+def test_a_text_that_is_not_utf8_is_one_bad_record(bad, tmp_path, tokenizer_dir, write_jsonl):
+    broken = b"\xa2" + cbor("text") + bad + cbor("n") + cbor([1, {"a": b"\x00"}])
+    path = tmp_path / "a.cbor"
+    path.write_bytes(sequence(TEXTS[:5]) + broken + sequence(TEXTS[5:9]) + broken + sequence(TEXTS[9:]))
+    table = pack(path, tokenizer_dir, on_bad_record="skip")
+    assert fastpack.Report.of(table).dropped == {"invalid_utf8": (2, 0)}
+    assert [place.line for place in fastpack.Report.of(table).places] == [6, 11]
+    assert table.to_pydict() == rows(write_jsonl(TEXTS), tokenizer_dir)
 
 
 def test_large_items_cross_blocks(tmp_path, tokenizer_dir, write_jsonl):
