@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-from types import CodeType
 from typing import TYPE_CHECKING, cast
 
 from fastpack.errors import OptionTypeError
@@ -28,46 +26,31 @@ if TYPE_CHECKING:
     ]
 
 
-def transform(*, filter: RecordFilter | None, map: RecordMap | None) -> NativeTransform:  # noqa: A002
-    """The functions as the core calls them, and what tells them from others."""
+def transform(
+    *,
+    filter: RecordFilter | None,  # noqa: A002
+    map: RecordMap | None,  # noqa: A002
+    identified: bool = False,
+) -> NativeTransform:
+    """The functions as the core calls them, and what tells them from others if they are `identified`."""
     for option, function in (("filter", filter), ("map", map)):
         if function is not None and not callable(function):
             message = (
                 f"invalid option `{option}`: must be a function of a pyarrow.RecordBatch, not `{function!r}`"
             )
             raise OptionTypeError(message, option)
-    identities = [identity(function) for function in (filter, map) if function is not None]
     return (
         None if filter is None else _masking(filter),
         None if map is None else _mapping(map),
-        " ".join(identities) or None,
+        _identities(filter=filter, map=map) if identified else None,
     )
 
 
-def identity(function: object) -> str:
-    """What tells a function from others: its name, its code, its defaults and the values that it has captured."""
-    digest = hashlib.sha256()
-    _describe(function, digest.update)
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{name}:{digest.hexdigest()[:16]}"
+def _identities(**functions: object) -> str | None:
+    from fastpack._identity import identity  # noqa: PLC0415  most calls need none of it
 
-
-def _describe(value: object, tell: Callable[[bytes], object]) -> None:
-    if isinstance(value, functools.partial):
-        for part in (value.func, value.args, sorted(value.keywords.items())):
-            _describe(part, tell)
-    elif isinstance(value, CodeType):
-        tell(value.co_code)
-        for part in (*value.co_consts, value.co_names):
-            _describe(part, tell)
-    elif isinstance(code := getattr(value, "__code__", None), CodeType):
-        _describe(code, tell)
-        for name in ("__defaults__", "__kwdefaults__", "__self__"):
-            _describe(getattr(value, name, None), tell)
-        for cell in getattr(value, "__closure__", None) or ():
-            _describe(cell.cell_contents, tell)
-    else:
-        tell(repr(value).encode("utf-8", "surrogatepass"))
+    given = [(name, function) for name, function in functions.items() if function is not None]
+    return " ".join(f"{name}={identity(function)}" for name, function in given) or None
 
 
 def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

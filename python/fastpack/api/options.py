@@ -213,7 +213,9 @@ def native_model(
     template = choose_template(
         model.chat_template, loaded, kwargs=model.chat_template_kwargs, engine=model.template_engine
     )
-    return loaded, template, transform(filter=model.filter, map=model.map)
+    # What is kept on disk is found again by what the functions are.
+    kept = given.get("output") is not None or given.get("cache_dir") is not None
+    return loaded, template, transform(filter=model.filter, map=model.map, identified=kept)
 
 
 def native_output(given: Mapping[str, object]) -> _fastpack.Output:
