@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, SupportsIndex, TypedDict, overload
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, check_type, is_series
+from fastpack._checks import check_switch, is_series, shown
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
 from fastpack.errors import OptionTypeError
@@ -103,11 +103,13 @@ class Tokenizer:
 
     def id_to_token(self, token_id: int) -> str | None:
         """The content of a token; nothing for an id that no token has."""
-        check_type("token_id", token_id, SupportsIndex, "a whole number")
         try:
             return self._pretrained.id_to_token(token_id)
         except OverflowError:
             return None  # no id is negative, or takes more than 32 bits
+        except TypeError as refused:
+            message = f"invalid option `token_id`: must be a whole number, not `{shown(token_id)}`"
+            raise OptionTypeError(message, "token_id") from refused
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> npt.NDArray[np.int32]:
         """Encodes one text.

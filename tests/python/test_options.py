@@ -127,8 +127,9 @@ def test_an_id_that_no_token_has_has_no_content(tokenizer_dir):
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     assert [tokenizer.id_to_token(it) for it in (-1, tokenizer.vocab_size, 2**64)] == [None] * 3
     assert tokenizer.id_to_token(np.int64(0)) == "<|endoftext|>"
-    with pytest.raises(fastpack.OptionTypeError, match="invalid option `token_id`"):
-        tokenizer.id_to_token("0")
+    for wrong in ("0", None, 1.5, np.array([1, 2])):
+        with pytest.raises(fastpack.OptionTypeError, match="invalid option `token_id`"):
+            tokenizer.id_to_token(wrong)
 
 
 @pytest.mark.parametrize("kind", [fastpack.Report, fastpack.ScanReport])
