@@ -183,7 +183,9 @@ def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
 def native_options(given: Mapping[str, object]) -> _fastpack.Options:
     """The options of a run."""
     run = Run.of(given)
-    check_type("now", run.now, (datetime, type(None)), "a datetime.datetime")
+    check_type(
+        "now", run.now, (datetime, type(None)), "a datetime.datetime such as datetime(2026, 1, 31, 12)"
+    )
     resolved = {
         "now": run.now and run.now.replace(tzinfo=None),
         "threads": available_threads() if run.threads is None else run.threads,
