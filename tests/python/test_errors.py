@@ -315,7 +315,7 @@ def test_pipes_are_refused_by_name_and_passed_over_in_folders(tmp_path, write_js
 
 
 def test_more_threads_than_sense_are_refused(corpus, tokenizer_dir):
-    with pytest.raises(fastpack.OptionError, match="at most 1024"):
+    with pytest.raises(fastpack.OptionError, match="from 1 to 1024"):
         fastpack.pack_files(corpus, tokenizer_dir, max_length=64, threads=10**6)
 
 

@@ -152,3 +152,41 @@ def test_a_path_may_begin_at_home(corpus, tokenizer_dir, tmp_path, monkeypatch):
     table = fastpack.pack_files(f"~/{corpus.name}", cache_dir="~/cache", **options)
     assert report.rows == again.rows == table.num_rows
     assert {"out", "again", "cache"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_more_than_a_machine_has_is_refused(tokenizer_dir):
+    for threads in (1025, 2**62, 2**63):
+        with pytest.raises(fastpack.OptionError, match="`threads`: must be a whole number from 1 to 1024"):
+            fastpack.Tokenizer(tokenizer_dir, threads=threads).encode_batch(["a", "b"])
+    for size in (2**63, "2GiB", 2**30 + 1):
+        with pytest.raises(fastpack.OptionError, match='`cache_size`: must be .* up to "1GiB"'):
+            fastpack.Tokenizer(tokenizer_dir, cache_size=size)
+
+
+def test_values_that_hold_themselves_are_refused(corpus, tokenizer_dir):
+    held, messages = {}, [{"role": "user", "content": []}]
+    held["held"] = held
+    messages[0]["content"].append(messages)
+    deep = "no deeper than 200 lists and dicts"
+    with pytest.raises(fastpack.OptionError, match=f"`chat_template_kwargs`: must be nested {deep}"):
+        fastpack.pack_files(corpus, tokenizer_dir, max_length=64, chat_template_kwargs=held)
+    with pytest.raises(fastpack.OptionError, match=f"`messages`: must be nested {deep}"):
+        fastpack.Tokenizer(tokenizer_dir).apply_chat_template(messages)
+    with pytest.raises(fastpack.OptionError, match=f"`tools`: must be nested {deep}"):
+        fastpack.Tokenizer(tokenizer_dir).apply_chat_template(messages[:0], tools=[held])
+
+
+def test_numbers_of_numpy_are_numbers_in_a_template(corpus, tokenizer_dir):
+    def packed(number):
+        template = "{% for message in messages %}{{ message.content * times }}{% endfor %}"
+        kwargs = {"times": number}
+        options = {"chat_template": template, "chat_template_kwargs": kwargs, "train_on": "all"}
+        return fastpack.pack_files(corpus, tokenizer_dir, max_length=4096, **options)
+
+    assert packed(np.int32(2)) == packed(2)
+
+
+def test_a_message_shows_the_beginning_of_a_value(corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.pack_files(corpus, tokenizer_dir, max_length="9" * 10_000)
+    assert len(str(refused.value)) < 300

@@ -22,9 +22,10 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Makes a newtype of an option that is a whole number above 0.
+/// Makes a newtype of an option that is a whole number above 0, and not above `$limit` where that is less than `$kind`
+/// holds.
 macro_rules! counts {
-    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:literal) => {
+    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:literal $(, $limit:literal)?) => {
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) $kind);
 
@@ -36,7 +37,11 @@ macro_rules! counts {
                 if value.is_instance_of::<PyBool>() {
                     return Err(refused());
                 }
-                value.extract::<$kind>().map(Self).map_err(|_| refused())
+                let count = value.extract::<$kind>().map_err(|_| refused())?;
+                $(if count.get() > $limit {
+                    return Err(refused());
+                })?
+                Ok(Self(count))
             }
         }
     };
@@ -58,8 +63,15 @@ pub(crate) fn word<T: Copy>(
     })
 }
 
+/// Characters of a value that a message shows: enough to know it again.
+const SHOWN: usize = 80;
+
 /// Names the value that an option has, and what it may be.
 pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str) -> PyErr {
-    let shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
+    let mut shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
+    if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
+        shown.truncate(cut);
+        shown.push('…');
+    }
     error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
 }

@@ -9,13 +9,14 @@ use fastpack_core::config::{
     TrainOn, TrainOnEos, Validation,
 };
 use fastpack_core::record::value::{Map, Value};
-use fastpack_core::record::{Conversation, conversation};
+use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
+use crate::written::has_list;
 
 /// What decides the content of the output.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
@@ -173,7 +174,7 @@ words!(
 
 counts!(
     /// Worker threads.
-    PyThreads(NonZeroUsize), "threads", "1024"
+    PyThreads(NonZeroUsize), "threads", "1024", 1024
 );
 counts!(
     /// Records that stand for all.
@@ -320,6 +321,9 @@ impl<'py> FromPyObject<'_, 'py> for PyVerify {
     }
 }
 
+/// The most bytes of a thread's caches: more than there are words to remember.
+const LARGEST_CACHE: u64 = 1 << 30;
+
 /// Bytes that a thread's caches may take, as [`PyShardSize`] says them.
 pub(crate) struct PyCacheSize(pub(crate) usize);
 
@@ -327,9 +331,10 @@ impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let bytes = bytes_given(value).and_then(|bytes| usize::try_from(bytes).ok());
-        bytes.map(Self).ok_or_else(|| {
-            refuse(value, "cache_size", "a number of bytes or a text such as \"32MB\" or \"1GiB\"")
+        let bytes = bytes_given(value).filter(|bytes| *bytes <= LARGEST_CACHE);
+        bytes.and_then(|bytes| usize::try_from(bytes).ok()).map(Self).ok_or_else(|| {
+            let wanted = "a number of bytes or a text such as \"32MB\", up to \"1GiB\"";
+            refuse(value, "cache_size", wanted)
         })
     }
 }
@@ -396,7 +401,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
         if value.is_none() {
             return Ok(Self(Map::new()));
         }
-        match template_value(&value, KWARGS)? {
+        match template_value(&value, KWARGS, 0)? {
             Value::Map(map) => Ok(Self((*map).clone())),
             _ => Err(refuse(value, KWARGS, "a dict with names as keys")),
         }
@@ -422,17 +427,20 @@ impl<'py> FromPyObject<'_, 'py> for PyConversation {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let (messages, tools): (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>) = value.extract()?;
         let mut record = Map::new();
-        record.insert("messages".into(), template_value(&messages, "messages")?);
+        record.insert("messages".into(), template_value(&messages, "messages", 0)?);
         if let Some(tools) = tools {
-            record.insert("tools".into(), template_value(&tools, "tools")?);
+            record.insert("tools".into(), template_value(&tools, "tools", 0)?);
         }
         Ok(Self(record))
     }
 }
 
-/// What a template can see of a Python value, given for `option`.
-fn template_value(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Value> {
-    if value.is_none() {
+/// What a template can see of a Python value, given for `option`, that stands in so many others.
+fn template_value(value: &Bound<'_, PyAny>, option: &str, depth: usize) -> PyResult<Value> {
+    if depth > MAX_DEPTH {
+        let wanted = format!("nested no deeper than {MAX_DEPTH} lists and dicts");
+        Err(refuse(value.as_borrowed(), option, &wanted))
+    } else if value.is_none() {
         Ok(Value::Null)
     } else if let Ok(truth) = value.cast::<PyBool>() {
         Ok(Value::Bool(truth.is_true()))
@@ -446,15 +454,17 @@ fn template_value(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Value> {
         let whole = |_| refuse(value.as_borrowed(), option, "text without half a surrogate pair");
         Ok(Value::String(text.map_err(whole)?.into()))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items = value.try_iter()?.map(|item| template_value(&item?, option));
+        let items = value.try_iter()?.map(|item| template_value(&item?, option, depth + 1));
         Ok(Value::List(items.collect::<PyResult<Vec<_>>>()?.into()))
     } else if let Ok(dict) = value.cast::<PyDict>() {
         let items = dict.iter().map(|(key, item)| {
             let name = key.extract::<String>();
             let name = name.map_err(|_| refuse(key.as_borrowed(), option, "names as keys"))?;
-            Ok((name.into(), template_value(&item, option)?))
+            Ok((name.into(), template_value(&item, option, depth + 1)?))
         });
         Ok(Value::Map(items.collect::<PyResult<Map>>()?.into()))
+    } else if has_list(value) {
+        template_value(&value.call_method0("tolist")?, option, depth + 1)
     } else {
         Err(refuse(value.as_borrowed(), option, "what JSON can hold"))
     }

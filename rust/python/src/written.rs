@@ -19,7 +19,7 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     bytes.push(b'{');
     let mut first = true;
     for (key, value) in dict.iter() {
-        let name = text(&key, "a key")?;
+        let name = text(&key, "the record")?;
         if is_leaf(&value) {
             continue;
         }
@@ -47,7 +47,7 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether it is an array or a number of a library such as numpy.
-fn has_list(value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn has_list(value: &Bound<'_, PyAny>) -> bool {
     value.hasattr("tolist").unwrap_or(false)
 }
 
