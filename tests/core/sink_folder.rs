@@ -438,16 +438,16 @@ fn a_run_goes_on_behind_what_is_whole_of_each_series() {
 }
 
 #[test]
-fn a_torn_line_of_the_journal_costs_the_shard_it_is_about() {
+fn a_torn_line_of_the_list_of_shards_costs_the_shard_it_is_about() {
     let dir = TempDir::new().expect("a folder");
     let output = Output { shard_bytes: 1, ..output(dir.path()) };
     let mut folder = ready(&output, &job());
     folder.write(&batch(&[3, 4, 5])).expect("the disk has room");
     drop(folder);
-    let journal = dir.path().join(".fastpack/shards");
-    let mut lines = fs::read(&journal).expect("a journal");
+    let list = dir.path().join(".fastpack/shards");
+    let mut lines = fs::read(&list).expect("a list");
     lines.truncate(lines.len() - 9);
-    fs::write(&journal, lines).expect("the disk has room");
+    fs::write(&list, lines).expect("the disk has room");
     for _ in 0..2 {
         let mut folder = ready(&output, &job());
         assert_eq!(folder.rows(), 1);

@@ -88,6 +88,15 @@ def test_documents_set_aside_are_a_split_of_a_dict(corpus, tokenizer_dir, tmp_pa
         assert dataset.num_rows == report.splits[split].rows
 
 
+def test_a_row_of_a_split_is_shown_in_words(corpus, tokenizer_dir, tmp_path, python):
+    options = {"tokenizer": tokenizer_dir, "max_length": 256, "validation": 20, "hf_layout": True}
+    fastpack.pack_dir(corpus, tmp_path / "out", **options)
+    shard = tmp_path / "out/train/data-00000-of-00001.arrow"
+    said, complaint = python("-m", "fastpack", "inspect", str(shard)).communicate()
+    assert complaint == ""
+    assert "assistant" in said
+
+
 def test_killed_it_goes_on_to_the_same_bytes(undisturbed, long_corpus, tokenizer_dir, tmp_path):
     kill_at_work(long_corpus, tokenizer_dir, tmp_path / "out", threads=1, hf_layout=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".fastpack"]

@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
-use super::journal::Journal;
 use super::lock::{Lock, WORK};
 use super::manifest::{File, MANIFEST, Manifest, Tokens};
 use super::placed::{Placed, flat, remove_folder_of, sync, write};
 use super::shard::Shard;
+use super::shard_list::ShardList;
 use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, is_shard_of, shard_name};
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
@@ -177,7 +177,7 @@ impl Folder {
         let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
         let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
         self.lock().clear(stays)?;
-        Journal::of(self.work()).write(&self.files)
+        ShardList::of(self.work()).write(&self.files)
     }
 
     /// Moves a file that `is_whole` back from where it was placed, unless such a one is in the work folder.
@@ -273,7 +273,7 @@ impl Folder {
     fn close_shard(&mut self) -> Result<()> {
         if let Some(shard) = self.shard.take() {
             let file = shard.close(self.next_shard())?;
-            Journal::of(self.work()).add(&file)?;
+            ShardList::of(self.work()).add(&file)?;
             self.files.push(file);
             self.bytes = 0;
         }
@@ -337,7 +337,7 @@ impl Folder {
         sync(self.work())?;
         // Whoever finds files in place that could be others' knows whose they are.
         self.tokens = tokens;
-        Journal::of(self.work()).sync()?;
+        ShardList::of(self.work()).sync()?;
         self.leave_word()?;
 
         // All is written and on the disk. Between here and the last line, the folder is nobody's output.

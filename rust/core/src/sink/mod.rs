@@ -24,7 +24,6 @@ mod arrow;
 mod cells;
 mod failure;
 mod folder;
-mod journal;
 mod jsonl;
 mod lock;
 mod manifest;
@@ -32,6 +31,7 @@ mod msgpack;
 mod parquet;
 mod placed;
 mod shard;
+mod shard_list;
 mod survey;
 
 pub use folder::{Folder, Opened, open};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::arrangement::{self, Arrangement};
-use super::journal::Journal;
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
+use super::shard_list::ShardList;
 use crate::config::{Format, Split};
 use crate::error::{Error, Result};
 
@@ -103,7 +103,9 @@ pub(super) fn started(dir: &Path, job: &Value) -> Result<Option<Manifest>> {
 fn left(dir: &Path) -> Result<Option<Manifest>> {
     let work = dir.join(WORK);
     let started = Manifest::read(&work.join(STARTED))?;
-    started.map(|started| Ok(Manifest { files: Journal::of(&work).read()?, ..started })).transpose()
+    started
+        .map(|started| Ok(Manifest { files: ShardList::of(&work).read()?, ..started }))
+        .transpose()
 }
 
 /// What a finished folder no longer holds as it was written, in words.

@@ -33,7 +33,7 @@ pub(super) const LONGEST_RECORD: usize = 1 << 30;
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
-const PEEKED: usize = 4 << 10;
+pub(super) const PEEKED: usize = 4 << 10;
 
 /// Which columns are read of a table that is looked at in this way and begins with these rows, if that is known.
 pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;

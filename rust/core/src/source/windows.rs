@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::vec;
 
 use super::block::{Content, Reader, is_index_line};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Reason;
 
@@ -34,7 +34,7 @@ impl WindowReader {
     ) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io(&**path))?;
         let mut start = Vec::new();
-        let peeked = file.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut start);
+        let peeked = file.by_ref().take(PEEKED as u64).read_to_end(&mut start);
         peeked.map_err(Error::io(&**path))?;
         let indexed = start.split(|byte| *byte == b'\n').next().is_some_and(is_index_line);
         let (path, windows) = (Arc::clone(path), windows.into_iter());

@@ -1,4 +1,4 @@
-//! [`Journal`]: which shards are whole, a line each, in the work folder.
+//! [`ShardList`]: which shards are whole, a line each, in the work folder.
 //!
 //! Apart from the word of which job was started, which names all inputs: a job may have as many shards as inputs.
 
@@ -10,17 +10,17 @@ use super::manifest::File;
 use crate::error::{Error, Result};
 
 /// The name of the file.
-const JOURNAL: &str = "shards";
+const SHARDS: &str = "shards";
 
 /// The file that lists the shards that are whole.
 ///
 /// A shard is on the disk before its line is written, so a line that a loss of power takes costs only the work.
-pub(super) struct Journal(PathBuf);
+pub(super) struct ShardList(PathBuf);
 
-impl Journal {
+impl ShardList {
     /// That in the folder `work`.
     pub(super) fn of(work: &Path) -> Self {
-        Self(work.join(JOURNAL))
+        Self(work.join(SHARDS))
     }
 
     /// The shards in their order, as far as lines are whole.
@@ -44,13 +44,13 @@ impl Journal {
     /// Lists one more.
     pub(super) fn add(&self, file: &File) -> Result<()> {
         let opened = fs::OpenOptions::new().create(true).append(true).open(&self.0);
-        opened.and_then(|mut journal| journal.write_all(&line(file))).map_err(Error::io(&*self.0))
+        opened.and_then(|mut list| list.write_all(&line(file))).map_err(Error::io(&*self.0))
     }
 
     /// Has the disk keep the list.
     pub(super) fn sync(&self) -> Result<()> {
         match fs::File::open(&self.0) {
-            Ok(journal) => journal.sync_all().map_err(Error::io(&*self.0)),
+            Ok(list) => list.sync_all().map_err(Error::io(&*self.0)),
             // A job may have no shards.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(Error::io(&*self.0)(error)),
