@@ -159,7 +159,7 @@ def test_more_than_a_machine_has_is_refused(tokenizer_dir):
         with pytest.raises(fastpack.OptionError, match="`threads`: must be a whole number from 1 to 1024"):
             fastpack.Tokenizer(tokenizer_dir, threads=threads).encode_batch(["a", "b"])
     for size in (2**63, "2GiB", 2**30 + 1):
-        with pytest.raises(fastpack.OptionError, match='`cache_size`: must be .* up to "1GiB"'):
+        with pytest.raises(fastpack.OptionError, match=r'`cache_size`: must be .* up to "1GiB"'):
             fastpack.Tokenizer(tokenizer_dir, cache_size=size)
 
 
