@@ -1,6 +1,6 @@
 """Measures fastpack beside its peers in one run: whole processes in turn, medians, peak memory.
 
-    python benches/python/run.py [--megabytes 30] [--rounds 3] [--seeded] [--out results.json]
+    python benches/python/run.py [--megabytes 30] [--rounds 3] [--seeded] [--without NAME ...] [--out results.json]
 
 Real tokenizers and conversations are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has
 them; else a small tokenizer is trained on the seeded corpus. The table says which. `--seeded` makes conversations of
@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=30, help="size of the corpus (default: 30)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each contender (default: 3)")
     parser.add_argument("--seeded", action="store_true", help="make the conversations, in any number")
+    parser.add_argument("--without", nargs="+", default=[], help="contenders to leave out", metavar="NAME")
     parser.add_argument("--out", type=Path, help="also write all runs as JSON")
     arguments = parser.parse_args()
     if native.build_profile != "release":
@@ -185,7 +186,9 @@ def main() -> None:
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
         for case in cases(Path(scratch), arguments.megabytes, seeded=arguments.seeded):
-            runs: dict[str, list[Run]] = {name: [] for name in contenders.CONTENDERS}
+            runs: dict[str, list[Run]] = {
+                name: [] for name in contenders.CONTENDERS if name not in arguments.without
+            }
             for _ in range(arguments.rounds):
                 for name, of in runs.items():
                     of.append(measure(name, case))
