@@ -4,23 +4,25 @@
 
 use std::fs::File;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
 const STEP: u64 = 32 << 20;
 
 /// A thread that stays behind the writer of a file; it is started when there is enough to do.
 ///
-/// Nobody waits for it, and it ends with this: a call that is cancelled would wait for the disk.
+/// It ends with this. Unless the file is to be finished, nobody waits for it: a call that is cancelled would wait for the
+/// disk.
 #[derive(Debug)]
 pub(crate) struct Behind {
     /// What becomes of memory from now on.
     pub(crate) afterwards: Afterwards,
     /// How far it was told to go.
     told: u64,
-    thread: Option<SyncSender<(u64, Afterwards)>>,
+    thread: Option<(SyncSender<(u64, Afterwards)>, JoinHandle<()>)>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
@@ -46,28 +48,51 @@ impl Behind {
     ///
     /// What the disk said of the bytes before.
     pub(crate) fn wrote(&mut self, file: &File, end: u64) -> io::Result<()> {
-        if let Some(failure) = lock(&self.failure).take() {
-            return Err(failure);
-        }
+        self.check()?;
         if end.saturating_sub(self.told) < STEP {
             return Ok(());
         }
-        let thread = match &self.thread {
-            Some(thread) => thread,
-            None => self.thread.insert(self.start(file.try_clone()?)?),
-        };
+        if self.thread.is_none() {
+            // Where the system gives no more threads or files, all is left to the end.
+            self.thread = file.try_clone().and_then(|file| self.start(file)).ok();
+        }
         // While it is busy, it is told later, of more.
-        if thread.try_send((end, self.afterwards)).is_ok() {
+        if let Some((thread, _)) = &self.thread
+            && thread.try_send((end, self.afterwards)).is_ok()
+        {
             self.told = end;
         }
         Ok(())
     }
 
-    fn start(&self, file: File) -> io::Result<SyncSender<(u64, Afterwards)>> {
+    /// Waits until the thread has done what it was told.
+    ///
+    /// To be called before the file is synced at last: the system tells of bytes that were lost once, and not to who
+    /// asks after that.
+    ///
+    /// # Errors
+    ///
+    /// What the disk said of the bytes that it was told to keep.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        if let Some((sender, thread)) = self.thread.take() {
+            drop(sender);
+            if let Err(panic) = thread.join() {
+                resume_unwind(panic);
+            }
+        }
+        self.check()
+    }
+
+    /// What the disk said of the bytes that it was told to keep, if that was not told before.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        lock(&self.failure).take().map_or(Ok(()), Err)
+    }
+
+    fn start(&self, file: File) -> io::Result<(SyncSender<(u64, Afterwards)>, JoinHandle<()>)> {
         let (sender, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
         let mut start = self.told;
-        thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
             while let Ok((end, afterwards)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
                     *lock(&failure) = Some(error);
@@ -77,7 +102,7 @@ impl Behind {
                 start = end;
             }
         })?;
-        Ok(sender)
+        Ok((sender, thread))
     }
 }
 
@@ -100,7 +125,6 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::time::Duration;
 
     use super::*;
 
@@ -115,11 +139,8 @@ mod tests {
                 behind.wrote(file.as_file(), number << 20).expect("the disk keeps it");
             }
             assert!(behind.told > 0, "it was told to go on");
-            let failure = Arc::downgrade(&behind.failure);
-            drop(behind);
-            while failure.strong_count() > 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
+            behind.finish().expect("the disk keeps it");
+            assert_eq!(Arc::strong_count(&behind.failure), 1, "the thread is gone");
             let written = std::fs::read(file.path()).expect("the file is there");
             assert!(written.chunks(1 << 20).all(|chunk| chunk == block));
         }
@@ -141,5 +162,17 @@ mod tests {
         let told = behind.wrote(&file, 1).map_err(|error| error.kind());
         assert_eq!(told, Err(io::ErrorKind::StorageFull));
         assert!(behind.wrote(&file, 1).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_the_disk_says_last_is_told_at_the_end() {
+        // A pipe cannot be synced: what the thread is told of a file there fails.
+        let (_reader, writer) = io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut behind = Behind::new(0, Afterwards::Release);
+        behind.wrote(&file, STEP).expect("the thread is told");
+        assert!(behind.finish().is_err());
+        assert!(behind.finish().is_ok());
     }
 }

@@ -88,7 +88,7 @@ impl Shard {
             let written = file.overwrite(msgpack::LENGTH.start, &rows.to_be_bytes());
             written.map_err(Error::io(&self.path))?;
         }
-        file.file.sync_all().map_err(Error::io(&self.path))?;
+        file.behind.finish().and_then(|()| file.file.sync_all()).map_err(Error::io(&self.path))?;
         let blake3 = file.hasher.finalize().to_hex().to_string();
         Ok(File { name, rows: self.count, bytes: file.bytes, blake3 })
     }

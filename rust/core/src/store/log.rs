@@ -150,12 +150,15 @@ impl Log {
 
     /// Makes all that was written outlive a loss of power; returns how many bytes there are.
     pub fn finish(&self) -> Result<u64> {
-        self.file.sync_all().map_err(Error::io(&self.path))?;
-        Ok(self.tail().end)
+        let mut tail = self.tail();
+        tail.behind.finish().and_then(|()| self.file.sync_all()).map_err(Error::io(&self.path))?;
+        Ok(tail.end)
     }
 
     /// Some words, `offset` bytes into the file.
     pub(super) fn words(&self, offset: u64, count: usize) -> Result<Vec<u32>> {
+        // What the disk has lost would be read as something else.
+        self.tail().behind.check().map_err(Error::io(&self.path))?;
         Ok(words(&self.bytes(offset, count * WORD)?))
     }
 
