@@ -22,8 +22,15 @@ pub(crate) struct Behind {
     pub(crate) afterwards: Afterwards,
     /// How far it was told to go.
     told: u64,
-    thread: Option<(SyncSender<(u64, Afterwards)>, JoinHandle<()>)>,
+    worker: Option<Worker>,
     failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+/// The thread, and where it is told how far to go.
+#[derive(Debug)]
+struct Worker {
+    told: SyncSender<(u64, Afterwards)>,
+    thread: JoinHandle<()>,
 }
 
 /// What becomes of the memory that the system keeps written bytes in, once the disk has them.
@@ -39,7 +46,7 @@ pub(crate) enum Afterwards {
 impl Behind {
     /// For a file of which the first `end` bytes are on the disk.
     pub(crate) fn new(end: u64, afterwards: Afterwards) -> Self {
-        Self { afterwards, told: end, thread: None, failure: Arc::default() }
+        Self { afterwards, told: end, worker: None, failure: Arc::default() }
     }
 
     /// Says that `file` was written up to `end`.
@@ -52,13 +59,13 @@ impl Behind {
         if end.saturating_sub(self.told) < STEP {
             return Ok(());
         }
-        if self.thread.is_none() {
+        if self.worker.is_none() {
             // Where the system gives no more threads or files, all is left to the end.
-            self.thread = file.try_clone().and_then(|file| self.start(file)).ok();
+            self.worker = file.try_clone().and_then(|file| self.start(file)).ok();
         }
         // While it is busy, it is told later, of more.
-        if let Some((thread, _)) = &self.thread
-            && thread.try_send((end, self.afterwards)).is_ok()
+        if let Some(worker) = &self.worker
+            && worker.told.try_send((end, self.afterwards)).is_ok()
         {
             self.told = end;
         }
@@ -74,8 +81,8 @@ impl Behind {
     ///
     /// What the disk said of the bytes that it was told to keep.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        if let Some((sender, thread)) = self.thread.take() {
-            drop(sender);
+        if let Some(Worker { told, thread }) = self.worker.take() {
+            drop(told);
             if let Err(panic) = thread.join() {
                 resume_unwind(panic);
             }
@@ -88,8 +95,8 @@ impl Behind {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
-    fn start(&self, file: File) -> io::Result<(SyncSender<(u64, Afterwards)>, JoinHandle<()>)> {
-        let (sender, receiver) = sync_channel(1);
+    fn start(&self, file: File) -> io::Result<Worker> {
+        let (told, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
         let mut start = self.told;
         let thread = thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
@@ -102,7 +109,7 @@ impl Behind {
                 start = end;
             }
         })?;
-        Ok((sender, thread))
+        Ok(Worker { told, thread })
     }
 }
 
@@ -151,7 +158,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a folder for temporary files");
         let mut behind = Behind::new(0, Afterwards::Release);
         behind.wrote(&file, STEP - 1).expect("nothing is to be done");
-        assert!(behind.thread.is_none());
+        assert!(behind.worker.is_none());
     }
 
     #[test]

@@ -232,7 +232,7 @@ impl Options {
 }
 
 /// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
-const MOST_THREADS: usize = 1024;
+pub const MOST_THREADS: usize = 1024;
 
 /// The file format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -22,10 +22,9 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Makes a newtype of an option that is a whole number above 0, and not above `$limit` where that is less than `$kind`
-/// holds.
+/// Makes a newtype of an option that is a whole number from 1 to `$most`.
 macro_rules! counts {
-    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:literal $(, $limit:literal)?) => {
+    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:expr) => {
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) $kind);
 
@@ -33,15 +32,10 @@ macro_rules! counts {
             type Error = PyErr;
 
             fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-                let refused = || refuse(value, $option, concat!("a whole number from 1 to ", $most));
-                if value.is_instance_of::<PyBool>() {
-                    return Err(refused());
-                }
-                let count = value.extract::<$kind>().map_err(|_| refused())?;
-                $(if count.get() > $limit {
-                    return Err(refused());
-                })?
-                Ok(Self(count))
+                let count = value.extract::<$kind>().ok();
+                let count = count.filter(|it| it.get() <= $most && !value.is_instance_of::<PyBool>());
+                let refused = || refuse(value, $option, &format!("a whole number from 1 to {}", $most));
+                count.map(Self).ok_or_else(refused)
             }
         }
     };
@@ -64,14 +58,14 @@ pub(crate) fn word<T: Copy>(
 }
 
 /// Characters of a value that a message shows: enough to know it again.
-const SHOWN: usize = 80;
+const SHOWN: usize = 100;
 
 /// Names the value that an option has, and what it may be.
 pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str) -> PyErr {
     let mut shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
     if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
         shown.truncate(cut);
-        shown.push('…');
+        shown.push_str("...");
     }
     error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
 }

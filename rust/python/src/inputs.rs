@@ -96,11 +96,11 @@ words!(
 
 counts!(
     /// Records that are read of a source.
-    PyLimit(NonZeroU64), "limit", "2**64 - 1"
+    PyLimit(NonZeroU64), "limit", u64::MAX
 );
 counts!(
     /// How many times a source is read.
-    PyRepeat(NonZeroU64), "repeat", "2**64 - 1"
+    PyRepeat(NonZeroU64), "repeat", u64::MAX
 );
 
 /// What stands between the documents of a file of text.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Coding, Compression, Eos, Format, MaxLost, Now, OnBadRecord, Options, Output, RowColumn,
-    TrainOn, TrainOnEos, Validation,
+    Bos, Coding, Compression, Eos, Format, MOST_THREADS, MaxLost, Now, OnBadRecord, Options,
+    Output, RowColumn, TrainOn, TrainOnEos, Validation,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
@@ -174,19 +174,19 @@ words!(
 
 counts!(
     /// Worker threads.
-    PyThreads(NonZeroUsize), "threads", "1024", 1024
+    PyThreads(NonZeroUsize), "threads", MOST_THREADS
 );
 counts!(
     /// Records that stand for all.
-    PySample(NonZeroU64), "sample", "2**63"
+    PySample(NonZeroU64), "sample", u64::MAX
 );
 counts!(
     /// Rows of a batch.
-    PyBatchSize(NonZeroUsize), "batch_size", "2**63"
+    PyBatchSize(NonZeroUsize), "batch_size", usize::MAX
 );
 counts!(
     /// Rows kept open while packing on the fly.
-    PyOpenPacks(NonZeroUsize), "open_packs", "2**63"
+    PyOpenPacks(NonZeroUsize), "open_packs", usize::MAX
 );
 
 /// Whether documents end with the end-of-text token: `"auto"`, or a boolean.

@@ -113,19 +113,19 @@ words!(
 
 counts!(
     /// Tokens that a row holds at most.
-    PyMaxLength(NonZeroU32), "max_length", "2147483647"
+    PyMaxLength(NonZeroU32), "max_length", i32::MAX.cast_unsigned()
 );
 counts!(
     /// Documents that a row holds at most.
-    PyMaxDocuments(NonZeroU32), "max_documents_per_pack", "4294967295"
+    PyMaxDocuments(NonZeroU32), "max_documents_per_pack", u32::MAX
 );
 counts!(
     /// What the room of a document is a multiple of.
-    PyAlign(NonZeroU32), "align_documents_to", "4294967295"
+    PyAlign(NonZeroU32), "align_documents_to", u32::MAX
 );
 counts!(
     /// Ranks that share the rows.
-    PyWorldSize(NonZeroU32), "world_size", "4294967295"
+    PyWorldSize(NonZeroU32), "world_size", u32::MAX
 );
 
 /// What decides what is left to chance.
