@@ -2,13 +2,54 @@
 
 use std::io::{self, BufWriter, Write};
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::outline::Outline;
 
 /// Changes when the way of hashing does, so that digests of different releases never meet by accident.
 const DOMAIN: &str = "fastpack tokenizer 1";
 
+/// Sets the digests of files apart from those of engines.
+const FILE_DOMAIN: &str = "fastpack tokenizer file 2";
+
+const TAKES_ALL: &str = "a hasher takes every byte";
+
+/// The parts of a `tokenizer.json` that decide the ids, as they are written.
+#[derive(Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    added_tokens: &'a RawValue,
+    #[serde(borrow)]
+    normalizer: &'a RawValue,
+    #[serde(borrow)]
+    pre_tokenizer: &'a RawValue,
+    #[serde(borrow)]
+    post_processor: &'a RawValue,
+    #[serde(borrow)]
+    model: &'a RawValue,
+}
+
+/// Hashes what decides the ids in a file, as it is written; `outline` stands for all but its tokens and merges.
+pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> serde_json::Result<String> {
+    let Parts { added_tokens, normalizer, pre_tokenizer, post_processor, model } =
+        serde_json::from_str(json)?;
+    let mut hasher = blake3::Hasher::new_derive_key(FILE_DOMAIN);
+    let mut add = |part: &RawValue| {
+        hasher.update(&part.get().len().to_le_bytes());
+        hasher.update(part.get().as_bytes());
+    };
+    add(model);
+    match outline {
+        Some(outline) => write_sorted(&mut hasher, outline.value()).expect(TAKES_ALL),
+        None => [added_tokens, normalizer, pre_tokenizer, post_processor].into_iter().for_each(add),
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
 /// Hashes the model as it was written and the other components as the engine holds them.
-pub(crate) fn digest(model: &Value, engine: &tokenizers::Tokenizer) -> String {
+pub(crate) fn of_engine(model: &Value, engine: &tokenizers::Tokenizer) -> String {
     let components = json!({
         "domain": DOMAIN,
         "split_special_tokens": engine.get_encode_special_tokens(),
@@ -18,9 +59,9 @@ pub(crate) fn digest(model: &Value, engine: &tokenizers::Tokenizer) -> String {
         "post_processor": engine.get_post_processor(),
     });
     let mut writer = BufWriter::new(blake3::Hasher::new());
-    write_sorted(&mut writer, &components).expect("a hasher takes every byte");
-    write_sorted(&mut writer, model).expect("a hasher takes every byte");
-    let hasher = writer.into_inner().expect("a hasher takes every byte");
+    write_sorted(&mut writer, &components).expect(TAKES_ALL);
+    write_sorted(&mut writer, model).expect(TAKES_ALL);
+    let hasher = writer.into_inner().expect(TAKES_ALL);
     hasher.finalize().to_hex().to_string()
 }
 

@@ -56,7 +56,7 @@ impl Reference {
             .map(|token| token.content)
             .collect();
         special_tokens.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        let fingerprint = fingerprint::digest(model, &engine);
+        let fingerprint = fingerprint::of_engine(model, &engine);
         let composes = engine.get_normalizer().is_some_and(composes);
         Self { engine, given: (given, OnceLock::new()), composes, special_tokens, fingerprint }
     }

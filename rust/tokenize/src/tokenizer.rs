@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::added::AddedToken;
 use crate::compiled::{Compiled, Description, File, Memory, Names, Written, recognise};
 use crate::error::{Error, Result};
+use crate::fingerprint;
 use crate::load;
 use crate::outline::Outline;
 use crate::reference::{self, Reference};
@@ -226,12 +227,8 @@ impl Tokenizer {
             return self.built().fingerprint();
         }
         self.reference.fingerprint.get_or_init(|| {
-            let file = File::read(&self.reference.json);
-            let file = match &self.reference.outline {
-                None => file,
-                Some(outline) => file.and_then(|file| file.under(outline.value())),
-            };
-            file.expect("the file was read before").digest()
+            fingerprint::of_file(&self.reference.json, self.reference.outline.as_ref())
+                .expect("the file was read before")
         })
     }
 }

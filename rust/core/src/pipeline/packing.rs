@@ -25,11 +25,11 @@ use crate::timing::{Clock, Stage, Work};
 /// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
 const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// Tokens a batch holds at most, unless one row has more: 4 MiB a column, far below the reach of 32-bit offsets, and few
-/// enough for several batches to be under way at once.
-const BATCH_TOKENS: u64 = 1 << 20;
+/// Tokens a batch holds at most, unless one row has more: 1 MiB a column, so that what is assembled is still in the
+/// processor's caches when it is written, and the memory of one batch serves the next.
+const BATCH_TOKENS: u64 = 1 << 18;
 
-/// Threads that assemble rows at most: more would only wait for the one that writes, with 12 MiB each in their hands.
+/// Threads that assemble rows at most: more would only wait for the one that writes.
 const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
 
 /// From documents to rows, and the books of both.

@@ -6,15 +6,15 @@ use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow::record_batch::RecordBatch;
 
-use super::shard::Sink;
+use super::disk::Disk;
 use crate::config::Compression;
 
 /// A file of record batches that is being written.
-pub(super) struct Rows(Box<StreamWriter<Sink>>);
+pub(super) struct Rows(Box<StreamWriter<Disk>>);
 
 impl Rows {
     pub(super) fn new(
-        sink: Sink,
+        disk: Disk,
         schema: &SchemaRef,
         compression: Option<Compression>,
     ) -> Result<Self, ArrowError> {
@@ -24,7 +24,7 @@ impl Rows {
             Some(Compression::None | Compression::Snappy) | None => None,
         };
         let options = IpcWriteOptions::default().try_with_compression(codec)?;
-        let writer = StreamWriter::try_new_with_options(sink, schema, options)?;
+        let writer = StreamWriter::try_new_with_options(disk, schema, options)?;
         Ok(Self(Box::new(writer)))
     }
 
@@ -32,7 +32,7 @@ impl Rows {
         if batch.num_rows() == 0 { Ok(()) } else { self.0.write(batch) }
     }
 
-    pub(super) fn finish(mut self) -> Result<Sink, ArrowError> {
+    pub(super) fn finish(mut self) -> Result<Disk, ArrowError> {
         self.0.finish()?;
         (*self.0).into_inner()
     }

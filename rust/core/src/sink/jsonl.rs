@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use arrow::record_batch::RecordBatch;
 
 use super::cells::{Cell, Column};
-use super::shard::Sink;
+use super::disk::Disk;
 
 /// A file of lines that is being written.
 pub(super) struct Rows {
-    sink: Sink,
+    disk: Disk,
     line: Vec<u8>,
 }
 
 impl Rows {
-    pub(super) fn new(sink: Sink) -> Self {
-        Self { sink, line: Vec::new() }
+    pub(super) fn new(disk: Disk) -> Self {
+        Self { disk, line: Vec::new() }
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
@@ -36,12 +36,12 @@ impl Rows {
                 }
             }
             self.line.extend_from_slice(b"}\n");
-            self.sink.write_all(&self.line)?;
+            self.disk.write_all(&self.line)?;
         }
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Sink {
-        self.sink
+    pub(super) fn finish(self) -> Disk {
+        self.disk
     }
 }

@@ -22,6 +22,7 @@
 mod arrangement;
 mod arrow;
 mod cells;
+mod disk;
 mod failure;
 mod folder;
 mod jsonl;

@@ -8,7 +8,7 @@ use rmp::encode::{
 };
 
 use super::cells::{Cell, Column};
-use super::shard::Sink;
+use super::disk::Disk;
 
 /// The bytes of the length of an array, behind its marker at the beginning of the file.
 pub(super) const LENGTH: std::ops::Range<u64> = 1..5;
@@ -24,22 +24,22 @@ enum Layout {
 
 /// A file of rows that is being written.
 pub(super) struct Rows {
-    sink: Sink,
+    disk: Disk,
     layout: Layout,
     row: Vec<u8>,
 }
 
 impl Rows {
     /// A map a row, one after the other.
-    pub(super) fn maps(sink: Sink) -> Self {
-        Self { sink, layout: Layout::Map, row: Vec::new() }
+    pub(super) fn maps(disk: Disk) -> Self {
+        Self { disk, layout: Layout::Map, row: Vec::new() }
     }
 
     /// One array with an array a row; its length at [`LENGTH`] is left to be filled in.
-    pub(super) fn arrays(mut sink: Sink) -> io::Result<Self> {
+    pub(super) fn arrays(mut disk: Disk) -> io::Result<Self> {
         // An array whose length takes 32 bits, whatever it will be.
-        sink.write_all(&[0xdd, 0, 0, 0, 0])?;
-        Ok(Self { sink, layout: Layout::Array, row: Vec::new() })
+        disk.write_all(&[0xdd, 0, 0, 0, 0])?;
+        Ok(Self { disk, layout: Layout::Array, row: Vec::new() })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
@@ -63,13 +63,13 @@ impl Rows {
                 let tokens = columns.first().map_or(0, |(_, column)| length(column.cell(row)));
                 write_sint(&mut self.row, i64::from(tokens))?;
             }
-            self.sink.write_all(&self.row)?;
+            self.disk.write_all(&self.row)?;
         }
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Sink {
-        self.sink
+    pub(super) fn finish(self) -> Disk {
+        self.disk
     }
 }
 

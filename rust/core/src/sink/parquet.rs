@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::cells::Column;
-use super::shard::Sink;
+use super::disk::Disk;
 use crate::config::Compression;
 
 /// Column data of a row group: a reader holds as much at least, and a stream begins once it has one.
@@ -17,14 +17,14 @@ const ROW_GROUP: u64 = 16 << 20;
 
 /// A file of row groups that is being written.
 pub(super) struct Rows {
-    writer: Box<ArrowWriter<Sink>>,
+    writer: Box<ArrowWriter<Disk>>,
     /// Column data in the row group at hand.
     bytes: u64,
 }
 
 impl Rows {
     pub(super) fn new(
-        sink: Sink,
+        disk: Disk,
         schema: &SchemaRef,
         compression: Option<Compression>,
     ) -> Result<Self, ArrowError> {
@@ -39,7 +39,7 @@ impl Rows {
             .set_max_row_group_row_count(None)
             .set_created_by(format!("fastpack {}", env!("CARGO_PKG_VERSION")))
             .build();
-        let writer = ArrowWriter::try_new(sink, schema.clone(), Some(properties))?;
+        let writer = ArrowWriter::try_new(disk, schema.clone(), Some(properties))?;
         Ok(Self { writer: Box::new(writer), bytes: 0 })
     }
 
@@ -62,7 +62,7 @@ impl Rows {
         if batch.num_rows() == 0 { Ok(()) } else { self.writer.write(batch).map_err(unwrapped) }
     }
 
-    pub(super) fn finish(self) -> Result<Sink, ArrowError> {
+    pub(super) fn finish(self) -> Result<Disk, ArrowError> {
         self.writer.into_inner().map_err(unwrapped)
     }
 }

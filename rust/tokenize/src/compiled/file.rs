@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, BufWriter, Write};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -16,9 +15,6 @@ use crate::load::merge_pair;
 
 /// The largest id: ids are stored as signed 32-bit integers.
 const LARGEST_ID: u32 = i32::MAX as u32;
-
-/// Sets these digests apart from all others.
-const DOMAIN: &str = "fastpack tokenizer file 1";
 
 /// The type of a `WordPiece` model.
 pub(super) const WORD_PIECE: &str = "WordPiece";
@@ -131,57 +127,6 @@ impl<'a> File<'a> {
             && is::<Option<DecoderWrapper>>(&file.decoder)
             && file.model.vocab.0.iter().all(|(_, id)| *id <= LARGEST_ID);
         (known && file.model.is_complete()).then_some(file)
-    }
-}
-
-impl File<'_> {
-    /// The same tokens and merges under the components and options of an [`Outline`](crate::outline::Outline).
-    pub(crate) fn under(self, outline: &Value) -> Option<Self> {
-        Some(Self {
-            version: self.version,
-            added_tokens: Deserialize::deserialize(&outline["added_tokens"]).ok()?,
-            normalizer: outline["normalizer"].clone(),
-            pre_tokenizer: outline["pre_tokenizer"].clone(),
-            post_processor: outline["post_processor"].clone(),
-            decoder: outline["decoder"].clone(),
-            model: self.model.with_options(&outline["model"]).ok()?,
-        })
-    }
-
-    /// A digest of everything in the file that decides the ids.
-    pub(crate) fn digest(&self) -> String {
-        let mut writer = BufWriter::new(blake3::Hasher::new_derive_key(DOMAIN));
-        self.write(&mut writer).expect("a hasher takes every byte");
-        let hasher = writer.into_inner().expect("a hasher takes every byte");
-        hasher.finalize().to_hex().to_string()
-    }
-
-    /// Writes what decides the ids; every part says where it ends.
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, &self.added_tokens)?;
-        for component in [&self.normalizer, &self.pre_tokenizer, &self.post_processor] {
-            serde_json::to_writer(&mut *out, component)?;
-        }
-        let Written { dropout, continuing_subword_prefix, end_of_word_suffix, .. } = &self.model;
-        let Written { byte_fallback, ignore_merges, vocab, merges, .. } = &self.model;
-        let affixes = (continuing_subword_prefix, end_of_word_suffix);
-        serde_json::to_writer(&mut *out, &(dropout, affixes, byte_fallback, ignore_merges))?;
-        let mut text = |text: &str| {
-            out.write_all(&text.len().to_le_bytes())?;
-            out.write_all(text.as_bytes())
-        };
-        for (token, id) in &vocab.0 {
-            text(token)?;
-            text(&id.to_string())?;
-        }
-        if let Some(merges) = merges {
-            text("merges")?;
-            return merges.0.iter().flatten().try_for_each(|side| text(side));
-        }
-        let Written { unk_token, max_input_chars_per_word, .. } = &self.model;
-        text("words")?;
-        serde_json::to_writer(&mut *out, &(unk_token, max_input_chars_per_word))?;
-        Ok(())
     }
 }
 

@@ -1,0 +1,300 @@
+//! [`Disk`]: a file that a thread of its own hashes and brings to the disk while it is being written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::mem;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::behind::{Afterwards, Behind};
+
+/// Bytes that are brought to the disk at once: enough to keep it busy, little beside what a run holds.
+const PIECE: usize = 4 << 20;
+
+/// What places in memory and in the file are multiples of where the system's cache of files is passed by: no disk asks
+/// for more.
+const PAGE: usize = 4096;
+
+/// A file that a thread of its own hashes and brings to the disk while it is being written.
+///
+/// The thread is started for the second piece, and ends with this. Unless the file is to be finished, nobody waits for it.
+pub(super) struct Disk {
+    /// What is written next.
+    piece: Piece,
+    written: Arc<Mutex<Written>>,
+    thread: Option<Thread>,
+}
+
+/// The thread, where it gets pieces from, and where they come back to.
+struct Thread {
+    full: SyncSender<Piece>,
+    empty: Receiver<Piece>,
+    handle: JoinHandle<io::Result<()>>,
+}
+
+impl Disk {
+    /// Creates the file at `path`, or empties the one that is there.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let written = Arc::new(Mutex::new(Written::create(path)?));
+        Ok(Self { piece: Piece::new(), written, thread: None })
+    }
+
+    /// Brings the rest there.
+    pub(super) fn finish(mut self) -> io::Result<Written> {
+        self.join()?;
+        lock(&self.written).append(self.piece.bytes())?;
+        let written = Arc::into_inner(self.written).expect("the thread has ended");
+        Ok(written.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Hands the piece over, and goes on with an empty one.
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.thread.is_none() {
+            // Where the system gives no more threads, this one writes.
+            self.thread = Thread::start(&self.written).ok();
+        }
+        let Some(thread) = &self.thread else {
+            lock(&self.written).append(self.piece.bytes())?;
+            self.piece.clear();
+            return Ok(());
+        };
+        let handed = thread.empty.recv().is_ok_and(|empty| {
+            let full = mem::replace(&mut self.piece, empty);
+            thread.full.send(full).is_ok()
+        });
+        // It ends early by a failure alone.
+        if handed { Ok(()) } else { self.join().and(Err(io::ErrorKind::BrokenPipe.into())) }
+    }
+
+    /// Waits for the thread to end.
+    fn join(&mut self) -> io::Result<()> {
+        let Some(Thread { full, handle, .. }) = self.thread.take() else { return Ok(()) };
+        drop(full);
+        handle.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.bytes().len() == PIECE {
+            self.hand_over()?;
+        }
+        Ok(self.piece.fill(bytes))
+    }
+
+    /// Leaves everything as it is: pieces are whole but for the last.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Thread {
+    fn start(written: &Arc<Mutex<Written>>) -> io::Result<Self> {
+        let written = Arc::clone(written);
+        let (full, pieces) = sync_channel::<Piece>(1);
+        let (back, empty) = sync_channel(2);
+        let handle = thread::Builder::new().name("fastpack-disk".to_owned()).spawn(move || {
+            // The piece that is filled while this one is written.
+            let mut spare = Piece::new();
+            while back.send(spare).is_ok()
+                && let Ok(piece) = pieces.recv()
+            {
+                lock(&written).append(piece.bytes())?;
+                spare = piece;
+                spare.clear();
+            }
+            Ok(())
+        })?;
+        Ok(Self { full, empty, handle })
+    }
+}
+
+/// What is in the file so far.
+pub(super) struct Written {
+    file: File,
+    /// The same file, past the system's cache: what is written once and read much later would only wait there for the
+    /// disk, and displace what others keep. `None` where the system does not allow it.
+    direct: Option<File>,
+    hasher: Box<blake3::Hasher>,
+    bytes: u64,
+    behind: Behind,
+}
+
+impl Written {
+    fn create(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        let behind = Behind::new(0, Afterwards::Release);
+        Ok(Self { file, direct: direct(path), hasher: Box::default(), bytes: 0, behind })
+    }
+
+    /// Appends a piece; all before it were whole.
+    fn append(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.hasher.update(piece);
+        if piece.len() != PIECE || !self.is_written_directly(piece) {
+            self.file.seek(SeekFrom::Start(self.bytes))?;
+            self.file.write_all(piece)?;
+        }
+        self.bytes += piece.len() as u64;
+        if self.direct.is_none() {
+            self.behind.wrote(&self.file, self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a piece past the cache, if that works; else the other way does, or says what is wrong.
+    fn is_written_directly(&mut self, piece: &[u8]) -> bool {
+        let written = self.direct.as_mut().is_some_and(|direct| direct.write_all(piece).is_ok());
+        if !written {
+            self.direct = None;
+        }
+        written
+    }
+
+    /// Puts `bytes` in the place of others, and takes the hash anew.
+    pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(bytes)?;
+        self.file.rewind()?;
+        self.hasher.reset();
+        self.hasher.update_reader(Read::by_ref(&mut self.file))?;
+        Ok(())
+    }
+
+    /// Makes all of it outlive a loss of power; returns the number of bytes, and their hash.
+    pub(super) fn sync(mut self) -> io::Result<(u64, blake3::Hash)> {
+        self.behind.finish()?;
+        self.file.sync_all()?;
+        Ok((self.bytes, self.hasher.finalize()))
+    }
+}
+
+/// Opens a file to be written past the system's cache, if the system allows it.
+fn direct(path: &Path) -> Option<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+        OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        None
+    }
+}
+
+/// Bytes that begin at a multiple of [`PAGE`] in memory.
+struct Piece {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Piece {
+    fn new() -> Self {
+        let mut memory: Vec<u8> = Vec::with_capacity(PAGE + PIECE);
+        // It is a hint: where it is none, the system may refuse the piece, and it is written the other way.
+        let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
+        memory.resize(start, 0);
+        Self { memory, start }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
+    /// Takes as many of `bytes` as it has room for; returns how many.
+    fn fill(&mut self, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(PIECE - self.bytes().len());
+        self.memory.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    fn clear(&mut self) {
+        self.memory.truncate(self.start);
+    }
+}
+
+fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|place| (place % 251) as u8).collect()
+    }
+
+    #[test]
+    fn a_file_is_what_was_written() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard");
+        for (count, step) in
+            [(0, 1), (1, 1), (PIECE, 1 << 20), (PIECE + 1, 999), (5 * PIECE + 77, PIECE + 3)]
+        {
+            for directly in [true, false] {
+                let bytes = bytes(count);
+                let mut disk = Disk::create(&path).expect("a file");
+                if !directly {
+                    lock(&disk.written).direct = None;
+                }
+                for part in bytes.chunks(step) {
+                    disk.write_all(part).expect("room for it");
+                }
+                assert_eq!(disk.thread.is_some(), count > PIECE, "{count} bytes");
+                let (length, hash) = disk.finish().and_then(Written::sync).expect("a disk");
+                assert_eq!((length, hash), (count as u64, blake3::hash(&bytes)));
+                assert!(
+                    std::fs::read(&path).expect("the file") == bytes,
+                    "{count} bytes by {step}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_directly_is_written_the_other_way() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard");
+        let bytes = bytes(2 * PIECE);
+        let mut disk = Disk::create(&path).expect("a file");
+        disk.write_all(&bytes).expect("room for it");
+        // Reading alone: every write to it fails.
+        lock(&disk.written).direct = File::open(&path).ok();
+        let written = disk.finish().expect("room for it");
+        assert!(written.direct.is_none());
+        written.sync().expect("a disk");
+        assert!(std::fs::read(&path).expect("the file") == bytes);
+    }
+
+    #[test]
+    fn an_overwritten_file_is_hashed_anew() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard");
+        let mut bytes = bytes(PIECE + 5);
+        let mut disk = Disk::create(&path).expect("a file");
+        disk.write_all(&bytes).expect("room for it");
+        let mut written = disk.finish().expect("room for it");
+        written.overwrite(1, b"xyz").expect("room for it");
+        bytes[1..4].copy_from_slice(b"xyz");
+        let (_, hash) = written.sync().expect("a disk");
+        assert_eq!(hash, blake3::hash(&bytes));
+        assert!(std::fs::read(&path).expect("the file") == bytes);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told_by_the_next_pieces_or_at_the_end() {
+        let full = Path::new("/dev/full");
+        for count in [1, PIECE + 1, 10 * PIECE] {
+            let mut disk = Disk::create(full).expect("a device");
+            let failed = disk.write_all(&bytes(count)).and_then(|()| disk.finish().map(drop));
+            assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
+        }
+    }
+}
