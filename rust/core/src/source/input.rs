@@ -68,6 +68,7 @@ impl Input {
     /// Appends `wanted` bytes to `bytes`; fewer only at the end of what can be read.
     pub(super) fn fill(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<usize> {
         let path = Arc::clone(&self.path);
+        bytes.reserve(wanted);
         self.by_ref().take(wanted as u64).read_to_end(bytes).map_err(Error::io(&*path))
     }
 
