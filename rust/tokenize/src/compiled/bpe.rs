@@ -119,12 +119,12 @@ impl Bpe {
         memory: &mut Memory,
         ids: &mut Vec<u32>,
     ) {
-        let Memory { word, start, buckets, .. } = memory;
+        let Memory { word, start, windows, .. } = memory;
         word.clear();
         speller.spell(piece, word);
         start.clear();
         start.extend_from_slice(word);
-        self.merges.merge(word, buckets, |at| speller.initial(piece, start, at));
+        self.merges.merge(word, windows, |at| speller.initial(piece, start, at));
         ids.extend(word.iter().map(|symbol| self.ids[*symbol as usize]));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::normalize::Normalized;
-use crate::merge::{Buckets, Lane, Symbol};
+use crate::merge::{Lane, Symbol, Windows};
 use crate::pieces::{Key, LongCache, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, few enough to stay in the first-level
@@ -39,7 +39,7 @@ pub(super) struct Absent {
 pub(crate) struct Memory {
     pub(super) short: PieceCache,
     pub(super) long: LongCache,
-    pub(super) buckets: Buckets,
+    pub(super) windows: Windows,
     pub(super) word: Vec<Symbol>,
     /// The word before it was merged.
     pub(super) start: Vec<Symbol>,
@@ -66,7 +66,7 @@ impl Memory {
         Self {
             short: PieceCache::new(bytes - long),
             long: LongCache::new(long),
-            buckets: Buckets::default(),
+            windows: Windows::default(),
             word: Vec::new(),
             start: Vec::new(),
             normalized: Normalized::default(),

@@ -32,12 +32,19 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    /// Merges `word` in place.
-    pub(super) fn merge(&mut self, merges: &Merges, word: &mut Vec<Symbol>) {
+    /// Merges `word`; returns the symbols that are left with their places in it.
+    ///
+    /// `initial(at)` is what the symbols at `at` and behind it become.
+    pub(super) fn merge(
+        &mut self,
+        merges: &Merges,
+        word: &[Symbol],
+        initial: impl Fn(usize) -> Symbol,
+    ) -> impl Iterator<Item = (u32, Symbol)> {
         self.prepare(merges.tokens().len());
         self.links.clear();
         self.waiting.clear();
-        for (position, symbol) in (0_u32..).zip(word.iter()) {
+        for (position, symbol) in (0_u32..).zip(word) {
             let next = position + 1;
             self.links.push(Link {
                 symbol: *symbol,
@@ -46,19 +53,21 @@ impl Buckets {
                 next: if (next as usize) < word.len() { next } else { END },
             });
         }
-        for position in 1..self.links.len() {
-            #[expect(clippy::cast_possible_truncation, reason = "texts are shorter than 4 GiB")]
-            self.rank(merges, (position - 1) as u32);
+        for (position, at) in (0_u32..).zip(1..word.len()) {
+            let rank = initial(at - 1);
+            self.links[at - 1].rank = rank;
+            if rank != NONE {
+                self.wait(rank, position);
+            }
         }
         while let Some(rank) = self.lowest() {
             self.run(merges, rank);
         }
-        word.clear();
         let mut at = 0;
-        while let Some(link) = self.links.get(at as usize) {
-            word.push(link.symbol);
-            at = link.next;
-        }
+        std::iter::from_fn(move || {
+            let link = self.links.get(at as usize)?;
+            Some((std::mem::replace(&mut at, link.next), link.symbol))
+        })
     }
 
     fn prepare(&mut self, ranks: usize) {

@@ -8,11 +8,12 @@
 mod buckets;
 mod lanes;
 mod pairs;
+mod windows;
 
-pub(crate) use buckets::Buckets;
 pub(crate) use lanes::Lane;
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
+pub(crate) use windows::Windows;
 
 /// A token in the numbering of [`Merges`]: base symbols first, then by the rank of the merge that makes them.
 pub(crate) type Symbol = u32;
@@ -114,7 +115,7 @@ impl Merges {
     pub(crate) fn merge(
         &self,
         word: &mut Vec<Symbol>,
-        buckets: &mut Buckets,
+        windows: &mut Windows,
         initial: impl Fn(usize) -> Symbol,
     ) {
         let pair = |left, right| self.pair(left, right);
@@ -123,7 +124,7 @@ impl Merges {
         } else if word.len() <= SHORT {
             reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         } else {
-            buckets.merge(self, word);
+            windows.merge(self, word, initial);
         }
     }
 }

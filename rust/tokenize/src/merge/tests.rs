@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::buckets::Buckets;
 use super::*;
 
 /// A random model over four letters: tokens as texts, merges in the order of their ranks.
@@ -73,13 +74,20 @@ proptest! {
         let mut by_length = symbols.clone();
         reduce_any(&mut short, |left, right| model.pair(left, right), |symbol| symbol);
         let initial = |at: usize| model.pair(symbols[at], symbols[at + 1]);
-        model.merge(&mut by_length, &mut Buckets::default(), initial);
+        model.merge(&mut by_length, &mut Windows::default(), initial);
         let tokens_of = |word: &[u32]| word.iter().map(|symbol| model.tokens()[*symbol as usize]).collect::<Vec<_>>();
         prop_assert_eq!(tokens_of(&short), expected.clone());
         prop_assert_eq!(tokens_of(&by_length), expected.clone());
-        let mut long = symbols.clone();
-        Buckets::default().merge(&model, &mut long);
-        prop_assert_eq!(tokens_of(&long), expected);
+        let long: Vec<u32> =
+            Buckets::default().merge(&model, &symbols, initial).map(|(_, symbol)| symbol).collect();
+        prop_assert_eq!(tokens_of(&long), expected.clone());
+        let mut windows = Windows::default();
+        let mut joined = symbols.clone();
+        windows.merge_by::<16, 4>(&model, &mut joined, initial);
+        prop_assert_eq!(tokens_of(&joined), expected.clone());
+        joined.clone_from(&symbols);
+        windows.merge_by::<40, 1>(&model, &mut joined, initial);
+        prop_assert_eq!(tokens_of(&joined), expected);
         let parts: Vec<(&[u8], &[u32])> =
             word.chunks(Lane::LONGEST).zip(symbols.chunks(Lane::LONGEST)).collect();
         let mut lanes: Vec<Lane> = (0..).zip(&parts).map(|(name, (_, symbols))| {
