@@ -47,8 +47,8 @@ impl Windows {
         let Self { buckets, tokens, next } = self;
         let mut run = |from: usize, end: usize, tokens: &mut Vec<Token>| {
             tokens.clear();
-            let merged = buckets.merge(merges, &word[from..end], |at| initial(from + at));
-            tokens.extend(merged.map(|(at, symbol)| (place(from) + at, symbol)));
+            let left = buckets.merge(merges, &word[from..end], |at| initial(from + at));
+            tokens.extend(left.map(|(at, symbol)| (place(from) + at, symbol)));
         };
         let mut end = word.len().min(WINDOW);
         run(0, end, tokens);
