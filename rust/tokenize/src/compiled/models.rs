@@ -1,16 +1,15 @@
 //! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::bert::Bert;
 use super::byte_level::ByteLevel;
 use super::file::{WORD_PIECE, Written};
 use super::patterns::Spaces;
-use super::sentence::{self, META, Sentence};
+use super::sentence::{self, META_CHARACTER, Sentence};
 use super::words::{self, Words};
 use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
-use crate::pieces::Vocabulary;
+use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
 
 /// The longest token, in bytes, of a compiled model: the encoding of every token is made while loading.
@@ -43,7 +42,7 @@ struct Spelled {
     merges: Vec<Merge>,
 }
 
-/// Reads a BPE model; `spell` writes a token as it stands in pieces, and says whether it can stand there.
+/// Reads a BPE model; `spell` appends a token as it stands in pieces, and says whether it can stand there.
 fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Spelled, String> {
     if model.kind != "BPE" {
         return Err(format!("model {}", model.kind));
@@ -79,20 +78,18 @@ fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Resul
             return Err(format!("model BPE with a token of {} bytes", token.len()));
         }
     }
-    let (mut bytes, mut spelled, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bytes, mut spelled, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for together in tokens.chunks(TOGETHER) {
         bytes.clear();
-        asked.clear();
         for (token, id) in together {
-            if !token.is_empty() && spell(token, &mut spelled) {
-                let start = bytes.len();
-                bytes.extend_from_slice(&spelled);
-                asked.push((start..bytes.len(), *id));
-                vocabulary.prefetch(&spelled);
+            let start = bytes.len();
+            if !token.is_empty() && spell(token, &mut bytes) {
+                spelled.push((start..bytes.len(), *id));
             }
         }
-        let new =
-            asked.drain(..).filter(|(token, _)| vocabulary.push(&bytes[token.clone()]).is_some());
+        bytes.extend_from_slice(&Name::BEHIND);
+        named.extend(spelled.drain(..).map(|(token, id)| (vocabulary.name(&bytes, token), id)));
+        let new = named.drain(..).filter(|(name, _)| vocabulary.push_named(&bytes, name).is_some());
         ids.extend(new.map(|(_, id)| id));
     }
     let merges = merges(listed, &vocabulary, spell);
@@ -112,33 +109,24 @@ fn merges(
     spell: impl Fn(&str, &mut Vec<u8>) -> bool,
 ) -> Vec<Merge> {
     let mut merges = Vec::with_capacity(listed.len());
-    let (mut bytes, mut side, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bytes, mut spelled, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for together in listed.chunks(TOGETHER) {
         bytes.clear();
-        asked.clear();
         for [left, right] in together {
             let start = bytes.len();
-            if spell(left, &mut side) {
-                bytes.extend_from_slice(&side);
-                let middle = bytes.len();
-                if spell(right, &mut side) {
-                    bytes.extend_from_slice(&side);
-                    asked.push((start, middle, bytes.len()));
-                }
+            if !spell(left, &mut bytes) {
+                continue;
+            }
+            let middle = bytes.len();
+            if spell(right, &mut bytes) {
+                spelled.push([start..middle, middle..bytes.len(), start..bytes.len()]);
             }
         }
-        for (start, middle, end) in &asked {
-            for token in [*start..*middle, *middle..*end, *start..*end] {
-                vocabulary.prefetch(&bytes[token]);
-            }
-        }
-        merges.extend(asked.iter().filter_map(|(start, middle, end)| {
-            let token = |range: Range<usize>| vocabulary.get(&bytes[range]);
-            Some(Merge {
-                left: token(*start..*middle)?,
-                right: token(*middle..*end)?,
-                whole: token(*start..*end)?,
-            })
+        bytes.extend_from_slice(&Name::BEHIND);
+        named.extend(spelled.drain(..).map(|of| of.map(|token| vocabulary.name(&bytes, token))));
+        merges.extend(named.drain(..).filter_map(|[left, right, whole]| {
+            let token = |name| vocabulary.get_named(&bytes, &name);
+            Some(Merge { left: token(left)?, right: token(right)?, whole: token(whole)? })
         }));
     }
     merges
@@ -148,13 +136,18 @@ fn merges(
 pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
     let alphabet = byte_alphabet();
     let spell = |token: &str, out: &mut Vec<u8>| {
-        out.clear();
+        let start = out.len();
+        out.resize(start + token.len(), 0);
+        let mut spelled = 0;
         // Other characters stand in no text once its bytes are spelled, so such a token only decodes.
-        token.chars().all(|c| {
-            let byte = alphabet.get(c as usize).copied().flatten();
-            out.extend(byte);
+        let possible = token.chars().zip(&mut out[start..]).all(|(character, place)| {
+            let byte = alphabet.get(character as usize).copied().flatten();
+            *place = byte.unwrap_or_default();
+            spelled += 1;
             byte.is_some()
-        })
+        });
+        out.truncate(start + spelled);
+        possible
     };
     let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
     ByteLevel::new(splitter, &vocabulary, &ids, &merges, model.ignore_merges)
@@ -164,10 +157,12 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
 pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
-        out.clear();
         // Every space becomes `▁`, so a token with a space stands in no text.
         let possible = !token.contains(' ');
-        out.extend_from_slice(token.replace(META, " ").as_bytes());
+        for (number, part) in token.split(META_CHARACTER).enumerate() {
+            out.extend((number > 0).then_some(b' '));
+            out.extend_from_slice(part.as_bytes());
+        }
         possible
     };
     let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;

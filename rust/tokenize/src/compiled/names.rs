@@ -40,7 +40,7 @@ impl Names {
         let mut indices = vec![NOTHING; entries.len() * 16 + 1];
         for (index, (token, id)) in (0..).zip(entries) {
             if let Some((ahead, _)) = entries.get(index as usize + AHEAD) {
-                vocabulary.prefetch(ahead.as_bytes());
+                vocabulary.name(ahead.as_bytes(), 0..ahead.len());
             }
             vocabulary.push(token.as_bytes())?;
             ids.push(*id);

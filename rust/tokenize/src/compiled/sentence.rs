@@ -20,7 +20,7 @@ use crate::split::{Cursor, decode};
 pub(super) const META: &str = "\u{2581}";
 
 /// The same as a character.
-const META_CHARACTER: char = '\u{2581}';
+pub(super) const META_CHARACTER: char = '\u{2581}';
 
 /// When a space is put before a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

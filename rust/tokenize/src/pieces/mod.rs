@@ -13,7 +13,7 @@ pub(crate) use cache::{MOST, PieceCache};
 pub(crate) use key::{Key, LONGEST};
 pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
-pub(crate) use vocabulary::Vocabulary;
+pub(crate) use vocabulary::{Name, Vocabulary};
 
 /// Odd, with well-mixed bits.
 const MIX: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];

@@ -1,8 +1,26 @@
 //! The tokens of a vocabulary, found by their bytes or by their index.
 
+use std::ops::Range;
+
 use super::hash;
-use super::key::Key;
+use super::key::{Key, LONGEST};
 use super::lines::Lines;
+
+/// Where the bytes of a token that is asked for stand in a text.
+pub(crate) struct Name {
+    place: Range<usize>,
+    key: Option<Key>,
+}
+
+impl Name {
+    /// What had best stand behind all names in their text: then they are read in one go.
+    pub(crate) const BEHIND: [u8; 16] = [0; 16];
+
+    fn new(text: &[u8], place: Range<usize>) -> Self {
+        let fits = (1..=LONGEST).contains(&place.len());
+        Self { key: fits.then(|| Key::new(text, place.start, place.len())), place }
+    }
+}
 
 /// Tokens, in the order in which they were added.
 pub(crate) struct Vocabulary {
@@ -30,9 +48,15 @@ impl Vocabulary {
 
     /// Adds one of as many tokens as there is room for; `None` if its bytes are there already.
     pub(crate) fn push(&mut self, token: &[u8]) -> Option<u32> {
+        self.push_named(token, &Name::new(token, 0..token.len()))
+    }
+
+    /// As [`Self::push`], of a name in `text`.
+    pub(crate) fn push_named(&mut self, text: &[u8], name: &Name) -> Option<u32> {
+        let token = &text[name.place.clone()];
         let index = u32::try_from(self.ends.len()).ok()?;
         let end = u32::try_from(self.bytes.len() + token.len()).ok()?;
-        if let Some(key) = Key::of(token) {
+        if let Some(key) = name.key {
             if !self.short.insert(key, index) {
                 return None;
             }
@@ -88,12 +112,23 @@ impl Vocabulary {
         }
     }
 
-    /// Has what [`Self::get`] will look at brought near.
+    /// As [`Self::get`], of a name in `text`.
     #[inline]
-    pub(crate) fn prefetch(&self, token: &[u8]) {
-        if let Some(key) = Key::of(token) {
+    pub(crate) fn get_named(&self, text: &[u8], name: &Name) -> Option<u32> {
+        match name.key {
+            Some(key) => self.short.get(key),
+            None => self.find(&text[name.place.clone()]).ok(),
+        }
+    }
+
+    /// The name at `place` in `text`; what will be looked at for it is brought near.
+    #[inline]
+    pub(crate) fn name(&self, text: &[u8], place: Range<usize>) -> Name {
+        let name = Name::new(text, place);
+        if let Some(key) = name.key {
             self.short.prefetch(key);
         }
+        name
     }
 
     /// The bytes of a token.
