@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # `typing` alone would take half of the time that this im
 if TYPE_CHECKING:
     from fastpack._fastpack import PackStream, Plan, __version__
     from fastpack._scan import ScanReport
-    from fastpack._types import Progress
+    from fastpack._types import Progress, Splits
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.errors import (
         AccessError,
@@ -43,6 +43,7 @@ _HOMES = {
     "Progress": "_types",
     "Report": "report",
     "ScanReport": "_scan",
+    "Splits": "_types",
     "Tokenizer": "tokenizer",
     "__version__": "_fastpack",
 }
@@ -64,6 +65,7 @@ __all__ = [
     "RecordError",
     "Report",
     "ScanReport",
+    "Splits",
     "StorageError",
     "TemplateError",
     "Tokenizer",

@@ -28,6 +28,7 @@ __all__ = [
     "Pretrained",
     "Records",
     "Source",
+    "Validation",
     "__version__",
     "build_profile",
     "pack_dir",
@@ -40,6 +41,8 @@ __all__ = [
     "replay_template",
     "scan",
     "template_road",
+    "write_records",
+    "write_table",
 ]
 
 @final
@@ -126,6 +129,10 @@ class Output:
         memory: int | str,
     ) -> Output: ...
 
+@final
+class Validation:
+    def __new__(cls, validation: str | float) -> Validation: ...
+
 def pack_dir(
     inputs: Inputs,
     output: Output,
@@ -141,9 +148,10 @@ def pack_files(
     tokenizer: Pretrained,
     chat_template: NativeTemplate,
     transform: NativeTransform,
+    validation: Validation | None,
     cache_dir: str | PathLike[str] | None,
     progress: NativeProgress | None,
-) -> pa.Table: ...
+) -> tuple[pa.Table, pa.Table | None]: ...
 def pack_records(
     records: Records,
     reading: Source,
@@ -151,9 +159,15 @@ def pack_records(
     tokenizer: Pretrained,
     chat_template: NativeTemplate,
     transform: NativeTransform,
+    validation: Validation | None,
     progress: NativeProgress | None,
-) -> pa.Table: ...
-def pack_table(rows: pa.Table, options: Options, progress: NativeProgress | None) -> pa.Table: ...
+) -> tuple[pa.Table, pa.Table | None]: ...
+def pack_table(
+    rows: pa.Table,
+    options: Options,
+    validation: Validation | None,
+    progress: NativeProgress | None,
+) -> tuple[pa.Table, pa.Table | None]: ...
 
 @final
 class PackOptions:
@@ -227,7 +241,7 @@ class Records:
     @staticmethod
     def table(table: pa.Table) -> Records: ...
     @staticmethod
-    def batches(batches: Iterator[pa.RecordBatch]) -> Records: ...
+    def batches(batches: Iterator[pa.RecordBatch], known_as: str | None) -> Records: ...
     @staticmethod
     def values(values: Iterator[Mapping[str, JsonValue]]) -> Records: ...
 
@@ -267,6 +281,19 @@ def template_road(
     now_iso: str,
     turn_ends: Sequence[str],
 ) -> str | None: ...
+def write_records(
+    records: Records,
+    reading: Source,
+    output: Output,
+    options: Options,
+    tokenizer: Pretrained,
+    chat_template: NativeTemplate,
+    transform: NativeTransform,
+    progress: NativeProgress | None,
+) -> Report: ...
+def write_table(
+    rows: pa.Table, output: Output, options: Options, progress: NativeProgress | None
+) -> Report: ...
 
 @final
 class PackStream:

@@ -28,7 +28,7 @@ def rows_of(table: ArrowTable) -> Records:
 
     if isinstance(table, pa.Table):
         return Records.table(table)
-    return Records.batches(record_batches(table))
+    return Records.batches(record_batches(table), _fingerprint(table))
 
 
 def table_of(table: ArrowTable) -> pa.Table:
@@ -84,3 +84,11 @@ def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:
     """The rows that a data set selects, in its order."""
     for rows in dataset.with_format("arrow").iter(_ROWS):
         yield from rows.to_batches()
+
+
+def _fingerprint(table: object) -> str | None:
+    """What `datasets` knows a data set by, in this process and in others; other tables that are no `pa.Table` have none."""
+    datasets = sys.modules.get("datasets")
+    if datasets is not None and isinstance(table, datasets.Dataset):
+        return f"datasets:{table._fingerprint}"  # noqa: SLF001  what its own caches go by
+    return None

@@ -46,6 +46,7 @@ __all__ = [
     "Shape",
     "Side",
     "Source",
+    "Splits",
     "StrPath",
     "Strategy",
     "StreamStrategy",
@@ -206,6 +207,20 @@ class Progress(NamedTuple):
     documents: int
     tokens: int
     rows: int
+
+
+class Splits(NamedTuple):
+    """What is trained on and what is set aside, each a table; what packing in memory with `validation=` returns.
+
+    Both carry the report of the run, which counts both.
+
+    Attributes:
+        train: The rows to train on.
+        validation: The rows of the documents that are set aside.
+    """
+
+    train: pa.Table
+    validation: pa.Table
 
 
 ProgressOption: TypeAlias = bool | Callable[[Progress], object] | None

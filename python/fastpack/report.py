@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from fastpack._types import Splits
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -123,13 +124,15 @@ class Report:
         return cls(read_values(text))
 
     @classmethod
-    def of(cls, table: pa.Table) -> Report:
-        """The timeless part of the report of the run that made `table`.
+    def of(cls, table: pa.Table | Splits) -> Report:
+        """The timeless part of the report of the run that made `table`, or both tables of some `Splits`.
 
         Raises:
             KeyError: The table was not made by `pack_files`, `pack_table` or `pack_records`.
             OptionTypeError: It is no table.
         """
+        if isinstance(table, Splits):
+            table = table.train
         if not hasattr(table, "schema"):
             message = f"invalid option `table`: must be a pyarrow.Table, not a `{type(table).__qualname__}`"
             raise OptionTypeError(message, "table")

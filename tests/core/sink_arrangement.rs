@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use fastpack_core::config::{Output, Split, Validation};
-use fastpack_core::sink::Folder;
+use fastpack_core::sink::{Folder, Sink};
 use tempfile::TempDir;
 
 use super::sink_folder::{batch, files, job, noon, output, ready};

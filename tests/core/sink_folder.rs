@@ -16,7 +16,7 @@ use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::{Coding, Format, Output, RowColumn};
 use fastpack_core::ledger::Reason;
-use fastpack_core::sink::{self, Folder, Manifest, Opened, Tokens};
+use fastpack_core::sink::{self, Folder, Manifest, Opened, Sink, Tokens};
 use fastpack_core::{Control, Error, Origin};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -35,6 +35,7 @@ pub(super) fn output(dir: &Path) -> Output {
         keep_tokens: false,
         overwrite: false,
         shared: false,
+        once: false,
         wait: false,
         memory: u64::MAX,
     }

@@ -7,6 +7,8 @@ import inspect
 import re
 import shutil
 import subprocess
+import sys
+import typing
 from dataclasses import fields
 
 import pytest
@@ -14,7 +16,7 @@ from conftest import ROOT
 
 import fastpack
 from fastpack import api
-from fastpack.api import options
+from fastpack.api import arguments, options
 
 CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
@@ -154,6 +156,19 @@ def test_every_option_of_a_function_reaches_the_native_module(name):
     assert set(inspect.signature(function).parameters) <= groups | named
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")
+@pytest.mark.parametrize("name", ["pack_files", "pack_records", "pack_table"])
+def test_overloads_have_the_options_of_their_function(name):
+    function = getattr(api, name)
+    found = set()
+    for overload in typing.get_overloads(function):
+        parameters = inspect.signature(overload).parameters
+        kinds = re.findall(r"\w+Arguments", parameters["options"].annotation)
+        found |= {key for kind in kinds for key in getattr(arguments, kind).__annotations__}
+        found |= parameters.keys() - {"options"}
+    assert found == set(inspect.signature(function).parameters)
+
+
 @pytest.mark.parametrize("name", [*api.__all__, "Tokenizer"])
 def test_every_option_is_on_a_page(name):
     pages = "".join(
@@ -193,9 +208,11 @@ def test_the_package_imports_downwards():
         "tokenizer",
         "_sources",
         "api.options",
+        "api.arguments",
         "api.files",
         "api.memory",
         "api.planning",
+        "api.repacking",
         "api.streaming",
         "api",
         "_inspect",

@@ -1,8 +1,8 @@
-"""Packing files: into a table, into a folder, and from a folder's kept tokens."""
+"""Packing files: into a table, and into a folder."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from fastpack import _fastpack
 from fastpack._checks import folder_of
@@ -16,6 +16,8 @@ from fastpack.api.options import (
     native_model,
     native_options,
     native_output,
+    native_validation,
+    tables,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
+    from typing_extensions import Unpack
 
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
         Shape,
         Side,
         Source,
+        Splits,
         Strategy,
         StrPath,
         Tail,
@@ -57,17 +61,37 @@ if TYPE_CHECKING:
         TrainOnEos,
         Validation,
     )
+    from fastpack.api.arguments import FileArguments
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
-__all__ = ["pack_dir", "pack_files", "repack"]
+__all__ = ["pack_dir", "pack_files"]
 
 
+@overload
 def pack_files(
     files: Files | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
+    validation: None = None,
+    **options: Unpack[FileArguments],
+) -> pa.Table: ...
+@overload
+def pack_files(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    validation: Validation,
+    **options: Unpack[FileArguments],
+) -> Splits: ...
+def pack_files(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    validation: Validation | None = None,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,
     keep: Keep = Packing.keep,
@@ -108,14 +132,17 @@ def pack_files(
     progress: ProgressOption = None,
     revision: str | None = None,
     token: str | bool | None = None,
-) -> pa.Table:
-    """Packs files of conversations, requests or text into one table.
+) -> pa.Table | Splits:
+    """Packs files of conversations, requests or text into one table, or one to train on and one to validate.
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
             these. A folder's files are read in the order of their paths.
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
+        validation: How many documents are set aside for validation, drawn by `seed` and packed into a table of their own: a
+            number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those that `pack_dir` sets
+            aside of the same files.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills
             the row to the last token; `best_fit`: longest first, each into the row that it fills best;
             `heap`: longest first, into the one open row; `sequential`: in input order, into the one open
@@ -206,6 +233,8 @@ def pack_files(
         A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and
         -100 where not trained; `position_ids`, from 0 in each document; `seq_lengths`, a length per
         document; but `loss_weights` of float32, 0 where not trained. The schema metadata holds the timeless part of the report: `Report.of(table)`.
+        With `validation`, `Splits` of two such tables, `train` and `validation`, which unpack as a pair; the report of both
+        counts both, and has one of each as `splits`.
 
     Raises:
         OptionError: An option has a value that it cannot have.
@@ -226,14 +255,20 @@ def pack_files(
         True
         >>> row["labels"][0][0]
         -100
+        >>> train, held_out = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512, validation=0.1
+        ... )
+        >>> fastpack.Report.of(train).splits["validation"].rows == held_out.num_rows
+        True
     """
     given = locals()
     options = native_options(given)
     inputs = native_inputs(given)
+    aside = native_validation(given)
     model = native_model(given)
     cache = None if cache_dir is None else folder_of("cache_dir", cache_dir)
     with watching(progress) as callback:
-        return _fastpack.pack_files(inputs, options, *model, cache, callback)
+        return tables(_fastpack.pack_files(inputs, options, *model, aside, cache, callback))
 
 
 def pack_dir(
@@ -353,79 +388,3 @@ def pack_dir(
     model = native_model(given)
     with watching(progress) as callback:
         return _fastpack.pack_dir(inputs, destination, options, *model, callback)
-
-
-def repack(
-    source: StrPath,
-    output: StrPath,
-    *,
-    max_length: int,
-    format: Format = Output.format,
-    compression: Compression | None = None,
-    hf_layout: bool = False,
-    validation: Validation | None = None,
-    strategy: Strategy = Packing.strategy,
-    overlong: Overlong | None = None,
-    keep: Keep = Packing.keep,
-    tail: Tail = Packing.tail,
-    max_documents_per_pack: int | None = None,
-    align_documents_to: int | None = None,
-    order: Order | None = None,
-    world_size: int | None = None,
-    on_remainder: OnRemainder = Packing.on_remainder,
-    seed: int = Packing.seed,
-    pad_to: PadTo | None = None,
-    padding_side: Side = Run.padding_side,
-    pad_token_id: int | None = None,
-    shift_labels: bool = False,
-    columns: Sequence[Column] = Run.columns,
-    max_lost: MaxLost | None = None,
-    shard_size: int | str = Output.shard_size,
-    memory: int | str | None = None,
-    overwrite: bool = False,
-    wait: bool = Output.wait,
-    threads: int | None = None,
-    progress: ProgressOption = None,
-) -> Report:
-    """Packs the tokens that `pack_dir(keep_tokens=True)` kept once more, without tokenizing.
-
-    Whole documents were kept, so those that were dropped for their length are back where they fit. The rows are
-    those of `pack_dir` with these options and the files as they were.
-
-    Options that are not listed here are as in `pack_dir`.
-
-    Args:
-        source: The folder that `pack_dir` wrote.
-        output: Another folder; made if it is not there.
-        max_length: Tokens that a row holds at most.
-        validation: As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it sets the
-            same documents aside, whatever else differs.
-        overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
-
-    Returns:
-        The report, which `output` holds as `report.json`.
-
-    Raises:
-        OutputError: `source` holds no tokens; or `output` as in `pack_dir`.
-        FastpackError: As in `pack_files`.
-
-    Examples:
-        >>> import fastpack, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     long = fastpack.pack_dir(
-        ...         "examples/chat.jsonl",
-        ...         f"{folder}/long",
-        ...         tokenizer="examples/tokenizer",
-        ...         max_length=512,
-        ...         keep_tokens=True,
-        ...     )
-        ...     short = fastpack.repack(f"{folder}/long", f"{folder}/short", max_length=128)
-        >>> short.documents.read == long.documents.read
-        True
-    """
-    given = locals()
-    options = native_options(given)
-    kept = folder_of("source", source)
-    destination = native_output(given)
-    with watching(progress) as callback:
-        return _fastpack.repack(kept, destination, options, callback)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from fastpack import _fastpack
 from fastpack._memory import rows_of, table_of, values_of
 from fastpack._progress import watching
 from fastpack.api.options import (
     Model,
+    Output,
     Packing,
     Run,
+    native_folder,
     native_model,
     native_options,
     native_reading,
+    native_validation,
     refuse_without_tokenizer,
+    tables,
 )
 
 if TYPE_CHECKING:
@@ -22,15 +26,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
+    from typing_extensions import Unpack
 
+    from fastpack._fastpack import Records
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
         ArrowTable,
         Bos,
         Column,
+        Compression,
         Eos,
         Examples,
         Fields,
+        Format,
         JsonValue,
         Keep,
         MaxLost,
@@ -45,23 +53,67 @@ if TYPE_CHECKING:
         RecordMap,
         Shape,
         Side,
+        Splits,
         Strategy,
         StrPath,
         Tail,
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Validation,
     )
+    from fastpack.api.arguments import OutputArguments, RecordArguments
+    from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
 __all__ = ["pack_records", "pack_table"]
 
 
+@overload
 def pack_table(
     table: ArrowTable,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
+    output: StrPath,
+    validation: Validation | None = None,
+    **options: Unpack[OutputArguments],
+) -> Report: ...
+@overload
+def pack_table(
+    table: ArrowTable,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    output: None = None,
+    validation: None = None,
+    **options: Unpack[RecordArguments],
+) -> pa.Table: ...
+@overload
+def pack_table(
+    table: ArrowTable,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    output: None = None,
+    validation: Validation,
+    **options: Unpack[RecordArguments],
+) -> Splits: ...
+def pack_table(
+    table: ArrowTable,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    output: StrPath | None = None,
+    validation: Validation | None = None,
+    format: Format = Output.format,
+    compression: Compression | None = None,
+    hf_layout: bool = False,
+    shard_size: int | str = Output.shard_size,
+    memory: int | str | None = None,
+    keep_tokens: bool = False,
+    overwrite: bool = False,
+    wait: bool = Output.wait,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,
     keep: Keep = Packing.keep,
@@ -98,28 +150,35 @@ def pack_table(
     progress: ProgressOption = None,
     revision: str | None = None,
     token: str | bool | None = None,
-) -> pa.Table:
-    """Packs the rows of a table that is in memory, without a copy of it.
+) -> pa.Table | Splits | Report:
+    """Packs the rows of a table that is in memory, without a copy of it, into a table or a folder.
 
     With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
     lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
     and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained; `loss_weights` if they do not
     count alike.
 
-    Options that are not listed here are as in `pack_files`.
+    Options that are not listed here are as in `pack_files`, those of a folder as in `pack_dir`.
 
     Args:
         table: A `pyarrow.Table`, a `datasets.Dataset`, whose selection and order hold, or anything else that
             hands over Arrow by `__arrow_c_stream__`: `polars`, `duckdb`, `pandas`.
         tokenizer: A `Tokenizer`, or what makes one.
+        output: A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. A `pa.Table`
+            is known again by its content, and a `datasets.Dataset` by its fingerprint: the same job on them returns its
+            report at once, and goes on where it was stopped. Of other tables nobody knows whether they are the same
+            before they are read: the job starts anew, and what it has finished is refused unless `overwrite` is set.
+        keep_tokens: As in `pack_dir`; needs a tokenizer.
         overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation without turns.
         pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
 
     Returns:
-        A table as `pack_files` returns it. Errors about a record name `<table>` and the row, from 1.
+        With `output` the report, which the folder holds as `report.json`; else a table, or `Splits` of two, as `pack_files`
+        returns it. Errors about a record name `<table>` and the row, from 1.
 
     Raises:
-        OptionError: An option has a value that it cannot have, or needs a tokenizer.
+        OptionError: An option has a value that it cannot have, or needs a tokenizer or an `output`.
+        OutputError: As in `pack_dir`.
         FastpackError: As in `pack_files`.
 
     Examples:
@@ -132,22 +191,62 @@ def pack_table(
         1
     """
     given = locals()
-    options = native_options(given)
-    if tokenizer is None:
-        refuse_without_tokenizer(given)
-        with watching(progress) as callback:
-            return _fastpack.pack_table(table_of(table), options, callback)
-    model = native_model(given)
-    reading = native_reading(given)
+    if tokenizer is not None:
+        return _pack(rows_of(table), given, progress)
+    refuse_without_tokenizer(given)
+    options, aside, folder = native_options(given), native_validation(given), native_folder(given)
+    rows = table_of(table)
     with watching(progress) as callback:
-        return _fastpack.pack_records(rows_of(table), reading, options, *model, callback)
+        if folder is not None:
+            return _fastpack.write_table(rows, folder, options, callback)
+        return tables(_fastpack.pack_table(rows, options, aside, callback))
 
 
+@overload
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer,
     *,
     max_length: int,
+    output: StrPath,
+    validation: Validation | None = None,
+    **options: Unpack[OutputArguments],
+) -> Report: ...
+@overload
+def pack_records(
+    records: Iterable[Mapping[str, JsonValue]],
+    tokenizer: TokenizerArgument | Tokenizer,
+    *,
+    max_length: int,
+    output: None = None,
+    validation: None = None,
+    **options: Unpack[RecordArguments],
+) -> pa.Table: ...
+@overload
+def pack_records(
+    records: Iterable[Mapping[str, JsonValue]],
+    tokenizer: TokenizerArgument | Tokenizer,
+    *,
+    max_length: int,
+    output: None = None,
+    validation: Validation,
+    **options: Unpack[RecordArguments],
+) -> Splits: ...
+def pack_records(
+    records: Iterable[Mapping[str, JsonValue]],
+    tokenizer: TokenizerArgument | Tokenizer,
+    *,
+    max_length: int,
+    output: StrPath | None = None,
+    validation: Validation | None = None,
+    format: Format = Output.format,
+    compression: Compression | None = None,
+    hf_layout: bool = False,
+    shard_size: int | str = Output.shard_size,
+    memory: int | str | None = None,
+    keep_tokens: bool = False,
+    overwrite: bool = False,
+    wait: bool = Output.wait,
     strategy: Strategy = Packing.strategy,
     overlong: Overlong | None = None,
     keep: Keep = Packing.keep,
@@ -184,25 +283,30 @@ def pack_records(
     progress: ProgressOption = None,
     revision: str | None = None,
     token: str | bool | None = None,
-) -> pa.Table:
-    """Packs records that Python makes: a list of dicts, a generator, a `datasets.IterableDataset`.
+) -> pa.Table | Splits | Report:
+    """Packs records that Python makes, into a table or a folder: a list of dicts, a generator, a `datasets.IterableDataset`.
 
     This is the one call in which the interpreter touches each record: it takes about as long as `json.dumps` of all
     of them. Files and tables are read without it.
 
-    Options that are not listed here are as in `pack_files`.
+    Options that are not listed here are as in `pack_files`, those of a folder as in `pack_dir`.
 
     Args:
         records: The records, each of them a dict of what JSON can hold, arrays and numbers of `numpy` among it. A
             field that holds something else by itself, such as a date, is left out. They are taken on the
             thread of this call, some at a time, and their exceptions reach the caller as they are.
         tokenizer: A `Tokenizer`, or what makes one.
+        output: A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. Nobody knows
+            whether records are the same as others before they are made: a job that was stopped starts anew, one that has
+            finished is refused unless `overwrite` is set, and of several ranks one alone is to call this.
 
     Returns:
-        A table as `pack_files` returns it. Errors about a record name `<records>` and its number, from 1.
+        With `output` the report, which the folder holds as `report.json`; else a table, or `Splits` of two, as `pack_files`
+        returns it. Errors about a record name `<records>` and its number, from 1.
 
     Raises:
         OptionTypeError: `records` is no iterable of dicts.
+        OutputError: As in `pack_dir`.
         FastpackError: As in `pack_files`.
 
     Examples:
@@ -212,9 +316,17 @@ def pack_records(
         >>> fastpack.Report.of(table).documents.kept
         20
     """
-    given = locals()
-    options = native_options(given)
+    return _pack(values_of(records), locals(), progress)
+
+
+def _pack(
+    records: Records, given: Mapping[str, object], progress: ProgressOption
+) -> pa.Table | Splits | Report:
+    """Packs records into the folder that a call names, or else into tables."""
+    options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading = native_reading(given)
     with watching(progress) as callback:
-        return _fastpack.pack_records(values_of(records), reading, options, *model, callback)
+        if folder is not None:
+            return _fastpack.write_records(records, reading, folder, options, *model, callback)
+        return tables(_fastpack.pack_records(records, reading, options, *model, aside, callback))

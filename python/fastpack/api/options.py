@@ -17,12 +17,14 @@ from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template
 from fastpack._transform import transform
+from fastpack._types import Splits
 from fastpack.errors import OptionError
 from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from typing_extensions import Self
 
     from fastpack._tokenizer import NativeTemplate, TokenizerArgument
@@ -67,13 +69,16 @@ __all__ = [
     "Packing",
     "Reading",
     "Run",
+    "native_folder",
     "native_inputs",
     "native_model",
     "native_options",
     "native_output",
     "native_packing",
     "native_reading",
+    "native_validation",
     "refuse_without_tokenizer",
+    "tables",
 ]
 
 
@@ -232,6 +237,31 @@ def native_output(given: Mapping[str, object]) -> _fastpack.Output:
     return _fastpack.Output(dir=folder, shared=is_one_of_many(), **options)
 
 
+def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
+    """The folder that is written, if one is; without one, options of it are refused."""
+    if given["output"] is not None:
+        return native_output(given)
+    defaults = {option.name: option.default for option in fields(Output)}
+    del defaults["validation"]
+    for option, default in defaults.items():
+        if given.get(option, default) != default:
+            message = f"invalid option `{option}`: needs `output`, the folder to write"
+            raise OptionError(message, option)
+    return None
+
+
+def native_validation(given: Mapping[str, object]) -> _fastpack.Validation | None:
+    """How many documents are set aside, where the rows stay in memory."""
+    validation = Output.of(given).validation
+    return None if validation is None else _fastpack.Validation(validation)
+
+
+def tables(made: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
+    """What a run in memory came to: a table, or one for each split."""
+    train, validation = made
+    return train if validation is None else Splits(train, validation)
+
+
 def refuse_without_tokenizer(given: Mapping[str, object]) -> None:
     """Refuses options that say how records become tokens, for rows that are tokens."""
     for option in _FOR_RECORDS:
@@ -253,6 +283,7 @@ _FOR_RECORDS = (
     "train_on_eos",
     "filter",
     "map",
+    "keep_tokens",
 )
 """What says how records become tokens."""
 

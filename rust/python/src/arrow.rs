@@ -5,6 +5,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::RowColumn;
+use fastpack_core::sink::Tables;
 use fastpack_core::{Error, Report};
 use pyo3::prelude::*;
 
@@ -16,14 +17,19 @@ pub(crate) fn batch(rows: RecordBatch) -> PyResult<PyArrowType<Table>> {
     table(vec![rows], schema)
 }
 
-/// The table of all batches of a run, of which there may be none, with the timeless part of its report.
+/// What a run comes to in memory: the rows to train on, and those that are set aside if any are.
+pub(crate) type PyTables = (PyArrowType<Table>, Option<PyArrowType<Table>>);
+
+/// The tables of a run, each with the timeless part of its report.
 pub(crate) fn reported(
-    batches: Vec<RecordBatch>,
+    tables: Tables,
     columns: &[RowColumn],
     report: Report,
-) -> PyResult<PyArrowType<Table>> {
+) -> PyResult<PyTables> {
     let timeless = Report { timing: None, ..report };
-    table(batches, schema::with_report(&schema::schema(columns), timeless.to_json()))
+    let schema = schema::with_report(&schema::schema(columns), timeless.to_json());
+    let validation = tables.validation.map(|rows| table(rows, SchemaRef::clone(&schema)));
+    Ok((table(tables.train, schema)?, validation.transpose()?))
 }
 
 fn table(batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<PyArrowType<Table>> {

@@ -1,6 +1,7 @@
 //! What all options are converted with: words, whole numbers, and the message where one is wrong.
 
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::error;
 
@@ -68,4 +69,43 @@ pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str)
         shown.push_str("...");
     }
     error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
+}
+
+/// A share from 0 to 1, or a text such as `0.1%`.
+pub(crate) fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
+    match value.extract::<&str>() {
+        // As one number: a hundredth of 0.7 is not 0.007.
+        Ok(text) => match text.strip_suffix('%') {
+            Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
+            None => text.parse().ok(),
+        },
+        Err(_) => value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>()),
+    }
+}
+
+/// A number of bytes, or a text such as `512MB` or `2GiB`.
+pub(crate) fn bytes_given(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
+    match value.extract::<&str>() {
+        Ok(text) => bytes_of(text),
+        Err(_) => value.extract::<u64>().ok().filter(|_| !value.is_instance_of::<PyBool>()),
+    }
+}
+
+fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit: u64 = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KIB" => 1 << 10,
+        "MIB" => 1 << 20,
+        "GIB" => 1 << 30,
+        "TIB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
 }

@@ -9,6 +9,7 @@ mod error;
 mod inputs;
 mod job;
 mod options;
+mod output;
 mod pack;
 mod pack_options;
 mod plan;
@@ -34,9 +35,13 @@ mod _fastpack {
     #[pymodule_export]
     use crate::inputs::{PyInputs, PySource};
     #[pymodule_export]
-    use crate::options::{PyOptions, PyOutput};
+    use crate::options::PyOptions;
     #[pymodule_export]
-    use crate::pack::{pack_dir, pack_files, pack_records, pack_table, repack};
+    use crate::output::{PyOutput, PyValidation};
+    #[pymodule_export]
+    use crate::pack::{
+        pack_dir, pack_files, pack_records, pack_table, repack, write_records, write_table,
+    };
     #[pymodule_export]
     use crate::pack_options::PyPackOptions;
     #[pymodule_export]

@@ -1,19 +1,17 @@
 //! Python arguments to the options of the core. No default stands here.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Coding, Compression, Eos, Format, MOST_THREADS, MaxLost, Now, OnBadRecord, Options,
-    Output, RowColumn, TrainOn, TrainOnEos, Validation,
+    Bos, Eos, MOST_THREADS, MaxLost, Now, OnBadRecord, Options, RowColumn, TrainOn, TrainOnEos,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::convert::{counts, refuse, word, words};
+use crate::convert::{bytes_given, counts, refuse, share_given, word, words};
 use crate::error;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
 use crate::written::has_list;
@@ -67,50 +65,6 @@ impl PyOptions {
     }
 }
 
-/// Where and how a folder is written.
-#[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
-#[derive(Debug)]
-pub(crate) struct PyOutput(pub(crate) Output);
-
-#[pymethods]
-impl PyOutput {
-    #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
-    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
-    fn new(
-        dir: PathBuf,
-        format: PyFormat,
-        compression: Option<PyCompression>,
-        per_file: bool,
-        hf_layout: bool,
-        validation: Option<PyValidation>,
-        shard_size: PyShardSize,
-        keep_tokens: bool,
-        overwrite: bool,
-        shared: bool,
-        wait: bool,
-        memory: PyMemory,
-    ) -> Self {
-        let compression = compression.map(|compression| compression.0);
-        let coding = Coding { format: format.0, compression };
-        let (shard_bytes, memory) = (shard_size.0, memory.0);
-        Self(Output {
-            dir,
-            coding,
-            per_file,
-            hf_layout,
-            validation: validation.map(|it| it.0),
-            shard_bytes,
-            keep_tokens,
-            overwrite,
-            shared,
-            wait,
-            memory,
-        })
-    }
-}
-
 words!(
     /// Which tokens carry a label.
     PyTrainOn(TrainOn), "train_on", {
@@ -150,25 +104,6 @@ words!(
         "source_row" => RowColumn::SourceRow,
         "attn_cost" => RowColumn::AttnCost,
         "group" => RowColumn::Group,
-    }
-);
-words!(
-    /// The file format of the output.
-    PyFormat(Format), "format", {
-        "arrow" => Format::Arrow,
-        "jsonl" => Format::Jsonl,
-        "msgpack" => Format::Msgpack,
-        "msgpack_arrays" => Format::MsgpackArrays,
-        "parquet" => Format::Parquet,
-    }
-);
-words!(
-    /// How the columns of a file are compressed.
-    PyCompression(Compression), "compression", {
-        "none" => Compression::None,
-        "lz4" => Compression::Lz4,
-        "snappy" => Compression::Snappy,
-        "zstd" => Compression::Zstd,
     }
 );
 
@@ -249,37 +184,6 @@ impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
     }
 }
 
-fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
-    match value.extract::<&str>() {
-        // As one number: a hundredth of 0.7 is not 0.007.
-        Ok(text) => match text.strip_suffix('%') {
-            Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
-            None => text.parse().ok(),
-        },
-        Err(_) => value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>()),
-    }
-}
-
-/// How many documents are set aside: a number of them, a share, or a text such as `1%`.
-pub(crate) struct PyValidation(Validation);
-
-impl<'py> FromPyObject<'_, 'py> for PyValidation {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let validation = if value.is_instance_of::<PyInt>() {
-            let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
-            number.map(Validation::Documents)
-        } else {
-            share_given(value).and_then(Validation::share)
-        };
-        validation.map(Self).ok_or_else(|| {
-            let wanted = "a number of documents, or a share of them above 0 and below 1, such as 0.01 or \"1%\"";
-            refuse(value, "validation", wanted)
-        })
-    }
-}
-
 /// The columns of the rows, in their order.
 pub(crate) struct PyColumns(Vec<RowColumn>);
 
@@ -324,7 +228,7 @@ impl<'py> FromPyObject<'_, 'py> for PyVerify {
 /// The most bytes of a thread's caches: more than there are words to remember.
 const LARGEST_CACHE: u64 = 1 << 30;
 
-/// Bytes that a thread's caches may take, as [`PyShardSize`] says them.
+/// Bytes that a thread's caches may take, as [`bytes_given`] reads them.
 pub(crate) struct PyCacheSize(pub(crate) usize);
 
 impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
@@ -337,58 +241,6 @@ impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
             refuse(value, "cache_size", wanted)
         })
     }
-}
-
-/// Bytes of a shard: a number, or a number with a unit such as `512MB` or `2GiB`.
-pub(crate) struct PyShardSize(u64);
-
-impl<'py> FromPyObject<'_, 'py> for PyShardSize {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
-            refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
-        })
-    }
-}
-
-/// Bytes of memory for documents, as [`PyShardSize`] says them.
-pub(crate) struct PyMemory(u64);
-
-impl<'py> FromPyObject<'_, 'py> for PyMemory {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        bytes_given(value).map(Self).ok_or_else(|| {
-            refuse(value, "memory", "a number of bytes or a text such as \"2GB\" or \"512MiB\"")
-        })
-    }
-}
-
-fn bytes_given(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
-    match value.extract::<&str>() {
-        Ok(text) => bytes_of(text),
-        Err(_) => value.extract::<u64>().ok().filter(|_| !value.is_instance_of::<PyBool>()),
-    }
-}
-
-fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let unit: u64 = match unit.trim().to_ascii_uppercase().as_str() {
-        "" | "B" => 1,
-        "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "TB" => 1_000_000_000_000,
-        "KIB" => 1 << 10,
-        "MIB" => 1 << 20,
-        "GIB" => 1 << 30,
-        "TIB" => 1 << 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Keyword arguments of a chat template.

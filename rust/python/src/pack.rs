@@ -1,15 +1,17 @@
-//! `pack_files`, `pack_dir`, `pack_records`, `pack_table` and `repack`: everything at once.
+//! `pack_files`, `pack_dir`, `pack_records`, `pack_table` and `repack`: everything at once, to tables or into a folder.
 
 use std::path::PathBuf;
 
 use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::pipeline;
+use fastpack_core::sink::Tables;
 use pyo3::prelude::*;
 
-use crate::arrow::reported;
+use crate::arrow::{PyTables, reported};
 use crate::inputs::{PyInputs, PySource};
 use crate::job::{Parts, PyChatTemplate};
-use crate::options::{PyOptions, PyOutput};
+use crate::options::PyOptions;
+use crate::output::{PyOutput, PyValidation};
 use crate::pretrained::PyPretrained;
 use crate::records::PyRecords;
 use crate::report::PyReport;
@@ -26,21 +28,19 @@ pub(crate) fn pack_files(
     tokenizer: &PyPretrained,
     chat_template: PyChatTemplate,
     transform: PyTransform,
+    validation: Option<&PyValidation>,
     cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<PyArrowType<Table>> {
+) -> PyResult<PyTables> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
-    let inputs = inputs.0.clone();
-    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
-        let mut batches = Vec::new();
-        let (job, cache) = (parts.job(caller)?, cache_dir.as_deref());
-        let report = pipeline::pack_files(job, &inputs, cache, control, &mut |batch| {
-            batches.push(batch);
-            Ok(())
-        })?;
-        Ok((batches, report))
+    let (inputs, validation) = (inputs.0.clone(), validation.map(|it| it.0));
+    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
+        let (job, cache, mut tables) =
+            (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
+        let report = pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
+        Ok((tables, report))
     })?;
-    reported(batches, &options.0.columns, report)
+    reported(tables, &options.0.columns, report)
 }
 
 /// Packs files into files.
@@ -91,21 +91,20 @@ pub(crate) fn pack_records(
     tokenizer: &PyPretrained,
     chat_template: PyChatTemplate,
     transform: PyTransform,
+    validation: Option<&PyValidation>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<PyArrowType<Table>> {
+) -> PyResult<PyTables> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
-    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
-        let mut batches = Vec::new();
-        let memory = records.given_by(caller);
+    let validation = validation.map(|it| it.0);
+    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
+        let (job, memory, mut tables) =
+            (parts.job(caller)?, records.given_by(caller), Tables::default());
         let report =
-            pipeline::pack_memory(&parts.job(caller)?, memory, reading, control, &mut |batch| {
-                batches.push(batch);
-                Ok(())
-            })?;
-        Ok((batches, report))
+            pipeline::pack_memory(&job, memory, reading, validation, control, &mut tables)?;
+        Ok((tables, report))
     })?;
-    reported(batches, &options.0.columns, report)
+    reported(tables, &options.0.columns, report)
 }
 
 /// Packs rows that are tokenized already.
@@ -114,17 +113,56 @@ pub(crate) fn pack_table(
     py: Python<'_>,
     rows: PyArrowType<Table>,
     options: &PyOptions,
+    validation: Option<&PyValidation>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<PyArrowType<Table>> {
+) -> PyResult<PyTables> {
     let (rows, _) = rows.0.into_inner();
-    let core_options = options.0.clone();
-    let (batches, report) = supervise::run(py, progress.as_ref(), move |control, _| {
-        let mut batches = Vec::new();
-        let report = pipeline::pack_table(&core_options, &rows, control, &mut |batch| {
-            batches.push(batch);
-            Ok(())
-        })?;
-        Ok((batches, report))
+    let (core_options, validation) = (options.0.clone(), validation.map(|it| it.0));
+    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, _| {
+        let mut tables = Tables::default();
+        let report = pipeline::pack_table(&core_options, &rows, validation, control, &mut tables)?;
+        Ok((tables, report))
     })?;
-    reported(batches, &options.0.columns, report)
+    reported(tables, &options.0.columns, report)
+}
+
+/// Packs records that are in memory into files.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn write_records(
+    py: Python<'_>,
+    records: &PyRecords,
+    reading: &PySource,
+    output: &PyOutput,
+    options: &PyOptions,
+    tokenizer: &PyPretrained,
+    chat_template: PyChatTemplate,
+    transform: PyTransform,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyReport> {
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let (records, reading) = (records.clone(), reading.0.reading.clone());
+    let output = output.0.clone();
+    supervise::run(py, progress.as_ref(), move |control, caller| {
+        let memory = records.given_by(caller);
+        pipeline::write_memory(parts.job(caller)?, memory, reading, &output, control)
+    })
+    .map(PyReport)
+}
+
+/// Packs rows that are tokenized already into files.
+#[pyfunction]
+pub(crate) fn write_table(
+    py: Python<'_>,
+    rows: PyArrowType<Table>,
+    output: &PyOutput,
+    options: &PyOptions,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyReport> {
+    let (rows, _) = rows.0.into_inner();
+    let (output, options) = (output.0.clone(), options.0.clone());
+    supervise::run(py, progress.as_ref(), move |control, _| {
+        pipeline::write_table(&options, &rows, &output, control)
+    })
+    .map(PyReport)
 }

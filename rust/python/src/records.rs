@@ -26,7 +26,7 @@ pub(crate) struct PyRecords(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Table(Vec<RecordBatch>),
-    Batches(Arc<Py<PyIterator>>),
+    Batches(Arc<Py<PyIterator>>, Option<String>),
     Values(Arc<Py<PyIterator>>),
 }
 
@@ -38,10 +38,10 @@ impl PyRecords {
         Self(Kind::Table(table.0.into_inner().0))
     }
 
-    /// The rows of the record batches that an iterator gives.
+    /// The rows of the record batches that an iterator gives; `known_as` tells them from others, if anything does.
     #[staticmethod]
-    fn batches(batches: Py<PyIterator>) -> Self {
-        Self(Kind::Batches(Arc::new(batches)))
+    fn batches(batches: Py<PyIterator>, known_as: Option<String>) -> Self {
+        Self(Kind::Batches(Arc::new(batches), known_as))
     }
 
     /// The values that an iterator gives, each of them a record.
@@ -57,10 +57,11 @@ impl PyRecords {
         let caller = caller.clone();
         match self.0 {
             Kind::Table(batches) => Memory::table(batches),
-            Kind::Batches(iterator) => Memory::of("table", move || {
+            Kind::Batches(iterator, known_as) => Memory::of("table", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| next_batch(iterator.bind(py)))
-            }),
+            })
+            .known_as(known_as),
             Kind::Values(iterator) => Memory::of("records", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| next_values(iterator.bind(py)))

@@ -52,6 +52,11 @@ impl Layout {
         self.padding
     }
 
+    /// The files that documents come from.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
     /// The number of the step in which a row is trained on.
     pub(super) fn group(&self, row: usize) -> i32 {
         i32::try_from(row / self.group).unwrap_or(i32::MAX)

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::dir::{identified, in_folder, sources};
 use super::{About, Intake, Job, JobTemplate};
+use crate::assemble::Sources;
 use crate::config::{Coding, Format, Options, Output, Overlong};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -30,7 +32,8 @@ pub(super) fn cached(
 ) -> Result<Kept> {
     let told = json!({
         "content": content(&found.files, job, control)?,
-        "sources": sources(found),
+        "same": same(&found.files),
+        "sources": sources(&found.sources),
         "options": tokenizing(&job.options)?,
         // Where conversations may be cut is kept only for who asks for it.
         "trim": job.options.packing.overlong == Some(Overlong::Trim),
@@ -48,6 +51,7 @@ pub(super) fn cached(
         keep_tokens: true,
         overwrite: false,
         shared: true,
+        once: false,
         wait: true,
         memory: 0,
     };
@@ -100,6 +104,12 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Val
         Ok(())
     })?;
     Ok(hashes)
+}
+
+/// Which of the files each is, one that is read in several ways counted once.
+fn same(files: &[SourceFile]) -> Vec<u64> {
+    let ranks = Sources::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
+    files.iter().map(|file| ranks[&file.path]).collect()
 }
 
 /// The options that decide which tokens there are: all but those that decide what rows they become.

@@ -1,4 +1,4 @@
-//! [`pack_dir`]: a job that goes on from wherever it was stopped.
+//! [`pack_dir`] and [`write_memory`]: jobs that go on from wherever they were stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use chrono::NaiveDateTime;
 use serde_json::json;
 
 use super::per_file::pack_each;
-use super::split::{self, Draw};
+use super::split;
 use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
-use crate::config::{Inputs, MaxLost, Output};
+use crate::config::{Inputs, MaxLost, Output, Reading, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::sink::{Folder, Opened, Tokens, open};
-use crate::source::{Blocks, Found, SourceFile, discover};
+use crate::source::{Blocks, Found, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 
 /// Packs all of `inputs` into files in `output.dir`.
@@ -34,13 +34,72 @@ pub fn pack_dir(
     let found = discover(inputs)?;
     refuse_own_inputs(&found.files, output)?;
     let identity = identity(&job, &found, output);
-    let now = job.options.now.time();
-    let max_lost = job.options.max_lost;
-    in_folder(output, &identity, (now, max_lost), control, |folder| {
+    pack_job(&mut job, Records::Files(found), output, &identity, control)
+}
+
+/// Packs records that are in memory into files in `output.dir`, as [`pack_dir`] does with those of files.
+///
+/// Where nothing tells the records from others before they are read, no run is the same as another: none goes on where
+/// one was stopped, and a folder that is finished is not taken for this job's.
+pub fn write_memory(
+    mut job: Job,
+    memory: Memory,
+    reading: Reading,
+    output: &Output,
+    control: &Control,
+) -> Result<Report> {
+    let source = Source::of(Vec::new(), reading.clone());
+    job.validate(&Inputs { sources: vec![source.clone()], recursive: false })?;
+    output.validate(&job.options.columns)?;
+    let known_as = memory.identity()?;
+    let output = Output { once: known_as.is_none(), ..output.clone() };
+    let name = memory.name().to_string_lossy().into_owned();
+    let told = json!({
+        "inputs": { name: { "place": 0, "records": known_as } },
+        "sources": sources(&[source]),
+        "options": job.options,
+        "output": output,
+    });
+    let identity = identified(&job, told);
+    pack_job(&mut job, Records::Memory(memory, Box::new(reading)), &output, &identity, control)
+}
+
+/// What is packed.
+enum Records {
+    Files(Found),
+    Memory(Memory, Box<Reading>),
+}
+
+impl Records {
+    /// Their blocks, and what a report says of them.
+    fn open(self, job: &Job) -> (Blocks, About) {
+        match self {
+            Self::Files(found) => {
+                let about = About::new(job, &found);
+                (Blocks::new(found), about)
+            }
+            Self::Memory(memory, reading) => {
+                let about = About::of_memory(job, &memory);
+                (Blocks::of_memory(memory, *reading), about)
+            }
+        }
+    }
+}
+
+/// Packs records into a folder, unless the job has finished there before.
+fn pack_job(
+    job: &mut Job,
+    records: Records,
+    output: &Output,
+    identity: &serde_json::Value,
+    control: &Control,
+) -> Result<Report> {
+    let limits = (job.options.now.time(), job.options.max_lost);
+    in_folder(output, identity, limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
-        pack_into(folder, &job, found, output, control)
+        pack_into(folder, job, records, output, control)
     })
 }
 
@@ -71,11 +130,11 @@ pub(super) fn read_report(report: &str, dir: &Path) -> Result<Report> {
     })
 }
 
-/// Packs `found` into a folder, from wherever the last run of the job got to.
+/// Packs records into a folder, from wherever the last run of the job got to.
 fn pack_into(
     folder: &mut Folder,
     job: &Job,
-    found: Found,
+    records: Records,
     output: &Output,
     control: &Control,
 ) -> Result<Report> {
@@ -87,22 +146,24 @@ fn pack_into(
         content.add(outcome);
         blocks += 1;
     };
-    let report = if output.per_file {
-        pack_each(job, found, folder, (&log, output.memory), &mut consumed, control)?
-    } else {
-        let mut about = About::new(job, &found);
-        let store = Store::over(Arc::clone(&log), output.memory);
-        let layout = job.layout(about.sources.clone())?;
-        let mut packing = Packing::with_store(&job.options, layout, store);
-        let seed = job.options.packing.seed;
-        packing.draw = output.validation.map(|it| Draw::new(it, seed, &about.sources));
-        let reader = Intake::new(job, control);
-        about.inputs = reader.read(Blocks::new(found), Some(&log), |outcome| {
-            consumed(&outcome);
-            packing.gather(outcome)
-        })?;
-        about.rendered(job);
-        split::pack_into(packing, folder, about, control, started)?
+    let report = match records {
+        Records::Files(found) if output.per_file => {
+            pack_each(job, found, folder, (&log, output.memory), &mut consumed, control)?
+        }
+        records => {
+            let (blocks, mut about) = records.open(job);
+            let store = Store::over(Arc::clone(&log), output.memory);
+            let layout = job.layout(about.sources.clone())?;
+            let packing = Packing::with_store(&job.options, layout, store);
+            let mut packing = packing.with_validation(output.validation);
+            let reader = Intake::new(job, control);
+            about.inputs = reader.read(blocks, Some(&log), |outcome| {
+                consumed(&outcome);
+                packing.gather(outcome)
+            })?;
+            about.rendered(job);
+            split::pack_into(packing, folder, about, control, started)?
+        }
     };
     let tokens = output
         .keep_tokens
@@ -164,7 +225,7 @@ fn identity(job: &Job, found: &Found, output: &Output) -> serde_json::Value {
         job,
         json!({
             "inputs": files,
-            "sources": sources(found),
+            "sources": sources(&found.sources),
             "options": job.options,
             "output": output,
         }),
@@ -193,9 +254,8 @@ pub(super) fn identified(job: &Job, mut identity: serde_json::Value) -> serde_js
 }
 
 /// How the records of each source are read, and how many of them.
-pub(super) fn sources(found: &Found) -> Vec<serde_json::Value> {
-    let sources = found.sources.iter();
-    let told = sources.map(
+pub(super) fn sources(sources: &[Source]) -> Vec<serde_json::Value> {
+    let told = sources.iter().map(
         |source| json!({"reading": source.reading, "limit": source.limit, "repeat": source.repeat}),
     );
     told.collect()

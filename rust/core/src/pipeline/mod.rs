@@ -9,6 +9,7 @@ mod chat;
 mod dir;
 mod intake;
 mod lane;
+mod memory;
 mod packing;
 mod per_file;
 mod recognise;
@@ -23,22 +24,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::record_batch::RecordBatch;
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use crate::assemble::{Layout, Sources, schema};
-use crate::config::{Bos, Eos, Inputs, Options, Reading, RowColumn, ShapeName, Source};
-use crate::control::{Control, Phase};
-use crate::document::{INPUTS, table};
+use crate::assemble::{Layout, Sources};
+use crate::config::{Bos, Eos, Inputs, Options, Reading, ShapeName, Validation};
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::report::{Histogram, InputReport, Report, Tally};
+use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, Found, Memory, discover};
 use crate::template::{ChatTemplate, Prompts};
-use crate::timing::Work;
 
 pub use chat::{Chat, chat, render};
-pub use dir::pack_dir;
+pub use dir::{pack_dir, write_memory};
+pub use memory::{pack_memory, pack_table, write_table};
 pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
 pub use tokens::repack;
 pub use transform::{Filter, Mapping, Transform};
@@ -105,120 +105,49 @@ impl Job {
     }
 }
 
-/// Packs all of `inputs` and hands the rows to `emit`, a batch at a time.
+/// Packs all of `inputs` into `tables`, and sets as many documents aside as `validation` says.
 ///
 /// With a folder `cache`, tokens are taken from there where they were made before, and left there else.
 pub fn pack_files(
     mut job: Job,
     inputs: &Inputs,
+    validation: Option<Validation>,
     cache: Option<&Path>,
     control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    tables: &mut Tables,
 ) -> Result<Report> {
     job.validate(inputs)?;
     let found = discover(inputs)?;
-    let Some(cache) = cache else { return pack_found(&job, found, control, emit) };
+    let mut about = About::new(&job, &found);
+    let Some(cache) = cache else {
+        return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
+    };
     let kept = cached(&mut job, &found, cache, control)?;
     let before = read_report(&kept.report, cache)?;
-    let mut about = About::new(&job, &found);
     // Documents know their files by the names that those had when the tokens were made.
     let sources = Sources::new(before.sources.iter().map(|name| Arc::from(Path::new(name))));
     (about.inputs, about.warnings) = (before.inputs, before.warnings);
     about.template_engine = before.template_engine;
     about.template_engine_reason = before.template_engine_reason;
     let layout = job.layout(sources)?;
-    pack_kept(&kept, &job.options, (about, layout), control, emit)
+    pack_kept(&kept, &job.options, (about, layout, validation), control, tables)
 }
 
-/// Packs records that are in memory and hands the rows to `emit`, as [`pack_files`] does with those of files.
-pub fn pack_memory(
-    job: &Job,
-    memory: Memory,
-    reading: Reading,
-    control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<Report> {
-    let inputs =
-        Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], recursive: false };
-    job.validate(&inputs)?;
-    let sources = Sources::new([memory.name()]);
-    let about = About { sources, ..About::new(job, &Found::default()) };
-    pack_blocks(job, Blocks::of_memory(memory, reading), about, control, emit)
-}
-
-/// Packs rows that are tokenized already: batches with `input_ids`, and labels or a mask if any.
-pub fn pack_table(
-    options: &Options,
-    batches: &[RecordBatch],
-    control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<Report> {
-    options.validate()?;
-    let started = Instant::now();
-    let sources = Sources::new([Arc::from(Path::new(table::TABLE))]);
-    let layout = Layout::new(options, None, sources.clone())?;
-    let mut packing = Packing::new(options, layout);
-    let columns = table::Columns {
-        input_ids: schema::name(RowColumn::InputIds),
-        labels: schema::name(RowColumn::Labels),
-        loss_weights: schema::name(RowColumn::LossWeights),
-    };
-    let mut first_row = 0;
-    control.enter(Phase::Tokenize);
-    for batch in batches {
-        control.tick()?;
-        let mut ledger = Ledger::default();
-        let documents = table::read(batch, &columns, options.train_on, first_row, &mut ledger)?;
-        first_row += batch.num_rows() as u64;
-        control.count_block(0, documents.len() as u64, documents.tokens(INPUTS));
-        packing.gather(Outcome {
-            documents,
-            ledger,
-            work: Work::default(),
-            place: None,
-            fingerprint: None,
-        })?;
-    }
-    packing.pack(0, control, emit)?;
-    let about = About {
-        files: 0,
-        bytes: 0,
-        tokenizer: None,
-        engine: "none".to_owned(),
-        engine_reason: None,
-        template_engine: None,
-        template_engine_reason: None,
-        inputs: Vec::new(),
-        sources,
-        warnings: Vec::new(),
-    };
-    packing.report(about, started)
-}
-
-fn pack_found(
-    job: &Job,
-    found: Found,
-    control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<Report> {
-    let about = About::new(job, &found);
-    pack_blocks(job, Blocks::new(found), about, control, emit)
-}
-
+/// Packs all of `blocks` into `sink`.
 fn pack_blocks(
     job: &Job,
     blocks: Blocks,
-    mut about: About,
+    (mut about, validation): (About, Option<Validation>),
     control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
+    let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
+    let mut packing = packing.with_validation(validation);
     about.inputs =
         Intake::new(job, control).read(blocks, None, |outcome| packing.gather(outcome))?;
     about.rendered(job);
-    packing.pack(0, control, emit)?;
-    packing.report(about, started)
+    split::pack_into(packing, sink, about, control, started)
 }
 
 /// What a report says of the inputs and the tokenizer.
@@ -248,6 +177,27 @@ impl About {
             template_engine_reason: None,
             inputs: Vec::new(),
             sources: Sources::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Records that are in memory.
+    fn of_memory(job: &Job, memory: &Memory) -> Self {
+        Self { sources: Sources::new([memory.name()]), ..Self::new(job, &Found::default()) }
+    }
+
+    /// Rows that are tokenized already.
+    fn of_tokens(sources: Sources) -> Self {
+        Self {
+            files: 0,
+            bytes: 0,
+            tokenizer: None,
+            engine: "none".to_owned(),
+            engine_reason: None,
+            template_engine: None,
+            template_engine_reason: None,
+            inputs: Vec::new(),
+            sources,
             warnings: Vec::new(),
         }
     }

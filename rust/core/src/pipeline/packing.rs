@@ -35,7 +35,7 @@ const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
     pub(super) options: &'a Options,
-    layout: Layout,
+    pub(super) layout: Layout,
     pub(crate) store: Store,
     /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
     pub(super) pieces: Vec<Piece>,

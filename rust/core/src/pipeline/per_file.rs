@@ -11,7 +11,7 @@ use crate::config::Options;
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::report::Report;
-use crate::sink::Folder;
+use crate::sink::{Folder, Sink};
 use crate::source::{Blocks, Found, SourceFile};
 use crate::store::{Log, Store};
 

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::error::{Error, Origin, Result};
 use crate::pack::{Piece, Plan};
 use crate::report::Report;
-use crate::sink::Folder;
+use crate::sink::Sink;
 
 /// Documents between two looks at the cancel flag: far below a millisecond.
 const TICK: usize = 4096;
@@ -31,8 +31,17 @@ pub(super) struct Draw {
     fates: Vec<Fate>,
 }
 
+impl Packing<'_> {
+    /// Sets documents aside, if so many are to be.
+    pub(super) fn with_validation(self, validation: Option<Validation>) -> Self {
+        let seed = self.options.packing.seed;
+        let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
+        Self { draw, ..self }
+    }
+}
+
 impl Draw {
-    pub(super) fn new(validation: Validation, seed: u64, sources: &Sources) -> Self {
+    fn new(validation: Validation, seed: u64, sources: &Sources) -> Self {
         Self { validation, seed, files: sources.ranks(), lots: Vec::new(), fates: Vec::new() }
     }
 
@@ -52,6 +61,10 @@ impl Draw {
     /// Which documents are set aside, by their numbers.
     fn set_aside(&self) -> Result<Vec<bool>> {
         let all = self.lots.len() as u64;
+        if all == 0 {
+            let reason = "cannot be given: there are no documents to set aside";
+            return Err(Error::option("validation", reason));
+        }
         let wanted = self.validation.of(all);
         if wanted >= all {
             let reason = format!(
@@ -84,19 +97,19 @@ impl Draw {
     }
 }
 
-/// Packs all documents that were gathered into `folder`, where it has not been done, and closes the books.
+/// Packs all documents that were gathered into `sink`, where it has not been done, and closes the books.
 pub(super) fn pack_into(
     mut packing: Packing<'_>,
-    folder: &mut Folder,
+    sink: &mut dyn Sink,
     about: About,
     control: &Control,
     started: Instant,
 ) -> Result<Report> {
-    let done = usize::try_from(folder.rows()).expect("rows of a plan, which is in memory");
+    let done = usize::try_from(sink.rows()).expect("rows of a plan, which is in memory");
     if let Some(draw) = packing.draw.take() {
-        return pack_splits(packing, &draw, (folder, done), about, control, started);
+        return pack_splits(packing, &draw, (sink, done), about, control, started);
     }
-    packing.pack(done, control, &mut |batch| folder.write(&batch))?;
+    packing.pack(done, control, &mut |batch| sink.write(&batch))?;
     packing.report(about, started)
 }
 
@@ -104,7 +117,7 @@ pub(super) fn pack_into(
 fn pack_splits(
     mut packing: Packing<'_>,
     draw: &Draw,
-    (folder, mut done): (&mut Folder, usize),
+    (sink, mut done): (&mut dyn Sink, usize),
     about: About,
     control: &Control,
     started: Instant,
@@ -119,8 +132,8 @@ fn pack_splits(
     lost.allow(options.max_lost)?;
     let mut splits = BTreeMap::new();
     for (split, plan, mut books) in planned {
-        folder.begin_split(split)?;
-        packing.write(&plan, &mut books, done, control, &mut |batch| folder.write(&batch))?;
+        sink.begin_split(split)?;
+        packing.write(&plan, &mut books, done, control, &mut |batch| sink.write(&batch))?;
         done = done.saturating_sub(plan.rows());
         let books = books.close(options);
         total.merge_read(books.clone());

@@ -5,19 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
 use super::dir::{in_folder, read_report};
-use super::split::{self, Draw};
+use super::split;
 use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
-use crate::config::{Options, Output, Overlong};
+use crate::config::{Options, Output, Overlong, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
 use crate::report::Report;
-use crate::sink::{Kept, kept};
+use crate::sink::{Kept, Sink, kept};
 use crate::store::{Log, Store};
 use crate::timing::Work;
 
@@ -66,40 +65,38 @@ pub fn repack(
         let started = Instant::now();
         let id = |name: &str| kept.job[name].as_u64().and_then(|id| u32::try_from(id).ok());
         let layout = Layout::new(options, id("pad_id").or(id("eos_id")), about.sources.clone())?;
-        let draw = output.validation.map(|it| Draw::new(it, options.packing.seed, &about.sources));
-        let packing = gather(&kept, options, (layout, draw), output.memory, control)?;
+        let validation = output.validation;
+        let packing = gather(&kept, options, (layout, validation), output.memory, control)?;
         let report = split::pack_into(packing, folder, about, control, started)?;
         folder.finish(&report.to_json(), BTreeMap::new(), None)?;
         Ok(report)
     })
 }
 
-/// Packs tokens that were kept, and hands over the rows.
+/// Packs tokens that were kept into `sink`.
 pub(super) fn pack_kept(
     kept: &Kept,
     options: &Options,
-    (about, layout): (About, Layout),
+    (about, layout, validation): (About, Layout, Option<Validation>),
     control: &Control,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut packing = gather(kept, options, (layout, None), u64::MAX, control)?;
-    packing.pack(0, control, emit)?;
-    packing.report(about, started)
+    let packing = gather(kept, options, (layout, validation), u64::MAX, control)?;
+    split::pack_into(packing, sink, about, control, started)
 }
 
 /// Takes all blocks of the log, in the order of the input, with `memory` bytes for documents.
 fn gather<'a>(
     kept: &Kept,
     options: &'a Options,
-    (layout, draw): (Layout, Option<Draw>),
+    (layout, validation): (Layout, Option<Validation>),
     memory: u64,
     control: &Control,
 ) -> Result<Packing<'a>> {
     let log = Arc::new(Log::open_finished(&kept.tokens)?);
     let store = Store::over(Arc::clone(&log), memory);
-    let mut packing = Packing::with_store(options, layout, store);
-    packing.draw = draw;
+    let mut packing = Packing::with_store(options, layout, store).with_validation(validation);
     control.enter(Phase::Tokenize);
     let mut numbers = 0..kept.blocks;
     let next = || {

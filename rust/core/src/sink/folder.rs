@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use chrono::NaiveDateTime;
 use serde_json::Value;
 
+use super::Sink;
 use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
@@ -31,6 +32,8 @@ pub struct Folder {
     dir: PathBuf,
     /// Whether the folder was not there before, and goes if the run fails.
     created: bool,
+    /// Whether no other run can go on with what this leaves behind.
+    once: bool,
     job: Value,
     now: NaiveDateTime,
     coding: Coding,
@@ -94,6 +97,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     // Without a lock: a finished folder may be read-only.
     if !created
         && !again
+        && !output.once
         && let Some(report) = survey::finished(dir, job)?
     {
         tidy(dir, control);
@@ -103,6 +107,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     let (lock, waited) = Lock::take(dir, output.wait, control)?;
     // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
     if (waited || !again)
+        && !output.once
         && let Some(report) = survey::finished(dir, job)?
     {
         return Ok(Opened::Finished(report));
@@ -113,6 +118,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     let mut folder = Folder {
         dir: dir.clone(),
         created,
+        once: output.once,
         job: job.clone(),
         now,
         coding: output.coding,
@@ -128,8 +134,8 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         lock: Some(lock),
     };
     match survey::started(dir, job)? {
-        Some(left) => folder.go_on(left)?,
-        None => folder.start()?,
+        Some(left) if !output.once => folder.go_on(left)?,
+        _ => folder.start()?,
     }
     if !output.overwrite {
         folder.remove_old()?;
@@ -212,33 +218,6 @@ impl Folder {
         self.now
     }
 
-    /// How many rows are in shards that are whole. [`Folder::write`] goes on behind them.
-    pub fn rows(&self) -> u64 {
-        self.files.iter().map(|file| file.rows).sum()
-    }
-
-    /// Writes a batch to the shard at hand; starts another shard when that one is full.
-    ///
-    /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full. Columns are
-    /// as [`crate::assemble`] makes them.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        // No rows are a shard of their own only where there is no other.
-        if batch.num_rows() == 0 && self.in_series() > 0 {
-            return Ok(());
-        }
-        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
-        let mut start = 0;
-        for row in 0..batch.num_rows() {
-            if self.bytes >= self.shard_bytes {
-                self.append(&batch.slice(start, row - start))?;
-                self.close_shard()?;
-                start = row;
-            }
-            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
-        }
-        self.append(&batch.slice(start, batch.num_rows() - start))
-    }
-
     /// Ends the shard at hand. Those from now on are named after `stem`, behind what is whole of them; returns how many
     /// rows that is.
     pub fn begin(&mut self, stem: String) -> Result<u64> {
@@ -249,13 +228,6 @@ impl Folder {
         };
         *self.series = Series::Input { stem, behind };
         Ok(self.files[behind..][..self.in_series()].iter().map(|file| file.rows).sum())
-    }
-
-    /// Ends the shard at hand. Those from now on are those of `split`, behind what is whole of them.
-    pub fn begin_split(&mut self, split: Split) -> Result<()> {
-        self.close_shard()?;
-        *self.series = Series::Split(split);
-        Ok(())
     }
 
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -367,7 +339,7 @@ impl Folder {
         if let (Some(failure), Some(lock)) = (Failure::of(error), &mut self.lock) {
             lock.tell(&failure);
         }
-        if !error.may_pass() {
+        if self.once || !error.may_pass() {
             self.shard = None;
             self.placed.take_back();
             let _ = self.lock().clear(|_| false);
@@ -404,6 +376,40 @@ impl Folder {
 
     fn lock(&self) -> &Lock {
         self.lock.as_ref().expect("the lock is kept until the folder is dropped")
+    }
+}
+
+impl Sink for Folder {
+    fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Ends the shard at hand.
+    fn begin_split(&mut self, split: Split) -> Result<()> {
+        self.close_shard()?;
+        *self.series = Series::Split(split);
+        Ok(())
+    }
+
+    /// Writes to the shard at hand; starts another when that one is full.
+    ///
+    /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        // No rows are a shard of their own only where there is no other.
+        if batch.num_rows() == 0 && self.in_series() > 0 {
+            return Ok(());
+        }
+        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
+        let mut start = 0;
+        for row in 0..batch.num_rows() {
+            if self.bytes >= self.shard_bytes {
+                self.append(&batch.slice(start, row - start))?;
+                self.close_shard()?;
+                start = row;
+            }
+            self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();
+        }
+        self.append(&batch.slice(start, batch.num_rows() - start))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where batches go: files written beside their place and renamed, and the manifest that knows them.
+//! Where batches go: memory, or files written beside their place and renamed, and the manifest that knows them.
 //!
 //! ```text
 //! packed/
@@ -34,7 +34,26 @@ mod placed;
 mod shard;
 mod shard_list;
 mod survey;
+mod tables;
+
+use ::arrow::record_batch::RecordBatch;
+
+use crate::config::Split;
+use crate::error::Result;
 
 pub use folder::{Folder, Opened, open};
 pub use manifest::{File, Manifest, Tokens};
 pub use survey::{Kept, kept};
+pub use tables::Tables;
+
+/// What takes the rows of a run, one split after the other.
+pub trait Sink {
+    /// How many rows it has already, of a run that was stopped. [`Sink::write`] goes on behind them.
+    fn rows(&self) -> u64;
+
+    /// The rows from now on are those of `split`; before, they are those to train on.
+    fn begin_split(&mut self, split: Split) -> Result<()>;
+
+    /// Takes the next rows. Columns are as [`crate::assemble`] makes them.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()>;
+}

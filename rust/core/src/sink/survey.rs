@@ -148,6 +148,9 @@ pub(super) fn refuse_others(dir: &Path, job: &Value, arrangement: Arrangement) -
         if let Some(damage) = damage(dir, &manifest)? {
             return refuse(format!("holds the output of this job, but {damage}"));
         }
+        // Such a one is found before, unless nothing tells what a job packs.
+        let what = "holds the output of a job with the same options, and whether it was of the same records cannot be told";
+        return refuse(what.to_owned());
     }
     let started = left(dir)?;
     if let Some(differences) = started.as_ref().and_then(|started| started.differences(job)) {

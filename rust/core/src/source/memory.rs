@@ -4,8 +4,10 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::vec;
 
 use arrow::array::RecordBatch;
+use arrow::ipc::writer::StreamWriter;
 
 use super::block::{Content, Reader};
 use super::rows::Parts;
@@ -26,7 +28,19 @@ pub enum Given {
 }
 
 /// What gives the next records; nothing after the last.
-type Next = Box<dyn FnMut() -> Result<Option<Given>> + Send>;
+enum Supply {
+    Table(vec::IntoIter<RecordBatch>),
+    Caller(Box<dyn FnMut() -> Result<Option<Given>> + Send>),
+}
+
+impl Supply {
+    fn next(&mut self) -> Result<Option<Given>> {
+        match self {
+            Self::Table(batches) => Ok(batches.next().map(Given::Rows)),
+            Self::Caller(next) => next(),
+        }
+    }
+}
 
 /// Records that are in memory, in order.
 pub struct Memory {
@@ -36,7 +50,9 @@ pub struct Memory {
     pub(super) format: &'static str,
     /// Bytes in all, 0 where nobody knows.
     pub(super) size: u64,
-    next: Next,
+    /// What tells them from others, where the caller knows.
+    known_as: Option<String>,
+    supply: Supply,
 }
 
 impl fmt::Debug for Memory {
@@ -57,9 +73,7 @@ impl Memory {
     /// The rows of a table.
     pub fn table(batches: Vec<RecordBatch>) -> Self {
         let size = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
-        let mut batches = batches.into_iter();
-        let next = move || Ok(batches.next().map(Given::Rows));
-        Self { size, ..Self::of("table", next) }
+        Self { size, ..Self::new("table", Supply::Table(batches.into_iter())) }
     }
 
     /// What `next` gives until it gives nothing; `format` is what reports call it.
@@ -67,14 +81,46 @@ impl Memory {
         format: &'static str,
         next: impl FnMut() -> Result<Option<Given>> + Send + 'static,
     ) -> Self {
-        let name = Arc::from(Path::new(&format!("<{format}>")));
-        Self { name, format, size: 0, next: Box::new(next) }
+        Self::new(format, Supply::Caller(Box::new(next)))
     }
+
+    fn new(format: &'static str, supply: Supply) -> Self {
+        let name = Arc::from(Path::new(&format!("<{format}>")));
+        Self { name, format, size: 0, known_as: None, supply }
+    }
+
+    /// The same records, which are those of another process if they are known there by the same name.
+    #[must_use]
+    pub fn known_as(self, name: Option<String>) -> Self {
+        Self { known_as: name, ..self }
+    }
+
+    /// What tells these records from others: the hash of a table, or what the caller knows them as; nothing where only
+    /// reading them would tell.
+    pub fn identity(&self) -> Result<Option<String>> {
+        match &self.supply {
+            Supply::Table(batches) => fingerprint(batches.as_slice()).map(Some),
+            Supply::Caller(_) => Ok(self.known_as.clone()),
+        }
+    }
+}
+
+/// A hash of the batches of a table, in hexadecimal, and of where each ends: blocks end there too.
+pub fn fingerprint(batches: &[RecordBatch]) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    if let Some(first) = batches.first() {
+        let mut writer = StreamWriter::try_new(&mut hasher, &first.schema())?;
+        for batch in batches {
+            writer.write(batch)?;
+        }
+        writer.finish()?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// The blocks of records in memory.
 pub(super) struct MemoryReader {
-    next: Next,
+    supply: Supply,
     rows: Option<Parts>,
     next_row: u64,
     position: u64,
@@ -82,7 +128,7 @@ pub(super) struct MemoryReader {
 
 impl MemoryReader {
     pub(super) fn new(memory: Memory) -> Self {
-        Self { next: memory.next, rows: None, next_row: 1, position: 0 }
+        Self { supply: memory.supply, rows: None, next_row: 1, position: 0 }
     }
 }
 
@@ -94,7 +140,7 @@ impl Reader for MemoryReader {
                 self.next_row += part.num_rows() as u64;
                 return Ok(Some(Content::Rows { first_row, batch: part }));
             }
-            match (self.next)()? {
+            match self.supply.next()? {
                 None => return Ok(None),
                 Some(Given::Rows(batch)) => {
                     self.position += batch.get_array_memory_size() as u64;

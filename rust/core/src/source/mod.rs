@@ -37,7 +37,7 @@ pub use blocks::Blocks;
 pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, Format};
-pub use memory::{Given, Memory};
+pub use memory::{Given, Memory, fingerprint};
 pub use sample::Sample;
 
 /// A file to read, as it was when it was found.

@@ -1,0 +1,133 @@
+//! Python arguments to where rows go, and which of them are set aside. No default stands here.
+
+use std::path::PathBuf;
+
+use fastpack_core::config::{Coding, Compression, Format, Output, Validation};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+
+use crate::convert::{bytes_given, refuse, share_given, word, words};
+
+/// Where and how a folder is written.
+#[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyOutput(pub(crate) Output);
+
+#[pymethods]
+impl PyOutput {
+    #[new]
+    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
+    fn new(
+        dir: PathBuf,
+        format: PyFormat,
+        compression: Option<PyCompression>,
+        per_file: bool,
+        hf_layout: bool,
+        validation: Option<PyPart>,
+        shard_size: PyShardSize,
+        keep_tokens: bool,
+        overwrite: bool,
+        shared: bool,
+        wait: bool,
+        memory: PyMemory,
+    ) -> Self {
+        let compression = compression.map(|compression| compression.0);
+        let coding = Coding { format: format.0, compression };
+        let (shard_bytes, memory) = (shard_size.0, memory.0);
+        Self(Output {
+            dir,
+            coding,
+            per_file,
+            hf_layout,
+            validation: validation.map(|it| it.0),
+            shard_bytes,
+            keep_tokens,
+            overwrite,
+            shared,
+            once: false,
+            wait,
+            memory,
+        })
+    }
+}
+
+words!(
+    /// The file format of the output.
+    PyFormat(Format), "format", {
+        "arrow" => Format::Arrow,
+        "jsonl" => Format::Jsonl,
+        "msgpack" => Format::Msgpack,
+        "msgpack_arrays" => Format::MsgpackArrays,
+        "parquet" => Format::Parquet,
+    }
+);
+words!(
+    /// How the columns of a file are compressed.
+    PyCompression(Compression), "compression", {
+        "none" => Compression::None,
+        "lz4" => Compression::Lz4,
+        "snappy" => Compression::Snappy,
+        "zstd" => Compression::Zstd,
+    }
+);
+
+/// How many documents are set aside, where the rows stay in memory.
+#[pyclass(name = "Validation", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyValidation(pub(crate) Validation);
+
+#[pymethods]
+impl PyValidation {
+    #[new]
+    fn new(validation: PyPart) -> Self {
+        Self(validation.0)
+    }
+}
+
+/// How many documents are set aside: a number of them, a share, or a text such as `1%`.
+pub(crate) struct PyPart(Validation);
+
+impl<'py> FromPyObject<'_, 'py> for PyPart {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let validation = if value.is_instance_of::<PyInt>() {
+            let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+            number.map(Validation::Documents)
+        } else {
+            share_given(value).and_then(Validation::share)
+        };
+        validation.map(Self).ok_or_else(|| {
+            let wanted = "a number of documents, or a share of them above 0 and below 1, such as 0.01 or \"1%\"";
+            refuse(value, "validation", wanted)
+        })
+    }
+}
+
+/// Bytes of a shard: a number, or a number with a unit such as `512MB` or `2GiB`.
+pub(crate) struct PyShardSize(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PyShardSize {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
+            refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
+        })
+    }
+}
+
+/// Bytes of memory for documents, as [`bytes_given`] reads them.
+pub(crate) struct PyMemory(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PyMemory {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        bytes_given(value).map(Self).ok_or_else(|| {
+            refuse(value, "memory", "a number of bytes or a text such as \"2GB\" or \"512MiB\"")
+        })
+    }
+}
