@@ -137,7 +137,7 @@ def test_a_shard_size_that_is_none_is_refused(size, tmp_path):
 def test_the_report_says_what_each_stage_took(big_corpus, tokenizer_dir, tmp_path):
     report = fastpack.pack_dir(big_corpus, tmp_path, tokenizer=tokenizer_dir, max_length=512, threads=1)
     assert list(report.stages) == sorted(
-        ["read", "parse", "render", "encode", "keep", "plan", "gather", "assemble", "write"]
+        ["read", "transform", "parse", "render", "encode", "keep", "plan", "gather", "assemble", "write"]
     )
     assert all(0 <= time.cpu <= time.wall for time in report.stages.values())
     at_work = [report.stages[name].cpu for name in ("read", "parse", "encode", "keep", "assemble")]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import random
+import re
+import statistics
+import time
 
 import pyarrow as pa
 import pytest
@@ -81,28 +86,119 @@ def test_small_files_are_read_by_chance(tmp_path, tokenizer_dir):
     assert found.read.tokens == pytest.approx(whole.read.tokens, rel=0.05)
 
 
-# How many bytes of a compressed file a record takes is known by the chunk alone.
-@pytest.mark.parametrize(
-    ("ending", "off"), [("jsonl.gz", 0.2), ("json", 0.1), ("parquet", 0.1), ("csv", 0.1)], ids=str
-)
-def test_what_cannot_be_entered_is_judged_by_its_beginning(ending, off, tmp_path, tokenizer_dir):
-    records = texts(30_000)
-    random.Random(1).shuffle(records)
-    path = tmp_path / f"data.{ending}"
-    if ending == "parquet":
+def written(path, records):
+    """Writes records in the format that the ending of `path` names."""
+    lines = "\n".join(map(json.dumps, records))
+    if path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(records), path)
-    elif ending == "jsonl.gz":
-        path.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    elif ending == "json":
+    elif path.suffix == ".json":
         path.write_text(json.dumps(records))
-    else:
+    elif path.suffix == ".csv":
         path.write_text("text\n" + "\n".join(record["text"] for record in records))
+    else:
+        compress = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[path.suffix]
+        path.write_bytes(compress(lines.encode()))
+    return path
+
+
+# The shortest texts are first: who looks at the beginning alone is wrong about all that follows.
+@pytest.mark.parametrize("ending", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "json", "parquet", "csv"])
+def test_what_cannot_be_entered_is_read_through(ending, tmp_path, tokenizer_dir):
+    path = written(tmp_path / f"data.{ending}", texts(30_000))
     whole = fastpack.scan(path, tokenizer_dir, max_length=256)
-    found = fastpack.scan(path, tokenizer_dir, max_length=256, sample=1_000)
+    found = fastpack.scan(path, tokenizer_dir, max_length=256, sample=2_000)
+    # How long records are is told by the first of them, which are shorter than most here.
+    assert 600 < found.sample.records < 4_000
+    assert found.read.tokens == pytest.approx(whole.read.tokens, rel=0.1)
+    assert found.read.documents == pytest.approx(whole.read.documents, rel=0.1)
+    assert found.lengths["p50"] == pytest.approx(whole.lengths["p50"], rel=0.2)
+    assert found.lengths["p99"] == pytest.approx(whole.lengths["p99"], rel=0.1)
+    assert found.fits[0].rows == pytest.approx(whole.fits[0].rows, rel=0.1)
+    assert "nothing is known of the rest" not in str(found)
+
+
+def test_what_takes_long_to_read_is_judged_by_its_beginning_and_the_page_says_so(tmp_path, tokenizer_dir):
+    chance = random.Random(2)
+    records = [{"text": chance.randbytes(20 + number // 25).hex()} for number in range(10_000)]
+    path = written(tmp_path / "data.jsonl.bz2", records)
+    # Ten megabytes are read on in all: a quarter of the file each time.
+    times = round(40_000_000 / path.stat().st_size)
+    found = fastpack.scan(
+        sources=[{"path": path, "repeat": times}], tokenizer=tokenizer_dir, max_length=512, sample=1_000
+    )
+    up_to = re.search(
+        r"1 of 1 files were read up to ([\d.]+) % of each, and nothing is known of the rest", str(found)
+    )
+    assert float(up_to[1]) == pytest.approx(25, abs=1)
+    # By bytes, a quarter is half of the records: each is longer than those before it.
+    half = fastpack.scan(sources=[{"path": path, "limit": 5_500}], tokenizer=tokenizer_dir, max_length=512)
+    assert found.lengths["max"] <= half.lengths["max"]
     assert 500 < found.sample.records < 2_000
-    assert found.read.tokens == pytest.approx(whole.read.tokens, rel=off)
-    assert found.fits[0].rows == pytest.approx(whole.fits[0].rows, rel=off)
-    assert "1 of 1 files are judged by their beginning" in str(found)
+
+
+def test_the_same_records_of_what_is_read_through_are_read_each_time(tmp_path, tokenizer_dir):
+    path = written(tmp_path / "data.jsonl.gz", texts(20_000))
+    once, again = (fastpack.scan(path, tokenizer_dir, sample=500, threads=threads) for threads in (1, 4))
+    assert timeless(once) == timeless(again)
+
+
+def test_a_bad_record_of_what_is_read_through_is_named_by_its_line(tmp_path, tokenizer_dir):
+    lines = [json.dumps(record) if number % 2 else "{" for number, record in enumerate(texts(6_000))]
+    path = tmp_path / "data.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    found = fastpack.scan(path, tokenizer_dir, sample=600)
+    lost = found.lost["invalid_json"]
+    assert lost.documents == pytest.approx(3_000, rel=0.3)
+    assert all(lines[place.line - 1] == "{" for place in lost.places)
+
+
+def test_rows_of_a_table_are_named_by_their_number(tmp_path, tokenizer_dir):
+    rows = [{"text": None if number % 2 else "the river"} for number in range(6_000)]
+    path = tmp_path / "data.parquet"
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    found = fastpack.scan(path, tokenizer_dir, sample=600)
+    (lost,) = found.lost.values()
+    assert lost.documents == pytest.approx(3_000, rel=0.3)
+    assert all(rows[place.line - 1]["text"] is None for place in lost.places)
+
+
+@pytest.mark.parametrize("kept", [1_000, 30_000])
+def test_a_file_that_is_cut_off_is_no_crash(kept, tmp_path, tokenizer_dir):
+    path = written(tmp_path / "data.jsonl.gz", texts(20_000))
+    path.write_bytes(path.read_bytes()[:kept])
+    found = fastpack.scan(path, tokenizer_dir, sample=100)
+    whole = fastpack.scan(path, tokenizer_dir)
+    assert found.read.documents == pytest.approx(whole.read.documents, rel=0.5)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_the_time_for_all_is_near_what_all_take(ending, tmp_path, write_jsonl, tokenizer_dir):
+    records = texts(60_000, longest=400)
+    random.Random(1).shuffle(records)
+    path = write_jsonl(records) if ending == "jsonl" else written(tmp_path / f"data.{ending}", records)
+    for threads in (1, 2):
+        took = statistics.median(
+            fastpack.scan(path, tokenizer_dir, threads=threads).seconds for _ in range(3)
+        )
+        estimates = [
+            fastpack.scan(path, tokenizer_dir, sample=3_000, threads=threads).sample.seconds for _ in range(5)
+        ]
+        # Loose: others work on the machine too.
+        assert took / 4 < statistics.median(estimates) < 3 * took
+
+
+def test_the_time_of_functions_is_part_of_it(tmp_path, tokenizer_dir):
+    path = written(tmp_path / "data.jsonl.gz", texts(4_000))
+
+    def slow(batch):
+        until = time.perf_counter() + batch.num_rows * 20e-6
+        while time.perf_counter() < until:
+            pass
+        return [True] * batch.num_rows
+
+    found = fastpack.scan(path, tokenizer_dir, sample=400, filter=slow)
+    assert found.sample.seconds > 4_000 * 20e-6 * 0.8
+    assert found.to_dict()["timing"]["stages"]["transform"]["wall"] > 400 * 20e-6 * 0.8
 
 
 def test_what_is_read_twice_counts_twice(path, tokenizer_dir):

@@ -100,7 +100,7 @@ def scan(
         max_length: The lengths of rows to try, one or several.
         sample: About how many records to read, the same ones each time, from places all over the files; all if not given.
             What is told of records, tokens, rows and time is then an estimate for all of them. Line files that are not
-            compressed are entered throughout, others are judged by their beginning.
+            compressed are entered throughout, others are read through as far as a second goes; a warning says up to where.
 
     Returns:
         What was found; `print` it.

@@ -73,6 +73,8 @@ pub(crate) fn rounded(value: f64) -> f64 {
 pub(crate) enum Stage {
     /// Bytes from files, cut into blocks; decompression beside it is not counted.
     Read,
+    /// Functions of the caller, which are waited for.
+    Transform,
     /// Records from bytes.
     Parse,
     /// Text from conversations.
@@ -92,8 +94,9 @@ pub(crate) enum Stage {
 }
 
 /// The stages in their order, by name.
-const STAGES: [(Stage, &str); 9] = [
+const STAGES: [(Stage, &str); 10] = [
     (Stage::Read, "read"),
+    (Stage::Transform, "transform"),
     (Stage::Parse, "parse"),
     (Stage::Render, "render"),
     (Stage::Encode, "encode"),
@@ -128,6 +131,18 @@ pub(crate) struct Stages([Spent; STAGES.len()]);
 pub(crate) struct Spent {
     cpu: Duration,
     wall: Duration,
+}
+
+impl Spent {
+    /// How long a processor worked.
+    pub(crate) fn cpu(self) -> Duration {
+        self.cpu
+    }
+
+    /// How long it took.
+    pub(crate) fn wall(self) -> Duration {
+        self.wall
+    }
 }
 
 impl Index<Stage> for Stages {

@@ -80,9 +80,11 @@ impl<'a> Intake<'a> {
         let mut numbers = 0..;
         let next = || {
             self.control.tick()?;
-            let clock = Clock::start();
+            let mut clock = Clock::start();
             let Some(block) = blocks.next_block()? else { return Ok(None) };
+            clock.lap(Stage::Read);
             let block = self.job.transform.apply(block)?;
+            clock.lap(Stage::Transform);
             let before = places_before(seen, all, verified);
             seen += block.size;
             let verify = places_before(seen, all, verified) - before;

@@ -10,6 +10,7 @@ mod dir;
 mod intake;
 mod lane;
 mod memory;
+mod pace;
 mod packing;
 mod per_file;
 mod recognise;

@@ -5,10 +5,12 @@ use std::mem;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use serde::Serialize;
 
+use super::pace::{Pace, Scale};
 use super::packing::Books;
 use super::{About, Intake, Job, JobTemplate, Outcome};
 use crate::config::{Inputs, Options};
@@ -175,23 +177,24 @@ pub fn scan(
         .flatten();
     let mut about = About::new(job, &found);
     let mut seen = Seen::default();
-    if sample.is_some() {
-        seen.spread.extend(
-            found.files.iter().filter(|it| Sample::spreads_over(it)).map(|it| Arc::clone(&it.path)),
-        );
-        let from_the_start = found.files.iter().filter(|it| !Sample::spreads_over(it)).count();
-        if from_the_start > 0 {
+    let (spread, through): (Vec<_>, Vec<_>) =
+        found.files.iter().partition(|file| Sample::spreads_over(file));
+    let bytes_through = found.bytes_of(through.iter().copied());
+    if let Some(sample) = &sample {
+        seen.spread.extend(spread.iter().map(|file| Arc::clone(&file.path)));
+        if sample.reach() < 1.0 && !through.is_empty() {
             about.warnings.push(format!(
-                "{from_the_start} of {} files are judged by their beginning: only line files that are not compressed are \
-                 entered throughout",
-                found.files.len()
+                "{} of {} files were read up to {:.1} % of each, and nothing is known of the rest: they are compressed, or no \
+                 line files, which can only be read from the beginning on, and that takes long",
+                through.len(),
+                found.files.len(),
+                sample.reach() * 100.0,
             ));
         }
     }
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
     let blocks = Blocks::new(found).sampled(sample.clone());
-    let reading = Instant::now();
     about.inputs = Intake::new(job, control).read(blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
@@ -199,7 +202,6 @@ pub fn scan(
         seen.take(outcome);
         Ok(())
     })?;
-    let reading = reading.elapsed().as_secs_f64();
     about.rendered(job);
     control.enter(Phase::Plan);
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
@@ -207,7 +209,7 @@ pub fn scan(
         let bytes = about.bytes;
         return Ok(seen.into_scan(about, fits, job, (started, bytes)));
     };
-    let sampled = seen.sampled(sample.bytes(), about.bytes, reading);
+    let sampled = seen.sampled(&sample, (about.bytes, bytes_through), job);
     let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
     scan.extrapolate(&sampled);
     scan.sample = Some(sampled);
@@ -225,10 +227,12 @@ struct Seen {
     lengths: Histogram,
     trained_tokens: u64,
     work: Work,
+    pace: Pace,
 }
 
 impl Seen {
     fn take(&mut self, outcome: Outcome) {
+        self.pace.take(&outcome, self.spread.contains(outcome.documents.path()));
         let Outcome { documents, ledger, work, .. } = outcome;
         self.work += work;
         for index in 0..documents.len() {
@@ -248,13 +252,23 @@ impl Seen {
         self.ledger.merge(ledger);
     }
 
-    /// What was read of files of `all` bytes in so many seconds, where `bytes` are those of the records.
+    /// What was taken of files of `all` bytes, of which `through` are of files that cannot be entered in the middle.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn sampled(&self, bytes: u64, all: u64, seconds: f64) -> Sampled {
-        let share = bytes as f64 / all.max(1) as f64;
-        let records = self.ledger.read.documents;
-        let seconds = rounded(if share > 0.0 { seconds / share } else { 0.0 });
-        Sampled { records, bytes, share, seconds }
+    fn sampled(&self, sample: &Sample, (all, through): (u64, u64), job: &Job) -> Sampled {
+        let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
+        let bytes = sample.bytes();
+        let threads = job.options.threads;
+        let cores = available_parallelism().map_or(threads, |cores| cores.min(threads)).get();
+        let outside =
+            matches!(&job.template, JobTemplate::Ready(it) if it.rendered_outside().is_some());
+        let scale =
+            Scale { records: times(all, bytes), through: times(through, sample.bytes_read()) };
+        Sampled {
+            records: self.ledger.read.documents,
+            bytes,
+            share: bytes as f64 / all.max(1) as f64,
+            seconds: rounded(self.pace.seconds(scale, cores, outside)),
+        }
     }
 
     /// A place as it is reported.

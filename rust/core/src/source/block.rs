@@ -149,6 +149,40 @@ impl Block {
         self.own_records().count() as u64
     }
 
+    /// Leaves the records of a file out that are not `taken`, and those behind its end.
+    ///
+    /// Of a table, as many neighbours stay: rows are numbered by the first of them.
+    pub(super) fn keep(&mut self, taken: &[bool]) {
+        let mut records = taken.iter().copied();
+        let mut is_taken = || records.next().unwrap_or(false);
+        match &mut self.content {
+            Content::Rows { first_row, batch } => {
+                let count = taken.iter().filter(|taken| **taken).count();
+                let first = taken.iter().position(|taken| *taken).unwrap_or(0);
+                let first = first.min(taken.len() - count);
+                *first_row += first as u64;
+                *batch = batch.slice(first, count);
+            }
+            Content::Cells { lines, .. } => lines.retain(|_| is_taken()),
+            Content::Values { places, .. }
+            | Content::Texts { places, .. }
+            | Content::Items { places, .. } => places.retain(|_| is_taken()),
+            Content::Lines { .. } => {
+                // Lines have no places: those that stay are put together, so that nobody looks for them again.
+                let (mut kept, mut places) = (Vec::new(), Vec::new());
+                for record in self.own_records().filter(|_| is_taken()) {
+                    if let Raw::Json(text) = record.raw {
+                        places.push((record.line, kept.len()..kept.len() + text.len()));
+                        kept.extend_from_slice(text);
+                    }
+                }
+                self.content = Content::Values { bytes: kept, places };
+            }
+            Content::Broken { .. } if is_taken() => {}
+            Content::Broken { .. } | Content::Given { .. } => self.content = Content::nothing(),
+        }
+    }
+
     /// A hash of its records, in hexadecimal: blocks with the same one hold the same.
     pub fn fingerprint(&self) -> Result<String> {
         let mut hasher = blake3::Hasher::new();

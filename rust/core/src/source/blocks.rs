@@ -18,6 +18,7 @@ use super::memory::{Memory, MemoryReader};
 use super::rows::Columns;
 use super::sample::Sample;
 use super::text::TextReader;
+use super::through::Through;
 use super::{Found, SourceFile, ipc, parquet};
 use crate::config::{Reading, Source};
 use crate::error::{Error, Result};
@@ -77,6 +78,8 @@ struct Open {
     /// How much of the file the blocks so far accounted for.
     counted: u64,
     ended: bool,
+    /// What a sample takes of it, where it is read from its beginning on.
+    through: Option<Through>,
 }
 
 impl Blocks {
@@ -90,7 +93,7 @@ impl Blocks {
     pub fn of_memory(memory: Memory, reading: Reading) -> Self {
         let (path, size, format) = (Arc::clone(&memory.name), memory.size, memory.format);
         let reader = Box::new(MemoryReader::new(memory));
-        let open = Some(Open { path, size: None, reader, counted: 0, ended: false });
+        let open = Some(Open { path, size: None, reader, counted: 0, ended: false, through: None });
         Self { memory: format, size, open, ..Self::of(vec![Source::of(Vec::new(), reading)]) }
     }
 
@@ -145,7 +148,7 @@ impl Blocks {
         while self.open.is_some() || self.at < self.files.len() {
             let source = self.files.get(self.at).map_or(0, |file| file.source);
             if self.left == Some(0) {
-                let counted = self.open.take().map_or(0, |open| open.counted);
+                let counted = self.open.as_ref().map_or(0, |open| open.counted);
                 let file = &self.files[self.at];
                 let rest = file.size.saturating_sub(counted);
                 let block = Block::new(&file.path, self.at, source, rest, Content::nothing());
@@ -156,21 +159,18 @@ impl Blocks {
                 self.open = Some(self.start(source)?);
             }
             let Some(open) = &mut self.open else { continue };
-            let before = open.counted;
             if let Some((size, content)) = open.next_content()? {
                 let mut block = Block::new(&open.path, self.at, source, size, content);
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
-                if let (Some(sample), Some(file)) = (&self.sample, self.files.get(self.at))
-                    && !Sample::spreads_over(file)
-                    && sample.limit(&mut block, file, before, self.times)
+                if let Some(through) = &mut open.through
+                    && through.thin(&mut block)
                 {
                     self.left = Some(0);
                 }
                 return Ok(Some(block));
             }
-            self.open = None;
             if let Some(file) = self.files.get(self.at) {
                 file.unchanged()?;
             }
@@ -182,14 +182,18 @@ impl Blocks {
     /// Opens the file at hand.
     fn start(&self, source: usize) -> Result<Open> {
         let file = &self.files[self.at];
-        let reader = match &self.sample {
-            Some(sample) if Sample::spreads_over(file) => {
-                Box::new(sample.open(file, self.at, self.times)?)
-            }
-            _ => open(file, &self.sources[source].reading, self.chooser)?,
-        };
         let (path, size) = (Arc::clone(&file.path), Some(file.size));
-        Ok(Open { path, size, reader, counted: 0, ended: false })
+        let (reader, through): (Box<dyn Reader>, _) = match &self.sample {
+            Some(sample) if Sample::spreads_over(file) => {
+                (Box::new(sample.open(file, self.at, self.times)?), None)
+            }
+            sample => {
+                let reader = open(file, &self.sources[source].reading, self.chooser)?;
+                let through = sample.as_ref().map(|it| it.through(file, self.at, self.times));
+                (reader, through)
+            }
+        };
+        Ok(Open { path, size, reader, counted: 0, ended: false, through })
     }
 
     /// The error, or that the file of which it speaks changed while it was read.
@@ -201,6 +205,10 @@ impl Blocks {
 
     /// Goes to the next file of the source, to its first again, or to the next source.
     fn next_file(&mut self) {
+        let through = self.open.take().and_then(|open| open.through);
+        if let (Some(sample), Some(through)) = (&self.sample, through) {
+            sample.count(&through);
+        }
         let Some(SourceFile { source: number, .. }) = self.files.get(self.at) else { return };
         let number = *number;
         self.at += 1;

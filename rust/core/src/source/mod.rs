@@ -22,6 +22,7 @@ mod parquet;
 mod rows;
 mod sample;
 mod text;
+mod through;
 mod windows;
 
 use std::fs::Metadata;
@@ -98,9 +99,13 @@ pub struct Found {
 impl Found {
     /// The bytes that are read of all files, as often as they are read.
     pub fn bytes(&self) -> u64 {
-        let bytes = self
-            .files
-            .iter()
+        self.bytes_of(&self.files)
+    }
+
+    /// The bytes that are read of some of the files.
+    pub fn bytes_of<'a>(&self, files: impl IntoIterator<Item = &'a SourceFile>) -> u64 {
+        let bytes = files
+            .into_iter()
             .map(|file| file.size.saturating_mul(self.sources[file.source].repeat.get()));
         bytes.fold(0, u64::saturating_add)
     }

@@ -13,6 +13,9 @@ use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Reason;
 
+/// Bytes that are read first beyond a window, to the end of its last line: a page, and more each time.
+const STEP: u64 = 4 << 10;
+
 /// The lines that begin in some stretches of a file.
 pub(super) struct WindowReader {
     path: Arc<Path>,
@@ -64,10 +67,12 @@ impl Reader for WindowReader {
         let within = bytes.len();
         let mut places = Vec::new();
         while start < within {
+            let (mut searched, mut step) = (start, STEP);
             let end = loop {
-                if let Some(newline) = memchr::memchr(b'\n', &bytes[start..]) {
-                    break start + newline;
+                if let Some(newline) = memchr::memchr(b'\n', &bytes[searched..]) {
+                    break searched + newline;
                 }
+                searched = bytes.len();
                 if !more {
                     break bytes.len();
                 }
@@ -76,7 +81,8 @@ impl Reader for WindowReader {
                     let message = format!("a line of more than {LONGEST_RECORD} bytes");
                     return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
                 }
-                more = self.read(&mut bytes, BLOCK_BYTES as u64)?;
+                more = self.read(&mut bytes, step)?;
+                step = (2 * step).min(BLOCK_BYTES as u64);
             };
             let line = &bytes[start..end];
             let is_record = !line.trim_ascii().is_empty();
