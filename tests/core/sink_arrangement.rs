@@ -105,6 +105,25 @@ fn killed_at_any_moment_while_files_are_placed_it_goes_on_to_the_same_bytes() {
 }
 
 #[test]
+fn killed_while_files_are_placed_a_job_that_is_like_no_other_starts_anew() {
+    let expected = undisturbed();
+    for count in 0..PLACED.len() {
+        let dir = killed_when_placed(count);
+        let mut folder = ready(&Output { once: true, ..splits(dir.path()) }, &job());
+        assert_eq!(
+            (folder.rows(), folder.blocks().exists()),
+            (0, false),
+            "{count} files were placed"
+        );
+        assert!(!dir.path().join("train").exists(), "{count} files were placed");
+        write(&mut folder);
+        finish(&mut folder).expect("the disk has room");
+        drop(folder);
+        assert_eq!(files(dir.path()), expected, "{count} files were placed");
+    }
+}
+
+#[test]
 fn a_dataset_is_replaced_by_other_files_and_these_by_a_dataset() {
     let dir = TempDir::new().expect("a folder");
     for output in [splits(dir.path()), output(dir.path()), splits(dir.path())] {

@@ -35,7 +35,9 @@ if kind in ("table", "tokens"):
 if kind == "tokens":
     tokenizer = None
     records = pa.table({"input_ids": [list(range(1, 90))] * 40_000})
-pack = fastpack.pack_records if kind == "records" else fastpack.pack_table
+if kind == "broken":
+    records.append({"text": 3})
+pack = fastpack.pack_records if kind in ("records", "broken") else fastpack.pack_table
 try:
     report = pack(records, tokenizer, output=out, progress=say, **json.loads(options))
 except fastpack.FastpackError as failed:
@@ -194,6 +196,63 @@ def test_nothing_makes_a_folder_without_rows(tokenizer_dir, tmp_path):
         assert not (tmp_path / "aside").exists()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_more_than_there_is_cannot_be_set_aside(form, tokenizer_dir, tmp_path):
+    pack, records, _ = handed_over(RECORDS)[form]
+    with pytest.raises(fastpack.OptionError, match="sets aside 200 of 200 documents") as refused:
+        pack(records(), tokenizer_dir, max_length=256, output=tmp_path / "out", validation=200)
+    assert refused.value.option == "validation"
+    assert not (tmp_path / "out").exists()
+
+
+def test_more_lost_than_may_be_leaves_nothing(tokenizer_dir, tmp_path):
+    for pack, records, _ in handed_over(RECORDS).values():
+        for folder in ({"output": tmp_path / "out"}, {}):
+            with pytest.raises(fastpack.LossError, match="of 200 documents"):
+                pack(records(), tokenizer_dir, max_length=32, max_lost="1%", validation=20, **folder)
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_folder_is_refused_by_name(tokenizer_dir, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for pack, records, _ in handed_over(RECORDS).values():
+        with pytest.raises(fastpack.StorageError, match="not a directory"):
+            pack(records(), tokenizer_dir, max_length=256, output=file)
+        for wrong in (3, "", b"\xff" * 2, ["out"]):
+            with pytest.raises(fastpack.OptionError) as refused:
+                pack(records(), tokenizer_dir, max_length=256, output=wrong)
+            assert refused.value.option == "output"
+    assert file.read_text() == "mine"
+
+
+def test_rows_that_are_no_tokens_leave_nothing(tmp_path):
+    for given in ({"ids": [[1]]}, {"input_ids": ["a"]}, {"input_ids": [[-1]]}):
+        with pytest.raises(fastpack.FastpackError):
+            fastpack.pack_table(pa.table(given), max_length=8, output=tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    empty = pa.table({"input_ids": pa.array([], pa.list_(pa.int32()))})
+    assert fastpack.pack_table(empty, max_length=8, output=tmp_path / "out").rows == 0
+    assert table_of(tmp_path / "out").num_rows == 0
+
+
+def test_a_job_of_files_and_one_of_records_are_not_taken_for_each_other(write_jsonl, tokenizer_dir, tmp_path):
+    options = {"max_length": 256}
+    fastpack.pack_dir(write_jsonl(RECORDS), tmp_path / "out", tokenizer=tokenizer_dir, **options)
+    for pack, records, _ in handed_over(RECORDS).values():
+        with pytest.raises(fastpack.OutputError, match="holds the output of a job that differs in"):
+            pack(records(), tokenizer_dir, output=tmp_path / "out", **options)
+
+
+def test_a_column_of_another_type_is_another_table(tokenizer_dir, tmp_path):
+    small, large = (
+        pa.table({"text": pa.array(["a", "b"], kind)}) for kind in (pa.string(), pa.large_string())
+    )
+    fastpack.pack_table(small, tokenizer_dir, max_length=256, output=tmp_path)
+    with pytest.raises(fastpack.OutputError, match=r"differs in `<table>\.records`"):
+        fastpack.pack_table(large, tokenizer_dir, max_length=256, output=tmp_path)
+
+
 def test_an_error_of_the_iterable_leaves_nothing(tokenizer_dir, tmp_path):
     def records():
         yield from RECORDS
@@ -280,6 +339,14 @@ def test_of_two_processes_with_records_of_their_own_one_is_refused(tokenizer_dir
     assert said[0].split() == ["8000", "0"]
     assert said[1].startswith("OutputError")
     assert "same records cannot be told" in said[1]
+
+
+def test_a_process_that_waits_does_not_fail_for_the_records_of_another(tokenizer_dir, tmp_path):
+    first = at_work(start("broken", tokenizer_dir, tmp_path / "out", code=RUN, pause="documents"))
+    second = start("records", tokenizer_dir, tmp_path / "out", code=RUN)
+    first.send_signal(18)
+    assert first.communicate()[0].startswith("RecordError")
+    assert second.communicate()[0].split() == ["8000", "0"]
 
 
 def test_a_call_that_is_interrupted_leaves_nothing_that_nobody_can_use(tokenizer_dir, tmp_path):

@@ -162,6 +162,21 @@ def test_rows_of_a_table_are_named_by_their_number(tmp_path, tokenizer_dir):
     assert all(rows[place.line - 1]["text"] is None for place in lost.places)
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_files_without_records_are_no_crash(ending, tmp_path, tokenizer_dir):
+    for name, content in {"a": b"", "b": b"\n" * 3_000_000}.items():
+        path = tmp_path / f"{name}.{ending}"
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        found = fastpack.scan(path, tokenizer_dir, sample=10)
+        assert (found.read.documents, found.documents) == (0, 0)
+
+
+def test_records_that_begin_where_nobody_looked_for_their_length_are_read(tmp_path, tokenizer_dir):
+    path = written(tmp_path / "data.jsonl.gz", texts(300))
+    path.write_bytes(gzip.compress(b"\n" * 3_000_000) + path.read_bytes())
+    assert fastpack.scan(path, tokenizer_dir, sample=10).read.documents == 300
+
+
 @pytest.mark.parametrize("kept", [1_000, 30_000])
 def test_a_file_that_is_cut_off_is_no_crash(kept, tmp_path, tokenizer_dir):
     path = written(tmp_path / "data.jsonl.gz", texts(20_000))

@@ -51,7 +51,7 @@ pub fn write_memory(
     let source = Source::of(Vec::new(), reading.clone());
     job.validate(&Inputs { sources: vec![source.clone()], recursive: false })?;
     output.validate(&job.options.columns)?;
-    let known_as = memory.identity()?;
+    let known_as = memory.identity(control)?;
     let output = Output { once: known_as.is_none(), ..output.clone() };
     let name = memory.name().to_string_lossy().into_owned();
     let told = json!({

@@ -61,7 +61,7 @@ pub fn write_table(
     output.validate(&options.columns)?;
     let identity = json!({
         "fastpack": env!("CARGO_PKG_VERSION"),
-        "inputs": { table::TABLE: { "place": 0, "records": fingerprint(batches)? } },
+        "inputs": { table::TABLE: { "place": 0, "records": fingerprint(batches, control)? } },
         "options": options,
         "output": output,
     });

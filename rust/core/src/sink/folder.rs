@@ -82,7 +82,7 @@ pub enum Opened {
 ///
 /// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait, and, without
 /// `overwrite`, if it holds anything else than the output or the leftovers of this very job; with [`Error::Io`] if
-/// it cannot be read or written; and as the run that it waited for.
+/// it cannot be read or written; and as the run of the same job that it waited for.
 pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control) -> Result<Opened> {
     let dir = &output.dir;
     if dir.as_os_str().is_empty() {
@@ -104,7 +104,8 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         return Ok(Opened::Finished(report));
     }
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let (lock, waited) = Lock::take(dir, output.wait, control)?;
+    let name = (!output.once).then(|| name_of(job));
+    let (lock, waited) = Lock::take(dir, name.as_deref(), output.wait, control)?;
     // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
     if (waited || !again)
         && !output.once
@@ -134,8 +135,14 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         lock: Some(lock),
     };
     match survey::started(dir, job)? {
-        Some(left) if !output.once => folder.go_on(left)?,
-        _ => folder.start()?,
+        Some(left) => folder.go_on(left)?,
+        None => folder.start()?,
+    }
+    if output.once {
+        // What was left is all in the work folder by now, and whether it is of the same records cannot be told.
+        folder.now = now;
+        folder.files.clear();
+        folder.start()?;
     }
     if !output.overwrite {
         folder.remove_old()?;
@@ -143,11 +150,16 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     Ok(Opened::Ready(folder))
 }
 
+/// A short name of a job.
+fn name_of(job: &Value) -> String {
+    blake3::hash(job.to_string().as_bytes()).to_hex().to_string()
+}
+
 /// Removes what is left of a work folder in a finished folder, if the run that finished it was killed at the very end.
 fn tidy(dir: &Path, control: &Control) {
     // It is in nobody's way where it has to stay.
     if dir.join(WORK).exists()
-        && let Ok((lock, _)) = Lock::take(dir, false, control)
+        && let Ok((lock, _)) = Lock::take(dir, None, false, control)
     {
         let _ = lock.clear(|_| false);
     }
@@ -336,8 +348,9 @@ impl Folder {
     /// Ends a run that failed: tells those that wait for it, and takes back what it wrote unless the next can go on
     /// from there.
     pub fn fail(&mut self, error: &Error) {
-        if let (Some(failure), Some(lock)) = (Failure::of(error), &mut self.lock) {
-            lock.tell(&failure);
+        if let (Some(failure), Some(lock), false) = (Failure::of(error), &mut self.lock, self.once)
+        {
+            lock.tell(name_of(&self.job), failure);
         }
         if self.once || !error.may_pass() {
             self.shard = None;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::failure::Failure;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -33,12 +35,17 @@ pub(super) struct Lock {
 impl Lock {
     /// Makes the work folder in `dir` and locks it.
     ///
-    /// Where another run has it, waits for its end if `wait` says so; a failure of that run is returned, and if it
-    /// was killed or cancelled, this one has the folder. Fails with [`Error::Output`] if it is not to wait. A file
+    /// Where another run has it, waits for its end if `wait` says so; a failure of that run is returned if it was of the
+    /// same job, which is told by its name, and if it was killed or cancelled, this one has the folder. Fails with [`Error::Output`] if it is not to wait. A file
     /// system that knows no locks gives none, and then two runs at a time are not found out.
     ///
     /// Returns whether it waited, too.
-    pub(super) fn take(dir: &Path, wait: bool, control: &Control) -> Result<(Self, bool)> {
+    pub(super) fn take(
+        dir: &Path,
+        job: Option<&str>,
+        wait: bool,
+        control: &Control,
+    ) -> Result<(Self, bool)> {
         let work = dir.join(WORK);
         let path = work.join(LOCK);
         let mut waited = false;
@@ -73,8 +80,10 @@ impl Lock {
                 file.set_len(0).map_err(Error::io(&path))?;
                 return Ok((Self { work, file }, waited));
             }
-            if let Some(failure) = left_in(&mut file).map_err(Error::io(&path))? {
-                return Err(failure.into_error(dir));
+            if let Some(word) = left_in(&mut file).map_err(Error::io(&path))?
+                && Some(word.job.as_str()) == job
+            {
+                return Err(word.failure.into_error(dir));
             }
         }
     }
@@ -85,9 +94,9 @@ impl Lock {
     }
 
     /// Tells those that wait for this run how it failed: they have the same file open, also once it is removed.
-    pub(super) fn tell(&mut self, failure: &Failure) {
+    pub(super) fn tell(&mut self, job: String, failure: Failure) {
         // Where this cannot be written, those that wait try for themselves.
-        if let Ok(text) = serde_json::to_vec(failure) {
+        if let Ok(text) = serde_json::to_vec(&Word { job, failure }) {
             let _ = self.file.set_len(0);
             let _ = self.file.write_all(&text);
         }
@@ -114,8 +123,16 @@ impl Drop for Lock {
     }
 }
 
-/// How the run failed that had this file before, if it did.
-fn left_in(file: &mut File) -> io::Result<Option<Failure>> {
+/// The last word of a run that failed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Word {
+    /// The name of its job.
+    job: String,
+    failure: Failure,
+}
+
+/// What the run that had this file before said of its failure, if it failed.
+fn left_in(file: &mut File) -> io::Result<Option<Word>> {
     let mut text = String::new();
     file.rewind()?;
     file.read_to_string(&mut text)?;

@@ -207,11 +207,7 @@ impl Block {
                     line.iter().for_each(|cell| update(&mut hasher, cell));
                 }
             }
-            Content::Rows { batch, .. } => {
-                let mut writer = StreamWriter::try_new(&mut hasher, &batch.schema())?;
-                writer.write(batch)?;
-                writer.finish()?;
-            }
+            Content::Rows { batch, .. } => update_rows(&mut hasher, batch)?,
             Content::Given { bytes, places, .. } => {
                 update(&mut hasher, bytes);
                 update(&mut hasher, format!("{places:?}").as_bytes());
@@ -332,6 +328,13 @@ pub(super) fn is_index_line(line: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// Hashes rows and what their columns are.
+pub(super) fn update_rows(hasher: &mut blake3::Hasher, rows: &RecordBatch) -> Result<()> {
+    let mut writer = StreamWriter::try_new(hasher, &rows.schema())?;
+    writer.write(rows)?;
+    Ok(writer.finish()?)
 }
 
 /// Hashes bytes and how many they are.

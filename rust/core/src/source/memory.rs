@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::vec;
 
 use arrow::array::RecordBatch;
-use arrow::ipc::writer::StreamWriter;
 
-use super::block::{Content, Reader};
+use super::block::{Content, Reader, update_rows};
 use super::rows::Parts;
+use crate::control::Control;
 use crate::error::Result;
+
+/// Rows that are hashed between two looks at the cancel flag: some milliseconds of long texts.
+const HASHED: usize = 8192;
 
 /// Some records that the caller hands over.
 #[derive(Debug)]
@@ -97,23 +100,24 @@ impl Memory {
 
     /// What tells these records from others: the hash of a table, or what the caller knows them as; nothing where only
     /// reading them would tell.
-    pub fn identity(&self) -> Result<Option<String>> {
+    pub fn identity(&self, control: &Control) -> Result<Option<String>> {
         match &self.supply {
-            Supply::Table(batches) => fingerprint(batches.as_slice()).map(Some),
+            Supply::Table(batches) => fingerprint(batches.as_slice(), control).map(Some),
             Supply::Caller(_) => Ok(self.known_as.clone()),
         }
     }
 }
 
 /// A hash of the batches of a table, in hexadecimal, and of where each ends: blocks end there too.
-pub fn fingerprint(batches: &[RecordBatch]) -> Result<String> {
+pub fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
-    if let Some(first) = batches.first() {
-        let mut writer = StreamWriter::try_new(&mut hasher, &first.schema())?;
-        for batch in batches {
-            writer.write(batch)?;
+    for batch in batches {
+        hasher.update(&(batch.num_rows() as u64).to_le_bytes());
+        for first in (0..batch.num_rows()).step_by(HASHED) {
+            control.tick()?;
+            let rows = HASHED.min(batch.num_rows() - first);
+            update_rows(&mut hasher, &batch.slice(first, rows))?;
         }
-        writer.finish()?;
     }
     Ok(hasher.finalize().to_hex().to_string())
 }

@@ -207,5 +207,6 @@ fn mean_record(found: &Found, seed: u64) -> Result<f64> {
         }
         bytes += pilot.map_or(0, |pilot| pilot.bytes());
     }
-    Ok(bytes as f64 / records.max(1) as f64)
+    // Where nothing is known of records, all are read.
+    Ok(if records == 0 { f64::INFINITY } else { bytes as f64 / records as f64 })
 }
