@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pyarrow as pa
 import pytest
 from conftest import conversation
@@ -125,6 +128,23 @@ def test_a_cache_of_one_file_read_twice_is_not_that_of_two_alike(files, pack, tm
     for paths in ((files[0], files[0]), (files[0], copy)):
         given = {"sources": sources(*paths), "validation": 40}
         assert rows(pack(None, cache_dir=tmp_path / "cache", **given)) == rows(pack(None, **given))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are text")
+def test_names_that_are_no_text_are_told_apart_or_refused(pack, files, tmp_path):
+    for folder, names in {"apart": (b"a\xff", b"b\xfe"), "alike": (b"a\xff", b"a\xfe")}.items():
+        (tmp_path / folder).mkdir()
+        for name, file in zip(names, files, strict=True):
+            file_name = os.fsencode(tmp_path / folder) + b"/" + name + b".jsonl"
+            os.link(file, file_name)
+    expected = rows(pack(tmp_path / "apart"))
+    for _ in range(2):
+        assert rows(pack(tmp_path / "apart", cache_dir=tmp_path / "cache")) == expected
+    with pytest.raises(
+        fastpack.OptionError, match=r"how two files are shown .* rename one of them"
+    ) as refused:
+        pack(tmp_path / "alike", cache_dir=tmp_path / "cache")
+    assert refused.value.option == "files"
 
 
 def test_a_table_and_records_are_split_as_their_file_is(files, tokenizer_dir, packed):

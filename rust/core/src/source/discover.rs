@@ -34,6 +34,7 @@ const PEEKED: u64 = 64 << 10;
 pub fn discover(inputs: &Inputs) -> Result<Found> {
     let mut found = Found { sources: inputs.sources.clone(), ..Found::default() };
     let mut seen: HashMap<PathBuf, Vec<&Reading>> = HashMap::new();
+    let mut shown: HashMap<String, PathBuf> = HashMap::new();
     for (number, source) in inputs.sources.iter().enumerate() {
         let before = found.files.len();
         for pattern in &source.patterns {
@@ -48,6 +49,9 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
                     return Err(Error::option("files", reason));
                 }
                 readings.push(&source.reading);
+                if path.to_str().is_none() {
+                    refuse_alike(&path, &mut shown)?;
+                }
                 found.files.push(SourceFile::open(path, number)?);
             }
         }
@@ -62,6 +66,21 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
         }
     }
     Ok(found)
+}
+
+/// Refuses a file whose name is no text and looks like that of another: manifests, reports and kept tokens could not tell
+/// them apart.
+fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()> {
+    let name = path.display().to_string();
+    let first = shown.entry(name).or_insert_with(|| path.to_owned());
+    if first == path {
+        return Ok(());
+    }
+    let reason = format!(
+        "`{}` is how two files are shown whose names are no UTF-8; rename one of them",
+        path.display()
+    );
+    Err(Error::option("files", reason))
 }
 
 /// The files that one pattern stands for.
