@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn bytes(count: usize) -> Vec<u8> {
-        (0..count).map(|place| (place % 251) as u8).collect()
+        (0..251_u8).cycle().take(count).collect()
     }
 
     #[test]
