@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use super::failure::{Failure, Outcome};
+use super::given::Given;
 use super::limits::{MAX_NESTING, check_size};
 use super::print::write_big;
 use super::text::write_float;
-use super::value::{Dict, Text, Value};
+use super::value::{Dict, List, Text, Value};
+
+/// How much a line may be indented, in bytes.
+pub(super) const MAX_INDENT: usize = 1000;
 
 /// How `json.dumps` writes.
 #[derive(Debug)]
@@ -24,6 +28,41 @@ pub(super) struct Style {
 }
 
 impl Style {
+    /// The style that a template asks for.
+    pub(super) fn given<'r>(given: Given<'r>) -> Outcome<Self> {
+        let [ensure_ascii, indent, separators, sort_keys] =
+            given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
+        let indent = match indent {
+            None | Some(Value::None) => None,
+            Some(Value::String(indent)) if indent.len() <= MAX_INDENT => Some(indent.to_string()),
+            Some(other) => match other.as_int().map(|width| usize::try_from(width).unwrap_or(0)) {
+                Some(width) if width <= MAX_INDENT => Some(" ".repeat(width)),
+                _ => return Err(Failure::unsupported("such an indent of `tojson`")),
+            },
+        };
+        let separator = |list: &[Value<'r>], at: usize| match list.get(at) {
+            Some(Value::String(text)) if list.len() == 2 => Ok(text.to_string()),
+            _ => Err(Failure::unsupported("such separators of `tojson`")),
+        };
+        let (item_separator, key_separator) = match separators {
+            None | Some(Value::None) => {
+                ((if indent.is_some() { "," } else { ", " }).to_owned(), ": ".to_owned())
+            }
+            Some(Value::Tuple(list) | Value::List(List::Computed(list))) => {
+                (separator(&list, 0)?, separator(&list, 1)?)
+            }
+            Some(_) => return Err(Failure::unsupported("such separators of `tojson`")),
+        };
+        let is_true = |value: Option<Value<'r>>| value.is_some_and(|value| value.is_true());
+        Ok(Self {
+            ensure_ascii: is_true(ensure_ascii),
+            indent,
+            item_separator,
+            key_separator,
+            sort_keys: is_true(sort_keys),
+        })
+    }
+
     /// Writes `value`.
     pub(super) fn dumps(&self, value: &Value<'_>) -> Outcome<String> {
         let mut out = String::new();
