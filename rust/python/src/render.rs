@@ -2,7 +2,7 @@
 
 use fastpack_core::record::value::Map;
 use fastpack_core::record::{Shape, Skim, parse_conversation};
-use fastpack_core::template::{ChatTemplate, Replayer, TemplateContext};
+use fastpack_core::template::{ChatTemplate, Replayed, Replayer, TemplateContext, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -56,11 +56,12 @@ pub(crate) fn replay_template(
     interpret: bool,
 ) -> PyResult<Vec<Option<Rendering>>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    let mut replayer = Replayer::new(&template, spans);
+    let wanted = if spans { Wanted::Spans } else { Wanted::Text };
+    let mut replayer = Replayer::new(&template, wanted, false);
     let (mut skim, shape) = (Skim::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
-        let (mut text, mut found) = (String::new(), Vec::new());
+        let mut out = Replayed::default();
         let read = || parse_conversation(line).ok();
         let is_rendered = if interpret {
             let made = read().and_then(|conversation| {
@@ -69,12 +70,12 @@ pub(crate) fn replay_template(
                 }
                 template.render(&conversation).ok().map(|text| (text, Vec::new()))
             });
-            made.map(|made| (text, found) = made).is_some()
+            made.map(|made| (out.text, out.spans) = made).is_some()
         } else {
-            skim.read(line, &shape) && replayer.render(&skim, read, &mut text, &mut found)
+            skim.read(line, &shape) && replayer.render(&skim, read, &mut out)
         };
-        let found = found.into_iter().map(|span| (span.start, span.end)).collect();
-        is_rendered.then_some((text, spans.then_some(found)))
+        let found = out.spans.into_iter().map(|span| (span.start, span.end)).collect();
+        is_rendered.then_some((out.text, spans.then_some(found)))
     });
     Ok(renderings.collect())
 }

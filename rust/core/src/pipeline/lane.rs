@@ -4,8 +4,6 @@
 //! is read straight into what is tokenized, a conversation is replayed. All others are read as [`read`] reads them, and
 //! put into words by the [`Renderer`]; both ways give the same.
 
-use std::ops::Range;
-
 use super::recognise::expectation;
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
@@ -13,7 +11,7 @@ use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
 use crate::record::{Record, Shape, Skim, read, skim_text};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, Rendered, Replayer, Span, Trained};
+use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained, Wanted};
 use crate::timing::{Clock, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
@@ -26,7 +24,7 @@ pub(super) struct Lane<'a> {
     /// What conversations go through on the short way.
     replayer: Option<Replayer<'a>>,
     skim: Skim,
-    spans: Vec<Range<usize>>,
+    replayed: Replayed,
     /// What the last record became, whose memory is used again.
     rendered: Rendered,
 }
@@ -49,12 +47,18 @@ impl<'a> Lane<'a> {
             JobTemplate::Refused(_) => None,
         };
         let template = template.filter(|template| road(template, options).is_ok());
-        let spans = options.train_on != TrainOn::All;
+        let wanted = match options.train_on {
+            _ if options.train_on_eos.is_some() => Wanted::Turns,
+            TrainOn::All => Wanted::Text,
+            TrainOn::LastAssistant => Wanted::LastTurn,
+            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
+        };
+        let cuts = options.packing.overlong == Some(Overlong::Trim);
         Self {
             texts: texts && options.train_on_eos.is_none(),
-            replayer: template.map(|template| Replayer::new(template, spans)),
+            replayer: template.map(|template| Replayer::new(template, wanted, cuts)),
             skim: Skim::default(),
-            spans: Vec::new(),
+            replayed: Replayed::default(),
             rendered: Rendered::default(),
         }
     }
@@ -84,26 +88,25 @@ impl<'a> Lane<'a> {
             _ => None,
         };
         clock.lap(Stage::Parse);
-        let replayed = match (skimmed, &mut self.replayer) {
+        match (skimmed, &mut self.replayer) {
             (Some(Kind::Conversation), Some(replayer)) => {
                 let conversation = || match general() {
                     Ok(Record::Conversation(conversation)) => Some(conversation),
                     _ => None,
                 };
-                let Rendered { text, trained, .. } = &mut self.rendered;
-                let done = replayer.render(&self.skim, conversation, text, &mut self.spans);
-                mark(trained, replayer.marks().then_some(&self.spans));
+                self.replayed.text = std::mem::take(&mut self.rendered.text);
+                let done = replayer.render(&self.skim, conversation, &mut self.replayed);
+                let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
                 clock.lap(Stage::Render);
-                done
+                if let Some(made) = made {
+                    return made;
+                }
             }
-            (Some(Kind::Text), _) => {
+            (Some(kind), _) => {
                 self.rendered.trained = Trained::All;
-                true
+                return Ok(Made::Text(std::mem::take(&mut self.rendered), kind));
             }
-            _ => false,
-        };
-        if let Some(kind) = skimmed.filter(|_| replayed) {
-            return Ok(Made::Text(std::mem::take(&mut self.rendered), kind));
+            (None, _) => {}
         }
         let record = general();
         clock.lap(Stage::Parse);
@@ -120,31 +123,10 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Marks what is trained: these ranges, or all.
-fn mark(trained: &mut Trained, ranges: Option<&Vec<Range<usize>>>) {
-    let Some(ranges) = ranges else {
-        *trained = Trained::All;
-        return;
-    };
-    if *trained == Trained::All {
-        *trained = Trained::Spans(Vec::new());
-    }
-    if let Trained::Spans(spans) = trained {
-        spans.clear();
-        spans.extend(ranges.iter().map(|range| Span { range: range.clone(), weight: 1.0 }));
-    }
-}
-
 /// Whether conversations go the short way; if not, why.
 pub(super) fn road<'t>(template: &'t ChatTemplate, options: &Options) -> Result<(), &'t str> {
     match options.train_on {
-        TrainOn::LastAssistant | TrainOn::Completion => {
-            Err("`train_on` asks for a part of the turns")
-        }
-        _ if options.train_on_eos.is_some() => Err("`train_on_eos` asks for the ends of turns"),
-        _ if options.packing.overlong == Some(Overlong::Trim) => {
-            Err("`overlong` asks for the ends of turns")
-        }
-        TrainOn::Auto | TrainOn::All | TrainOn::Assistant => template.road(),
+        TrainOn::Completion => Err("`train_on` asks for completions, which conversations have not"),
+        _ => template.road(),
     }
 }

@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
-use super::{Job, JobTemplate, training};
+use super::training::{self, Choice};
+use super::{Job, JobTemplate};
 use crate::config::{Overlong, Prompt, Reading, RowColumn, ShapeName, TrainOn, TrainOnEos};
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
-use crate::record::{Calls, Conversation, Fault, Pair, Record, Shown, Tokens, as_messages};
-use crate::template::{ChatTemplate, Prompts, Rendered, Span, Trained};
+use crate::record::{
+    Calls, Conversation, Fault, Pair, Record, Shown, Skim, Tokens, as_messages, is_assistant,
+};
+use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, Span, Trained};
 
 /// What a record became.
 pub(super) enum Made {
@@ -93,6 +96,29 @@ impl<'a> Renderer<'a> {
             Record::Completed { all, prompt } => self.completed(&all, prompt),
             Record::Pair(pair) => self.pair(&pair),
         }
+    }
+
+    /// What became of a conversation that was replayed, as far as it is trained and may be cut.
+    pub(super) fn replayed(
+        &self,
+        replayed: &mut Replayed,
+        skim: &Skim,
+    ) -> std::result::Result<Made, Failure<'a>> {
+        let Replayed { text, spans, turns, cuts } = std::mem::take(replayed);
+        let trained = if self.eos.is_some() || skim.weights().is_some() {
+            let choice = Choice {
+                train_on: self.train_on,
+                eos: self.eos,
+                weights: skim.weights(),
+                last: skim.roles().rposition(is_assistant),
+            };
+            Trained::Spans(choice.spans(text.len(), &turns)?)
+        } else if self.train_on == TrainOn::All {
+            Trained::All
+        } else {
+            trained(spans)
+        };
+        self.made(text, trained, cuts, Kind::Conversation)
     }
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {

@@ -47,21 +47,42 @@ pub(super) fn conversation(
     eos: Option<TrainOnEos>,
 ) -> Result<(String, Vec<Span>), Fault> {
     let (text, turns) = template.render_turns(conversation)?;
-    let mut canvas = Canvas::default();
-    if train_on == TrainOn::All {
-        canvas.paint(&(0..text.len()), 1.0);
-    } else {
-        let speaks = |message: &crate::record::value::Map| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
-        let last = conversation.messages.iter().rposition(speaks);
-        for turn in &turns {
-            if train_on != TrainOn::LastAssistant || Some(turn.message) == last {
-                canvas.paint(&turn.span, 1.0);
+    let speaks = |message: &crate::record::value::Map| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+    let last = conversation.messages.iter().rposition(speaks);
+    let choice = Choice { train_on, eos, weights: conversation.weights.as_deref(), last };
+    let spans = choice.spans(text.len(), &turns)?;
+    Ok((text, spans))
+}
+
+/// What chooses among the turns of a conversation.
+pub(super) struct Choice<'c> {
+    /// Which turns are trained.
+    pub(super) train_on: TrainOn,
+    /// Which ends of trained turns are.
+    pub(super) eos: Option<TrainOnEos>,
+    /// The weight that each message gives itself, if any does.
+    pub(super) weights: Option<&'c [Option<f32>]>,
+    /// The last message of the assistant.
+    pub(super) last: Option<usize>,
+}
+
+impl Choice<'_> {
+    /// What is trained of a text of so many bytes with these turns.
+    pub(super) fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
+        let mut canvas = Canvas::default();
+        if self.train_on == TrainOn::All {
+            canvas.paint(&(0..length), 1.0);
+        } else {
+            for turn in turns {
+                if self.train_on != TrainOn::LastAssistant || Some(turn.message) == self.last {
+                    canvas.paint(&turn.span, 1.0);
+                }
             }
         }
+        weigh(&mut canvas, self.weights, turns)?;
+        end_turns(&mut canvas, turns, self.eos);
+        Ok(canvas.spans)
     }
-    weigh(&mut canvas, conversation, &turns)?;
-    end_turns(&mut canvas, &turns, eos);
-    Ok((text, canvas.spans))
 }
 
 /// The same for messages that complete a prompt.
@@ -75,14 +96,18 @@ pub(super) fn completion(
     let (_, turns) = template.render_turns(conversation)?;
     let mut canvas = Canvas::default();
     canvas.paint(&completion, 1.0);
-    weigh(&mut canvas, conversation, &turns)?;
+    weigh(&mut canvas, conversation.weights.as_deref(), &turns)?;
     end_turns(&mut canvas, &turns, eos);
     Ok((text, canvas.spans))
 }
 
 /// Gives turns the weights that their messages give themselves.
-fn weigh(canvas: &mut Canvas, conversation: &Conversation, turns: &[Turn]) -> Result<(), Fault> {
-    for (message, weight) in conversation.weights.iter().flatten().enumerate() {
+fn weigh(
+    canvas: &mut Canvas,
+    weights: Option<&[Option<f32>]>,
+    turns: &[Turn],
+) -> Result<(), Fault> {
+    for (message, weight) in weights.into_iter().flatten().enumerate() {
         let Some(weight) = *weight else { continue };
         let own = turns.iter().filter(|turn| turn.message == message);
         if weight > 0.0 && own.clone().next().is_none() {

@@ -5,7 +5,8 @@
 
 use jiter::Jiter;
 
-use super::json::MAX_DEPTH;
+use super::json::{self, MAX_DEPTH};
+use super::value::Value;
 
 /// A place in a line.
 pub(super) struct Cursor<'l> {
@@ -162,8 +163,22 @@ impl<'l> Cursor<'l> {
 
     /// Takes `null` if it comes next.
     pub(super) fn null(&mut self) -> bool {
-        let next = self.peek() == Some(b'n') && self.line[self.at..].starts_with("null");
-        self.at += if next { 4 } else { 0 };
+        self.peek() == Some(b'n') && self.written("null")
+    }
+
+    /// Takes any value, which stands `depth` levels deep, and tells how it is written.
+    pub(super) fn value(&mut self, depth: usize) -> Option<(Value, &'l str)> {
+        self.peek()?;
+        let rest = &self.line[self.at..];
+        let (value, taken) = json::prefix(rest.as_bytes(), depth)?;
+        self.at += taken;
+        Some((value, &rest[..taken]))
+    }
+
+    /// Takes what comes next if it is written so.
+    pub(super) fn written(&mut self, text: &str) -> bool {
+        let next = self.peek().is_some() && self.line[self.at..].starts_with(text);
+        self.at += if next { text.len() } else { 0 };
         next
     }
 

@@ -17,32 +17,43 @@ pub(super) fn read(messages: &[Map], field: &str) -> Result<Option<Vec<Option<f3
         return Ok(None);
     }
     let weights = messages.iter().enumerate().map(|(at, message)| {
-        let place = |name: &str| format!("{field}[{at}].{name}");
-        let trained = match message.get(TRAIN) {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(trained)) => Some(*trained),
-            other => return Err(wrong_type(&place(TRAIN), "true or false", other)),
-        };
-        let weight = match message.get(WEIGHT) {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(weight(value).map_err(|fault| fault.at(&place(WEIGHT)))?),
-        };
-        let weight = match (trained, weight) {
-            (Some(false), _) => Some(0.0),
-            (_, Some(weight)) => Some(weight),
-            (Some(true), None) => Some(1.0),
-            (None, None) => None,
-        };
         let speaks = matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
-        if weight.is_some_and(|weight| weight > 0.0) && !speaks {
-            let message = format!(
-                "`{field}[{at}]` asks to be trained, but only what the assistant says can be, message by message"
-            );
-            return Err(Fault::new(Reason::Unmaskable, message));
-        }
-        Ok(weight)
+        own(message.get(TRAIN), message.get(WEIGHT), speaks, &format!("{field}[{at}]"))
     });
     weights.collect::<Result<_, _>>().map(Some)
+}
+
+/// The weight that a message gives itself, if it does, by its two flags.
+pub(super) fn own(
+    train: Option<&Value>,
+    weight: Option<&Value>,
+    speaks: bool,
+    place: &str,
+) -> Result<Option<f32>, Fault> {
+    let trained = match train {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(trained)) => Some(*trained),
+        other => return Err(wrong_type(&format!("{place}.{TRAIN}"), "true or false", other)),
+    };
+    let weight = match weight {
+        None | Some(Value::Null) => None,
+        Some(value) => {
+            Some(self::weight(value).map_err(|fault| fault.at(&format!("{place}.{WEIGHT}")))?)
+        }
+    };
+    let weight = match (trained, weight) {
+        (Some(false), _) => Some(0.0),
+        (_, Some(weight)) => Some(weight),
+        (Some(true), None) => Some(1.0),
+        (None, None) => None,
+    };
+    if weight.is_some_and(|weight| weight > 0.0) && !speaks {
+        let message = format!(
+            "`{place}` asks to be trained, but only what the assistant says can be, message by message"
+        );
+        return Err(Fault::new(Reason::Unmaskable, message));
+    }
+    Ok(weight)
 }
 
 /// Whether a role is the one that is trained.

@@ -29,6 +29,15 @@ pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
     value.map_err(|error| fault(&error, &json))
 }
 
+/// The value that `text` begins with, `depth` levels deep in a record, and how many bytes it takes; nothing where
+/// there is none.
+pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
+    let mut json = Jiter::new(text).with_allow_inf_nan();
+    let peek = json.peek().ok()?;
+    let value = value(&mut json, peek, depth).ok()?;
+    Some((value, json.current_index()))
+}
+
 /// The value of a field, parsed where it is JSON text, as tables have to hold lists; nothing where it is absent.
 pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
     match record.get(field) {

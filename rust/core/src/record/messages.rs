@@ -182,7 +182,7 @@ fn tool_calls(text: &Value) -> Option<Value> {
 }
 
 /// Content is text, a list of parts, an object or null; whether a template takes it is the template's word.
-fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
+pub(super) fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
     match content {
         Value::Null | Value::String(_) | Value::Map(_) => Ok(()),
         Value::List(parts) => parts.iter().enumerate().try_for_each(|(at, part)| match part {

@@ -1,15 +1,18 @@
 //! [`Skim`]: what a template needs of a conversation, read from its line without making values of it.
 //!
-//! Most lines of a file hold messages of texts alone. Of such a line the texts are copied into one buffer, end to
-//! end, and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline differ in nothing
-//! but their texts. Any other line, good or bad, is left to [`super::read`].
+//! Most lines of a file hold messages of texts. These are copied into one buffer, end to end; lists, objects and numbers
+//! become [`Skim::values`], and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline
+//! differ in nothing but their texts and what their values hold. What takes more than that, good or bad, is left to
+//! [`super::read`].
 
 use std::ops::Range;
 
 use super::cursor::Cursor;
-use super::flags::{TRAIN, WEIGHT};
-use super::messages::{FUNCTION_CALL, ROLES};
+use super::flags::{self, TRAIN, WEIGHT, is_assistant};
+use super::json;
+use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, check_content};
 use super::shape::Shape;
+use super::value::Value;
 use crate::config::{Part, ShapeName};
 
 /// Messages that are skimmed at most: longer conversations are too rare for their outlines to come again.
@@ -32,6 +35,19 @@ const VALUE: u8 = 4;
 /// What stands between messages in an outline.
 const END: u8 = 0;
 
+/// What stands in an outline where there is no text: no name has these numbers.
+const VALUE_OF_KEY: u8 = 255;
+const TOOLS: u8 = 254;
+const KWARGS: u8 = 253;
+const FLAGGED: u8 = 252;
+
+/// Bytes of arguments to the template that are told apart.
+const MOST_KWARGS: usize = 1 << 12;
+
+/// Levels at which values stand in a record.
+const IN_RECORD: usize = 1;
+const IN_MESSAGE: usize = 3;
+
 /// The texts of one conversation after the other, each in the memory of the one before.
 #[derive(Debug)]
 pub struct Skim {
@@ -44,6 +60,14 @@ pub struct Skim {
     /// Where it stands in `decoded`.
     ranges: Vec<Range<usize>>,
     decoded: String,
+    /// What is no text, and the message and the key of each; tools are of no message.
+    values: Vec<Value>,
+    value_places: Vec<(Option<usize>, u8)>,
+    /// What the messages say of their training; nothing of any unless `flagged`.
+    weights: Vec<Option<f32>>,
+    flagged: bool,
+    /// The tools as they were last written, and what they are: many records have the same.
+    tools: Option<(String, Value)>,
 }
 
 impl Default for Skim {
@@ -55,6 +79,11 @@ impl Default for Skim {
             places: Vec::new(),
             ranges: Vec::new(),
             decoded: String::new(),
+            values: Vec::new(),
+            value_places: Vec::new(),
+            weights: Vec::new(),
+            flagged: false,
+            tools: None,
         }
     }
 }
@@ -65,7 +94,8 @@ impl Skim {
         shape.name() == ShapeName::Conversations && self.conversation(line, shape).is_some()
     }
 
-    /// What tells the conversation from others, but for its texts: number, keys and roles of the messages.
+    /// What tells the conversation from others, but for its texts and values: number, keys and roles of the messages, and
+    /// its own arguments to the template.
     ///
     /// Only outlines of the same `Skim` can be compared.
     pub fn outline(&self) -> &[u8] {
@@ -87,8 +117,23 @@ impl Skim {
         self.places.iter().map(|(message, key)| (*message, self.name_of(*key)))
     }
 
+    /// The lists, objects and numbers.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The message and the key of each of these; nothing for the tools.
+    pub fn value_places(&self) -> impl ExactSizeIterator<Item = Option<(usize, &str)>> + '_ {
+        self.value_places.iter().map(|(message, key)| Some(((*message)?, self.name_of(*key))))
+    }
+
+    /// The weight that each message gives itself, if any says something of it.
+    pub fn weights(&self) -> Option<&[Option<f32>]> {
+        self.flagged.then_some(&self.weights)
+    }
+
     /// The role of each message.
-    pub fn roles(&self) -> impl ExactSizeIterator<Item = &str> + '_ {
+    pub fn roles(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + '_ {
         self.roles.iter().map(|role| self.name_of(*role))
     }
 
@@ -103,21 +148,77 @@ impl Skim {
         self.ranges.clear();
         self.decoded.clear();
         self.decoded.shrink_to(KEPT);
-        let field = shape.field(Part::Messages);
+        self.values.clear();
+        self.value_places.clear();
+        self.weights.clear();
+        self.flagged = false;
+        let (field, tools) = (shape.field(Part::Messages), shape.field(Part::Tools));
         let mut cursor = Cursor::new(line)?;
+        let (mut equipped, mut instructed) = (false, false);
         cursor.object(|cursor, key| {
             if key == field {
                 if !self.roles.is_empty() {
                     return None;
                 }
                 cursor.array(|cursor| self.message(cursor))
-            } else if shape.reads(key) {
-                cursor.null().then_some(())
-            } else {
+            } else if !shape.reads(key) {
                 cursor.skip()
+            } else if cursor.null() {
+                // Of equal keys the last one counts.
+                let other =
+                    if key == tools { equipped } else { key == TEMPLATE_KWARGS && instructed };
+                (!other).then_some(())
+            } else if key == tools && !std::mem::replace(&mut equipped, true) {
+                self.read_tools(cursor)
+            } else if key == TEMPLATE_KWARGS && !std::mem::replace(&mut instructed, true) {
+                self.read_kwargs(cursor)
+            } else {
+                None
             }
         })?;
+        if self.flagged {
+            self.outline.push(FLAGGED);
+        }
         (cursor.is_at_end() && (1..=MOST_MESSAGES).contains(&self.roles.len())).then_some(())
+    }
+
+    fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+        let known = self.tools.as_ref().filter(|(text, _)| cursor.written(text));
+        let tools = if let Some((_, tools)) = known {
+            tools.clone()
+        } else {
+            let (value, text) = cursor.value(IN_RECORD)?;
+            let value = match value {
+                Value::String(text) if text.trim().is_empty() => return Some(()),
+                Value::String(text) => json::parse(text.as_bytes()).ok()?,
+                other => other,
+            };
+            if value == Value::Null {
+                return Some(());
+            }
+            // What ends with a bracket or a quote is whole wherever it stands.
+            self.tools = Some((text.to_owned(), value.clone()));
+            value
+        };
+        let Value::List(list) = &tools else { return None };
+        if !list.iter().all(|tool| matches!(tool, Value::Map(_))) {
+            return None;
+        }
+        self.outline.extend([TOOLS, count(list)]);
+        self.value_places.push((None, END));
+        self.values.push(tools);
+        Some(())
+    }
+
+    fn read_kwargs(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+        let (value, text) = cursor.value(IN_RECORD)?;
+        if !matches!(value, Value::Map(_)) || text.len() > MOST_KWARGS {
+            return None;
+        }
+        self.outline.push(KWARGS);
+        self.outline.extend(u16::try_from(text.len()).ok()?.to_le_bytes());
+        self.outline.extend(text.as_bytes());
+        Some(())
     }
 
     fn message(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
@@ -125,17 +226,15 @@ impl Skim {
         let begin = self.ranges.len();
         // Where in the outline the role stands, and the key of what is said.
         let (mut role, mut from, mut value) = (None, None, None);
+        let (mut train, mut weight) = (None, None);
         let mut seen = [0_u64; MOST_NAMES / 64 + 1];
-        cursor.object(|cursor, key| {
-            if matches!(key, TRAIN | WEIGHT) {
+        cursor.object(|cursor, word| {
+            let key = self.name(word)?;
+            let (at, bit) = (usize::from(key) / 64, 1 << (key % 64));
+            if seen[at] & bit != 0 {
                 return None;
             }
-            let key = self.name(key)?;
-            let (word, bit) = (usize::from(key) / 64, 1 << (key % 64));
-            if seen[word] & bit != 0 {
-                return None;
-            }
-            seen[word] |= bit;
+            seen[at] |= bit;
             let at = self.outline.len();
             match key {
                 ROLE => role = Some(at),
@@ -143,15 +242,38 @@ impl Skim {
                 VALUE => value = Some(at),
                 _ => {}
             }
+            let flag = match word {
+                TRAIN => Some(&mut train),
+                WEIGHT => Some(&mut weight),
+                _ => None,
+            };
+            self.flagged |= flag.is_some();
             if matches!(key, ROLE | FROM) {
                 let name = self.name(cursor.word()?)?;
                 self.outline.extend([key, name]);
-            } else if !cursor.null() {
+            } else if cursor.null() {
+                // Templates see no key whose value is null.
+            } else if cursor.peek()? == b'"' {
+                if flag.is_some() {
+                    return None;
+                }
                 let start = self.decoded.len();
                 cursor.text(&mut self.decoded)?;
                 self.outline.push(key);
                 self.places.push((message, key));
                 self.ranges.push(start..self.decoded.len());
+            } else {
+                let (found, _) = cursor.value(IN_MESSAGE)?;
+                if matches!(key, CONTENT | VALUE) {
+                    check_content(&found, "").ok()?;
+                }
+                if let Some(flag) = flag {
+                    *flag = Some(found.clone());
+                }
+                self.outline.extend([key, VALUE_OF_KEY]);
+                self.outline.extend(kind(&found));
+                self.value_places.push((Some(message), key));
+                self.values.push(found);
             }
             Some(())
         })?;
@@ -163,7 +285,10 @@ impl Skim {
             }
             _ => return None,
         };
-        self.roles.push(self.outline[role + 1]);
+        let role = self.outline[role + 1];
+        let speaks = is_assistant(self.name_of(role));
+        self.weights.push(flags::own(train.as_ref(), weight.as_ref(), speaks, "").ok()?);
+        self.roles.push(role);
         self.outline.push(END);
         Some(())
     }
@@ -192,6 +317,24 @@ impl Skim {
         }
         u8::try_from(at + 1).ok()
     }
+}
+
+/// What an outline tells of a value: of which type it is, and how many items a list has.
+fn kind(value: &Value) -> [u8; 2] {
+    match value {
+        Value::Null => [0, 0],
+        Value::Bool(_) => [1, 0],
+        Value::Int(_) | Value::BigInt(_) => [2, 0],
+        Value::Float(_) => [3, 0],
+        Value::String(_) => [4, 0],
+        Value::List(items) => [5, count(items)],
+        Value::Map(_) => [6, 0],
+    }
+}
+
+/// How many items a list has, as far as a byte can tell.
+fn count(items: &[Value]) -> u8 {
+    u8::try_from(items.len()).unwrap_or(u8::MAX)
 }
 
 /// Appends the text of a record of this shape to `out`; `false`, and nothing more, where that takes more than skimming.

@@ -27,7 +27,7 @@ impl<'r> Renderer<'r, '_> {
         let given = self.arguments(arguments)?;
         match function {
             Value::Method(method, receiver) => {
-                let known = self.trace.as_ref().map(|_| given.clone());
+                let known = self.trace.as_ref().map(|_| given.unspent());
                 let made = methods::call(method, &receiver, given)?;
                 Ok(self.traced(made, |trace, made| {
                     trace.method(method, &receiver, &known.unwrap_or_default(), made)
@@ -52,7 +52,7 @@ impl<'r> Renderer<'r, '_> {
                 [Some(Value::String(format))] => {
                     let format = Value::String(format);
                     if let Some(trace) = &mut self.trace {
-                        trace.plain(&format);
+                        trace.decisive(&format);
                     }
                     let format = format.as_text().map_or("", |format| format);
                     strftime(self.now, format).map(Value::string)

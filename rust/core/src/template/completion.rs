@@ -43,7 +43,7 @@ impl ChatTemplate {
         conversation: &Conversation,
     ) -> Result<(String, Vec<Range<usize>>), Fault> {
         let template = self.serving(conversation);
-        let (text, mut spans) = self.render_with_spans(conversation)?;
+        let (text, spans) = self.render_with_spans(conversation)?;
         let messages = prepare(conversation);
         let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
         let Some(last) = messages.iter().rposition(|message| derive::is_assistant(message)) else {
@@ -57,12 +57,8 @@ impl ChatTemplate {
                 .filter(|before| text.starts_with(&before.text))
                 .map(|before| before.text.len()),
         };
-        match before {
-            Some(before) => spans.retain(|span| span.end > before),
-            None if spans.len() == turns => drop(spans.drain(..turns - 1)),
-            None => return Err(self.hidden("the assistant wrote last")),
-        }
-        Ok((text, spans))
+        let spans = last_spans(spans, before, turns);
+        spans.map(|spans| (text, spans)).ok_or_else(|| self.hidden("the assistant wrote last"))
     }
 
     pub(super) fn hidden(&self, what: &str) -> Fault {
@@ -78,4 +74,19 @@ impl ChatTemplate {
     pub fn knows_calls(&self) -> bool {
         self.knows_calls || self.tool_use.as_ref().is_some_and(|template| template.knows_calls())
     }
+}
+
+/// Those of `spans` that are of the last of so many turns, `before` which so many bytes are; nothing if that does not
+/// show.
+pub(super) fn last_spans(
+    mut spans: Vec<Range<usize>>,
+    before: Option<usize>,
+    turns: usize,
+) -> Option<Vec<Range<usize>>> {
+    match before {
+        Some(before) => spans.retain(|span| span.end > before),
+        None if spans.len() == turns => drop(spans.drain(..turns - 1)),
+        None => return None,
+    }
+    Some(spans)
 }

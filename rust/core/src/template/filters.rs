@@ -6,12 +6,13 @@ mod texts;
 use super::ast::{Arguments, Expression, Literal};
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::items::length;
 use super::methods::trim;
 use super::predicates::Predicate;
 use super::print::to_text;
 use super::text::{capitalize, lower, upper};
 use super::tojson::Style;
-use super::value::{Text, Value, length};
+use super::value::{Text, Value};
 use sequences::{dict_sort, entries, items, iterate, join, map, select, sort};
 use texts::{indent, int, replaced, title};
 

@@ -13,6 +13,15 @@ pub(super) struct Given<'r> {
 }
 
 impl<'r> Given<'r> {
+    /// The same, with lists in place of what can be iterated once.
+    pub(super) fn unspent(&self) -> Self {
+        let named = self.named.iter().map(|(name, value)| (*name, value.unspent()));
+        Self {
+            positional: self.positional.iter().map(Value::unspent).collect(),
+            named: named.collect(),
+        }
+    }
+
     /// The values of the parameters `names`, in this order; an argument that fits none of them is an error, as in Python.
     pub(super) fn bind<const N: usize>(self, names: [&str; N]) -> Outcome<[Option<Value<'r>>; N]> {
         if self.positional.len() > N {

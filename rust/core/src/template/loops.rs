@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use super::ast::{For, LoopTest};
 use super::failure::{Failure, Outcome};
+use super::items::{Items, length};
 use super::render::{Flow, Renderer};
-use super::value::{Items, Value, length};
+use super::value::Value;
 
 /// The state of a loop, as `loop` shows it.
 pub(super) struct Loop<'r> {

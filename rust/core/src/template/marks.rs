@@ -28,7 +28,7 @@ fn mark(message: usize) -> Option<char> {
 }
 
 /// The number of the message whose mark this is.
-fn marked(c: char) -> Option<usize> {
+fn number(c: char) -> Option<usize> {
     u32::from(c)
         .checked_sub(FIRST)
         .and_then(|number| usize::try_from(number).ok())
@@ -38,26 +38,29 @@ fn marked(c: char) -> Option<usize> {
 /// Whether a text has characters that could be taken for marks.
 pub(super) fn has_marks(text: &str) -> bool {
     // All of them, and few others, begin with this byte.
-    text.as_bytes().contains(&0xF3) && text.chars().any(|c| marked(c).is_some())
+    text.as_bytes().contains(&0xF3) && text.chars().any(|c| number(c).is_some())
 }
 
 /// The messages with marks; nothing if there are too many of them.
 pub(super) fn mark_all<'r>(messages: &[Cow<'r, Map>]) -> Option<Vec<Cow<'r, Map>>> {
     let marked = messages.iter().enumerate().map(|(number, message)| {
-        let mark = mark(number)?;
         let mut message = message.clone().into_owned();
         for (key, value) in &mut message {
-            match &**key {
-                key if MARKED.contains(&key) => {
-                    *value = mark_content(value, mark);
-                }
-                "tool_calls" => *value = mark_calls(value, mark),
-                _ => {}
-            }
+            *value = marked(key, value, number)?;
         }
         Some(Cow::Owned(message))
     });
     marked.collect()
+}
+
+/// What stands under a key of a message, with the marks of the message; nothing if it is too far back.
+pub(super) fn marked(key: &str, value: &Json, message: usize) -> Option<Json> {
+    let mark = mark(message)?;
+    Some(match key {
+        key if MARKED.contains(&key) => mark_content(value, mark),
+        "tool_calls" => mark_calls(value, mark),
+        _ => value.clone(),
+    })
 }
 
 /// A text with a mark at either end, or the same text if it is blank.
@@ -140,7 +143,7 @@ pub(super) fn unmark(text: &str) -> (String, Vec<(usize, usize)>) {
     let mut plain = String::with_capacity(text.len());
     let mut places = Vec::new();
     for c in text.chars() {
-        match marked(c) {
+        match number(c) {
             Some(message) => places.push((message, plain.len())),
             None => plain.push(c),
         }

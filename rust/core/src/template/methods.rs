@@ -2,10 +2,11 @@
 
 use super::failure::{Failure, Outcome};
 use super::given::Given;
+use super::items::Items;
 use super::limits::check_size;
 use super::print::write_str;
 use super::text::{capitalize, is_space, lower, title, upper};
-use super::value::{Items, Text, Value, View};
+use super::value::{Text, Value, View};
 
 /// What a part of a text takes in memory while a text is split, in bytes.
 const PART: usize = size_of::<(usize, usize)>() + size_of::<Value<'_>>();

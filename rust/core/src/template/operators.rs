@@ -6,8 +6,9 @@ use num_bigint::BigInt;
 
 use super::ast::{Binary, Comparison};
 use super::failure::{Failure, Outcome};
+use super::items::Items;
 use super::limits::Comparing;
-use super::value::{Dict, Items, Text, Value};
+use super::value::{Dict, Text, Value};
 
 /// How long a string made by `*` may be, in bytes.
 const MAX_REPEATED: usize = 1 << 20;

@@ -2,8 +2,9 @@
 
 use super::ast::{Arguments, Comparison};
 use super::failure::{Failure, Outcome};
+use super::items::Items;
 use super::operators::{compare, contains};
-use super::value::{Items, Value};
+use super::value::Value;
 
 /// A test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,16 @@
 //! Runs a compiled template over one record.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use chrono::NaiveDateTime;
-use indexmap::IndexMap;
 
-use super::ast::{
-    Arguments, Expression, Kind, Literal, Load, Program, Scope, Slot, Statement, Target,
-};
-use super::attributes;
+use super::ast::{Kind, Load, Program, Scope, Slot, Statement, Target};
 use super::failure::{Failure, Outcome};
-use super::given::Given;
+use super::items::Items;
 use super::limits::{Meter, check_nesting};
-use super::operators::{binary, compare, concat, negative, positive};
 use super::print::write_str;
 use super::trace::Trace;
-use super::value::{Function, Items, Text, Value};
+use super::value::{Function, Value};
 
 /// What a template gave for a record.
 #[derive(Debug, Default)]
@@ -223,32 +217,6 @@ impl<'r> Renderer<'r, '_> {
         Ok((result?, text))
     }
 
-    /// Whether an expression is true.
-    pub(super) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
-        let value = self.evaluate(condition)?;
-        Ok(self.is_true(&value))
-    }
-
-    fn is_true(&mut self, value: &Value<'r>) -> bool {
-        let truth = value.is_true();
-        if let Some(trace) = &mut self.trace {
-            trace.truth(value, truth);
-        }
-        truth
-    }
-
-    /// Lets the trace see, and replace, a value that was made.
-    pub(super) fn traced(
-        &mut self,
-        made: Value<'r>,
-        see: impl FnOnce(&mut Trace<'r>, Value<'r>) -> Value<'r>,
-    ) -> Value<'r> {
-        match &mut self.trace {
-            None => made,
-            Some(trace) => see(trace, made),
-        }
-    }
-
     pub(super) fn assign(&mut self, target: &'r Target, value: Value<'r>) -> Outcome<()> {
         match target {
             Target::Name(name) => self.set(name.slot, value),
@@ -286,172 +254,5 @@ impl<'r> Renderer<'r, '_> {
             },
         }
         Ok(())
-    }
-
-    pub(super) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
-        match expression {
-            Expression::Name(name) => Ok(self.get(name.slot).clone()),
-            other => {
-                self.meter.descend()?;
-                let value = self.compute(other)?;
-                self.meter.ascend();
-                if other.makes() {
-                    self.meter.compute(value.own_bytes())?;
-                }
-                Ok(value)
-            }
-        }
-    }
-
-    fn compute(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
-        match expression {
-            Expression::Literal(literal) => Ok(match literal {
-                Literal::None => Value::None,
-                Literal::Bool(value) => Value::Bool(*value),
-                Literal::Int(value) => Value::Int(*value),
-                Literal::Float(value) => Value::Float(*value),
-                Literal::String(value) => Value::String(Text::Borrowed(value)),
-            }),
-            Expression::Name(name) => Ok(self.get(name.slot).clone()),
-            Expression::Tuple(items) => {
-                let tuple = Value::tuple(self.evaluate_all(items)?);
-                check_nesting(&tuple).map(|()| tuple)
-            }
-            Expression::List(items) => {
-                let list = Value::list(self.evaluate_all(items)?);
-                check_nesting(&list).map(|()| list)
-            }
-            Expression::Dict(items) => self.evaluate_dict(items),
-            Expression::Negative(value) => negative(&self.evaluate(value)?),
-            Expression::Positive(value) => positive(&self.evaluate(value)?),
-            Expression::Not(value) => Ok(Value::Bool(!self.holds(value)?)),
-            Expression::And(both) => {
-                let left = self.evaluate(&both.0)?;
-                if self.is_true(&left) { self.evaluate(&both.1) } else { Ok(left) }
-            }
-            Expression::Or(both) => {
-                let left = self.evaluate(&both.0)?;
-                if self.is_true(&left) { Ok(left) } else { self.evaluate(&both.1) }
-            }
-            Expression::Binary(operator, both) => {
-                let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = binary(*operator, &left, &right)?;
-                Ok(self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made)))
-            }
-            Expression::Concat(parts) => {
-                let parts = self.evaluate_all(parts)?;
-                let made = concat(&parts)?;
-                Ok(self.traced(made, |trace, made| trace.concat(&parts, made)))
-            }
-            Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
-            Expression::If(parts) => {
-                if self.holds(&parts.0)? {
-                    self.evaluate(&parts.1)
-                } else {
-                    parts
-                        .2
-                        .as_ref()
-                        .map_or(Ok(Value::Undefined), |otherwise| self.evaluate(otherwise))
-                }
-            }
-            Expression::Attribute(value, name) => match self.evaluate(value)? {
-                Value::Loop(state) => self.loop_attribute(&state, name),
-                value => attributes::attribute(&value, name),
-            },
-            Expression::Item(both) => {
-                let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = attributes::item(&value, &index)?;
-                Ok(self.traced(made, |trace, made| trace.item(&value, &index, made)))
-            }
-            Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
-            Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
-            Expression::Filter(filter, parts) => {
-                let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
-                let known = self.trace.as_ref().map(|_| given.clone());
-                let made = filter.apply(&value, given)?;
-                Ok(self.traced(made, |trace, made| {
-                    trace.filter(*filter, &value, &known.unwrap_or_default(), made)
-                }))
-            }
-            Expression::Test(test, parts) => {
-                let value = self.evaluate(&parts.0)?;
-                let arguments = self.evaluate_all(&parts.1.positional)?;
-                let holds = test.holds(&value, &arguments)?;
-                if let Some(trace) = &mut self.trace {
-                    trace.test(*test, &value, &arguments, holds);
-                }
-                Ok(Value::Bool(holds))
-            }
-        }
-    }
-
-    pub(super) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
-        items.iter().map(|item| self.evaluate(item)).collect()
-    }
-
-    fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
-        let mut dict = IndexMap::with_capacity(items.len());
-        for (key, value) in items {
-            let key = self.evaluate(key)?;
-            if let Some(trace) = &mut self.trace {
-                trace.plain(&key);
-            }
-            let Value::String(key) = key else {
-                return Err(Failure::unsupported("a dict with keys that are no strings"));
-            };
-            dict.insert(Rc::from(&*key), self.evaluate(value)?);
-        }
-        let dict = Value::dict(dict);
-        check_nesting(&dict).map(|()| dict)
-    }
-
-    fn evaluate_compare(
-        &mut self,
-        first: &'r Expression,
-        rest: &'r [(super::ast::Comparison, Expression)],
-    ) -> Outcome<Value<'r>> {
-        let mut left = self.evaluate(first)?;
-        for (comparison, right) in rest {
-            let right = self.evaluate(right)?;
-            let holds = compare(*comparison, &left, &right)?;
-            if let Some(trace) = &mut self.trace {
-                trace.compare(*comparison, &left, &right, holds);
-            }
-            if !holds {
-                return Ok(Value::Bool(false));
-            }
-            left = right;
-        }
-        Ok(Value::Bool(true))
-    }
-
-    fn evaluate_slice(
-        &mut self,
-        value: &'r Expression,
-        bounds: &'r [Option<Expression>; 3],
-    ) -> Outcome<Value<'r>> {
-        let value = self.evaluate(value)?;
-        let mut numbers = [Value::None, Value::None, Value::None];
-        for (number, bound) in numbers.iter_mut().zip(bounds) {
-            if let Some(bound) = bound {
-                *number = self.evaluate(bound)?;
-            }
-        }
-        if let Some(trace) = &mut self.trace {
-            trace.items(&value);
-            for number in &numbers {
-                trace.plain(number);
-            }
-        }
-        attributes::slice(&value, &numbers)
-    }
-
-    pub(super) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<Given<'r>> {
-        let positional = self.evaluate_all(&arguments.positional)?;
-        let mut named = Vec::with_capacity(arguments.named.len());
-        for (name, value) in &arguments.named {
-            named.push((&**name, self.evaluate(value)?));
-        }
-        Ok(Given { positional, named })
     }
 }

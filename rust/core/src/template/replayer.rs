@@ -4,34 +4,71 @@
 //! [trace](super::trace), which becomes a [program](super::replay); those that follow are put together by it. What a
 //! trace does not follow is interpreted, now and for ever, and so is whatever the derived spans are not known for.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::bench::{Bench, Material};
+use super::completion::last_spans;
 use super::derive::{self, Said};
-use super::marks::{MARKED, has_marks};
-use super::replay::{Bench, Program};
-use super::trace::Trace;
+use super::header;
+use super::marks::{MARKED, has_marks, marked, unmark};
+use super::replay::Program;
+use super::spans::{self, Turn};
+use super::trace::{Given, Trace};
+use super::turns::turn_ends;
 use super::{ChatTemplate, prepare};
-use crate::record::value::Value as Json;
+use crate::record::value::{Map, Value as Json};
 use crate::record::{Conversation, Skim, is_assistant};
 
 /// Programs of one outline, which differ in the answers about its texts.
-const MOST_PROGRAMS: usize = 8;
+const MOST_PROGRAMS: usize = 16;
 
 /// Pieces and steps of all programs: some MB a thread.
-const MOST_PIECES: usize = 1 << 16;
+const MOST_PIECES: usize = 1 << 17;
 
 /// Bytes of texts that a program is run on: what is longer is interpreted, which knows when to give up.
 const LONGEST: usize = 1 << 24;
+
+/// What is wanted of a conversation besides its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nothing.
+    #[default]
+    Text,
+    /// What the assistant wrote.
+    Spans,
+    /// What the assistant wrote in its last turn.
+    LastTurn,
+    /// What the assistant wrote in which message, and where its turns end. Wanted of every conversation whose messages
+    /// have weights.
+    Turns,
+}
+
+/// What became of a conversation, as far as it was wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The text.
+    pub text: String,
+    /// What the assistant wrote, in its last turn if that is wanted.
+    pub spans: Vec<Range<usize>>,
+    /// The same turn by turn.
+    pub turns: Vec<Turn>,
+    /// Where it may be cut.
+    pub cuts: Vec<usize>,
+}
 
 /// One thread's way from skimmed conversations to text.
 #[derive(Debug)]
 pub struct Replayer<'t> {
     template: &'t ChatTemplate,
-    spans: bool,
-    known: HashMap<Box<[u8]>, Known>,
+    wanted: Wanted,
+    cuts: bool,
+    known: HashMap<Box<[u8]>, Known<'t>>,
     pieces: usize,
     bench: Bench,
+    /// What is rendered besides, to be looked at.
+    scratch: String,
     places: Vec<(usize, usize)>,
     /// Why the last conversation was left to the interpreter.
     refused: &'static str,
@@ -39,62 +76,97 @@ pub struct Replayer<'t> {
 
 /// What is known about conversations of an outline.
 #[derive(Debug)]
-enum Known {
-    Programs(Vec<Program>),
+enum Known<'t> {
+    Replayed(Kind<'t>),
     Interpreted(&'static str),
 }
 
+/// What does for the interpreter with conversations of an outline.
+#[derive(Debug)]
+struct Kind<'t> {
+    /// The template that serves them.
+    template: &'t ChatTemplate,
+    /// How it begins and ends turns, where that is known.
+    turn: Option<Cow<'t, header::Turn>>,
+    programs: Vec<Programs>,
+}
+
+/// What renders a conversation.
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// All of it.
+    whole: Program,
+    /// What comes before the last turn of the assistant, where that is wanted.
+    before: Option<Program>,
+}
+
+impl Programs {
+    fn size(&self) -> usize {
+        self.whole.size() + self.before.as_ref().map_or(0, Program::size)
+    }
+
+    /// The program for the whole conversation, for tests to spoil.
+    #[cfg(test)]
+    pub(super) fn whole(&mut self) -> &mut Program {
+        &mut self.whole
+    }
+}
+
 impl<'t> Replayer<'t> {
-    /// Renders with `template`, and tells what the assistant wrote if `spans` asks for it.
-    pub fn new(template: &'t ChatTemplate, spans: bool) -> Self {
+    /// Renders with `template`, and tells what is `wanted`; also where a conversation may be cut if `cuts` asks for it.
+    pub fn new(template: &'t ChatTemplate, wanted: Wanted, cuts: bool) -> Self {
         Self {
             template,
-            spans,
+            wanted,
+            cuts,
             known: HashMap::new(),
             pieces: 0,
             bench: Bench::default(),
+            scratch: String::new(),
             places: Vec::new(),
             refused: "",
         }
     }
 
-    /// Whether it tells what the assistant wrote.
-    pub fn marks(&self) -> bool {
-        self.spans
-    }
-
-    /// Renders a conversation into `text`, and what the assistant wrote of it into `spans`, both of which are emptied.
+    /// Renders a conversation into `out`, whatever that held before.
     ///
     /// `false` if the interpreter has to do it. `read` gives the conversation that was skimmed, for the first of its kind.
     pub fn render(
         &mut self,
         skim: &Skim,
         read: impl FnOnce() -> Option<Conversation>,
-        text: &mut String,
-        spans: &mut Vec<Range<usize>>,
+        out: &mut Replayed,
     ) -> bool {
-        self.replay(skim, text, spans).unwrap_or_else(|| {
+        self.replay(skim, out).unwrap_or_else(|| {
             let learned = self.learn(skim, read, |_| {});
-            learned && self.replay(skim, text, spans) == Some(true)
+            learned && self.replay(skim, out) == Some(true)
         })
     }
 
     /// Why the last conversation was left to the interpreter.
-    pub(super) fn refused(&self) -> &'static str {
+    pub fn refused(&self) -> &'static str {
         self.refused
     }
 
+    /// What is wanted of this conversation.
+    fn wanted_of(&self, skim: &Skim) -> Wanted {
+        match self.wanted {
+            _ if skim.weights().is_some() => Wanted::Turns,
+            Wanted::Text if self.cuts => Wanted::Spans,
+            wanted => wanted,
+        }
+    }
+
     /// Runs the program that serves a conversation; nothing if there is none yet.
-    pub(super) fn replay(
-        &mut self,
-        skim: &Skim,
-        text: &mut String,
-        spans: &mut Vec<Range<usize>>,
-    ) -> Option<bool> {
+    pub(super) fn replay(&mut self, skim: &Skim, out: &mut Replayed) -> Option<bool> {
+        let Replayed { text, spans, turns, cuts } = out;
         text.clear();
         spans.clear();
-        let programs = match self.known.get(skim.outline())? {
-            Known::Programs(programs) => programs,
+        turns.clear();
+        cuts.clear();
+        let wanted = self.wanted_of(skim);
+        let kind = match self.known.get(skim.outline())? {
+            Known::Replayed(kind) => kind,
             Known::Interpreted(reason) => {
                 self.refused = reason;
                 return Some(false);
@@ -103,25 +175,62 @@ impl<'t> Replayer<'t> {
         if skim.decoded().len() > LONGEST {
             return Some(false);
         }
-        let serves =
-            |program: &&Program| program.serves(skim.decoded(), skim.ranges(), &mut self.bench);
-        let program = programs.iter().find(serves)?;
-        program.print(skim.decoded(), &mut self.bench, text, spans);
-        if !self.spans {
+        let material = material(skim);
+        let bench = &mut self.bench;
+        let mut serves = |programs: &&Programs| {
+            let before = programs.before.as_ref();
+            before.is_none_or(|before| before.serves(material, bench))
+                && programs.whole.serves(material, bench)
+        };
+        let Programs { whole, before } = kind.programs.iter().find(&mut serves)?;
+        whole.print(material.source, bench, text, spans);
+        if wanted == Wanted::Text {
             spans.clear();
-        }
-        if !self.spans || self.template.generates {
             return Some(true);
         }
-        self.places.clear();
-        places(program, skim, &self.bench, &mut self.places);
-        let found = derived(self.template, skim, text, &self.places);
-        if let Some(found) = found {
+        if !kind.template.generates {
+            self.places.clear();
+            let found = kind.derived(skim, whole, text, bench, &mut self.places);
+            let Some(found) = found else {
+                self.refused = "turns that are found by rendering prefixes";
+                return Some(false);
+            };
             *spans = found;
-            return Some(true);
         }
-        self.refused = "turns that are found by rendering prefixes";
-        Some(false)
+        let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
+        let speaking: Vec<usize> = speaking.map(|(message, _)| message).collect();
+        if self.cuts {
+            *cuts = turn_ends(text, spans, speaking.len());
+        }
+        if wanted == Wanted::Turns {
+            if spans.len() != speaking.len() {
+                self.refused = "turns whose messages are found by rendering prefixes";
+                return Some(false);
+            }
+            let owned = speaking.into_iter().zip(spans.iter().cloned());
+            *turns = spans::turns(kind.template, kind.turn.as_deref(), text, owned);
+        } else if wanted == Wanted::LastTurn {
+            let Some(&last) = speaking.last() else {
+                spans.clear();
+                return Some(true);
+            };
+            let reached = match before {
+                None if last == 0 => Some(0),
+                None => return Some(false),
+                Some(before) => {
+                    before.serves(material, bench);
+                    self.scratch.clear();
+                    before.print(material.source, bench, &mut self.scratch, &mut Vec::new());
+                    text.starts_with(&self.scratch).then_some(self.scratch.len())
+                }
+            };
+            let Some(found) = last_spans(std::mem::take(spans), reached, speaking.len()) else {
+                self.refused = "a last turn that does not show";
+                return Some(false);
+            };
+            *spans = found;
+        }
+        Some(true)
     }
 
     /// Interprets a conversation and keeps what was traced; `spoil` may change that. Whether it can be replayed now.
@@ -129,34 +238,41 @@ impl<'t> Replayer<'t> {
         &mut self,
         skim: &Skim,
         read: impl FnOnce() -> Option<Conversation>,
-        spoil: impl FnOnce(&mut Program),
+        spoil: impl FnOnce(&mut Programs),
     ) -> bool {
         let full = matches!(
             self.known.get(skim.outline()),
-            Some(Known::Programs(programs)) if programs.len() == MOST_PROGRAMS
+            Some(Known::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
         if full || self.pieces > MOST_PIECES || skim.decoded().len() > LONGEST {
             self.refused = "too many kinds of conversations";
             return false;
         }
-        let Some(traced) = read().and_then(|conversation| self.trace(skim, &conversation)) else {
+        let Some(conversation) = read() else { return false };
+        let Some(traced) = self.trace(skim, &conversation) else {
             // The interpreter will say what is wrong.
             return false;
         };
-        let known = self.known.entry(skim.outline().into());
+        let outline = skim.outline().into();
         match traced {
-            Ok(mut program) => {
-                spoil(&mut program);
-                self.pieces += program.size();
-                match known.or_insert_with(|| Known::Programs(Vec::new())) {
-                    Known::Programs(programs) => programs.push(program),
+            Ok(mut programs) => {
+                spoil(&mut programs);
+                self.pieces += programs.size();
+                let template = self.template.serving(&conversation);
+                let turn = || derive::learned(template, &conversation);
+                let turn = if self.wanted_of(skim) == Wanted::Text { None } else { turn() };
+                let known = self.known.entry(outline).or_insert_with(|| {
+                    Known::Replayed(Kind { template, turn, programs: Vec::new() })
+                });
+                match known {
+                    Known::Replayed(kind) => kind.programs.push(programs),
                     Known::Interpreted(_) => return false,
                 }
                 true
             }
             Err(reason) => {
                 self.refused = reason;
-                known.insert_entry(Known::Interpreted(reason));
+                self.known.insert(outline, Known::Interpreted(reason));
                 false
             }
         }
@@ -167,62 +283,137 @@ impl<'t> Replayer<'t> {
         &self,
         skim: &Skim,
         conversation: &Conversation,
-    ) -> Option<Result<Program, &'static str>> {
-        let template = self.template;
+    ) -> Option<Result<Programs, &'static str>> {
+        let template = self.template.serving(conversation);
         template.check(conversation).ok()?;
-        if conversation.tools.is_some() || !conversation.template_kwargs.is_empty() {
-            return None;
-        }
         let messages = prepare(conversation);
-        let texts = skim.places().map(|(message, key)| match messages.get(message)?.get(key)? {
-            Json::String(text) => Some(&**text),
-            _ => None,
-        });
-        let texts: Vec<&str> = texts.collect::<Option<_>>()?;
-        let decoded = skim.ranges().iter().map(|range| &skim.decoded()[range.clone()]);
-        if messages.len() != skim.roles().len() || !decoded.eq(texts.iter().copied()) {
+        let given = || given(skim, conversation, &messages);
+        let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
+            let mut trace = Trace::new(given()?);
+            template.interpret(messages, conversation, prompt, Some(&mut trace))?.ok()?;
+            Some(trace.finish())
+        };
+        let whole = match trace(&messages, None)? {
+            Ok(program) => program,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let wanted = self.wanted_of(skim);
+        let spans_learned = template.generates || derive::learned(template, conversation).is_some();
+        if wanted != Wanted::Text && !spans_learned {
+            return Some(Err("turns whose header cannot be learned"));
+        }
+        let last = messages.iter().rposition(|message| derive::is_assistant(message));
+        let before = match last.filter(|last| wanted == Wanted::LastTurn && *last > 0) {
+            None => None,
+            Some(last) => match trace(&messages[..last], Some(false)) {
+                Some(Ok(program)) => Some(program),
+                Some(Err(reason)) => return Some(Err(reason)),
+                None => return Some(Err("a last turn that cannot be rendered without")),
+            },
+        };
+        Some(Ok(Programs { whole, before }))
+    }
+}
+
+impl Kind<'_> {
+    /// What the assistant wrote of `text`, which `program` printed, as the interpreter's marks would show it.
+    fn derived(
+        &self,
+        skim: &Skim,
+        program: &Program,
+        text: &str,
+        bench: &mut Bench,
+        places: &mut Vec<(usize, usize)>,
+    ) -> Option<Vec<Range<usize>>> {
+        let said = |role| Said { by_assistant: is_assistant(role), calls: false };
+        let mut messages: Vec<Said> = skim.roles().map(said).collect();
+        if !messages.iter().any(|message| message.by_assistant) {
+            return Some(Vec::new());
+        }
+        let keys = skim.places().chain(skim.value_places().flatten());
+        for (message, _) in keys.filter(|(_, key)| *key == "tool_calls") {
+            messages[message].calls = true;
+        }
+        if has_marks(text) {
             return None;
         }
-        let mut trace = Trace::new(texts);
-        template.interpret(&messages, conversation, None, Some(&mut trace))?.ok()?;
-        let program = trace.finish();
-        if !self.spans || template.generates {
-            return Some(program);
+        let turn = self.turn.as_deref()?;
+        if program.is_blind_to_marks() {
+            program.places(skim.decoded(), bench, |text, range| {
+                if let Some((message, key)) = skim.places().nth(text)
+                    && MARKED.contains(&key)
+                {
+                    places.extend([(message, range.start), (message, range.end)]);
+                }
+            });
+        } else {
+            let (plain, found) = unmark(&with_marks(skim, program, bench)?);
+            if plain != text {
+                return None;
+            }
+            *places = found;
         }
-        Some(program.and_then(|program| match derive::learned(template, conversation) {
-            None => Err("turns whose header cannot be learned"),
-            Some(_) if !program.is_blind_to_marks() => Err("turns around texts that are cut"),
-            Some(_) => Ok(program),
-        }))
+        derive::from_places(self.template, turn, text, &messages, places)
     }
 }
 
-/// Appends where the marks of the messages would be printed.
-fn places(program: &Program, skim: &Skim, bench: &Bench, places: &mut Vec<(usize, usize)>) {
-    program.places(skim.decoded(), bench, |text, range| {
-        if let Some((message, key)) = skim.places().nth(text)
-            && MARKED.contains(&key)
-        {
-            places.extend([(message, range.start), (message, range.end)]);
-        }
+/// What `program` makes of a conversation with marks; nothing if it serves no such conversation.
+fn with_marks(skim: &Skim, program: &Program, bench: &mut Bench) -> Option<String> {
+    let mut source = String::with_capacity(skim.decoded().len());
+    let mut texts = Vec::with_capacity(skim.ranges().len());
+    for ((message, key), range) in skim.places().zip(skim.ranges()) {
+        let plain = Json::String(skim.decoded()[range.clone()].into());
+        let Json::String(text) = marked(key, &plain, message)? else { return None };
+        let start = source.len();
+        source.push_str(&text);
+        texts.push(start..source.len());
+    }
+    let values = skim.values().iter().zip(skim.value_places()).map(|(value, place)| match place {
+        Some((message, key)) => marked(key, value, message),
+        None => Some(value.clone()),
     });
+    let values: Vec<Json> = values.collect::<Option<_>>()?;
+    let material = Material { source: &source, texts: &texts, values: &values };
+    let mut text = String::new();
+    let served = program.serves(material, bench);
+    served.then(|| program.print(&source, bench, &mut text, &mut Vec::new()));
+    served.then_some(text)
 }
 
-/// What the assistant wrote of `text`, as the interpreter's marks would show it.
-fn derived(
-    template: &ChatTemplate,
+/// What of a conversation its outline does not tell.
+fn material(skim: &Skim) -> Material<'_> {
+    Material { source: skim.decoded(), texts: skim.ranges(), values: skim.values() }
+}
+
+/// The same of the conversation as the interpreter sees it; nothing where that is another one.
+fn given<'r>(
     skim: &Skim,
-    text: &str,
-    places: &[(usize, usize)],
-) -> Option<Vec<Range<usize>>> {
-    let said = |role| Said { by_assistant: is_assistant(role), calls: false };
-    let messages: Vec<Said> = skim.roles().map(said).collect();
-    if !messages.iter().any(|message| message.by_assistant) {
-        return Some(Vec::new());
+    conversation: &'r Conversation,
+    prepared: &'r [Cow<'_, Map>],
+) -> Option<Given<'r>> {
+    let mut given = Given::default();
+    for ((message, key), range) in skim.places().zip(skim.ranges()) {
+        let Json::String(text) = prepared.get(message)?.get(key)? else { return None };
+        if **text != skim.decoded()[range.clone()] {
+            return None;
+        }
+        given.texts.push(text);
     }
-    if has_marks(text) {
-        return None;
+    given.messages = prepared.iter().map(|message| (&**message, Vec::new())).collect();
+    for (number, (place, skimmed)) in skim.value_places().zip(skim.values()).enumerate() {
+        let value = match place {
+            Some((message, key)) => {
+                let (key, value) = prepared.get(message)?.get_key_value(key)?;
+                given.messages[message].1.push((key, number));
+                value
+            }
+            None => conversation.tools.as_ref()?,
+        };
+        if value != skimmed {
+            return None;
+        }
+        given.values.push(value);
     }
-    let turn = template.turn.get()?.as_ref()?;
-    derive::from_places(template, turn, text, &messages, places)
+    let tools = skim.value_places().any(|place| place.is_none());
+    (prepared.len() == skim.roles().len() && tools == conversation.tools.is_some()).then_some(given)
 }

@@ -4,9 +4,8 @@
 //! them, text and spans. One difference, and the template is interpreted from then on.
 
 use super::ChatTemplate;
-use super::replay::Program;
-use super::replayer::Replayer;
-use crate::record::{Shape, Skim, parse_conversation};
+use super::replayer::{Programs, Replayed, Replayer, Wanted};
+use crate::record::{Conversation, Shape, Skim, parse_conversation};
 
 /// Who speaks in the conversations that are tried.
 const ROLES: [&[&str]; 7] = [
@@ -36,6 +35,15 @@ const TEXTS: [&str; 12] = [
     "\\\"a\\\"\\\\'b'",
 ];
 
+/// What the assistant calls, as JSON.
+const CALLS: [&str; 2] = [
+    r#"{"type": "function", "function": {"name": "find", "arguments": {"text": "TEXT", "count": 2, "deep": [1.5, null, {"x": "TEXT"}]}}}"#,
+    r#"{"type": "function", "id": "abcdefghi", "function": {"name": "find", "arguments": {"text": "TEXT"}}}, {"type": "function", "id": "abcdefghj", "function": {"name": "look", "arguments": {}}}"#,
+];
+
+/// What it may call.
+const TOOLS: &str = r#"{"type": "function", "function": {"name": "find", "description": "TEXT", "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "TEXT"}, "count": {"type": "integer"}}, "required": ["text"]}}}"#;
+
 impl ChatTemplate {
     /// Whether conversations are put together by programs; if not, why each is interpreted.
     pub fn road(&self) -> Result<(), &str> {
@@ -44,60 +52,113 @@ impl ChatTemplate {
     }
 }
 
+/// What is wanted of the conversations that are tried.
+const WANTED: [Wanted; 3] = [Wanted::Turns, Wanted::LastTurn, Wanted::Text];
+
 /// Compares both roads; what is learned goes through `spoil`.
-fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Program)) -> Result<(), &'static str> {
+fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Programs)) -> Result<(), &'static str> {
     if template.is_refused() {
         return Err("transformers renders it");
     }
     let mut refused = "it refuses every conversation";
     let mut served = false;
-    for spans in [true, false] {
-        let mut replayer = Replayer::new(template, spans);
+    let conversations: Vec<String> = conversations().collect();
+    for wanted in WANTED {
+        let mut replayer = Replayer::new(template, wanted, wanted != Wanted::Text);
         let mut skim = Skim::default();
         let shape = Shape::conversations();
-        let (mut text, mut found) = (String::new(), Vec::new());
-        for roles in ROLES {
-            // The longer a conversation, the more of the texts are in it.
-            for first in (0..TEXTS.len()).step_by(roles.len()) {
-                let line = conversation(roles, first);
-                let Ok(conversation) = parse_conversation(line.as_bytes()) else { continue };
-                if !skim.read(line.as_bytes(), &shape) {
-                    return Err("conversations that cannot be skimmed");
-                }
-                let mut done = replayer.replay(&skim, &mut text, &mut found);
-                if done.is_none() {
-                    replayer.learn(&skim, || Some(conversation.clone()), &spoil);
-                    done = replayer.replay(&skim, &mut text, &mut found);
-                }
-                if done != Some(true) {
-                    refused =
-                        Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
-                    continue;
-                }
-                let expected = if spans {
-                    template.render_with_spans(&conversation).ok()
-                } else {
-                    template.render(&conversation).ok().map(|text| (text, Vec::new()))
-                };
-                if expected.is_none_or(|expected| expected != (text.clone(), found.clone())) {
-                    return Err("its programs differ from the interpreter");
-                }
-                served = true;
+        let mut out = Replayed::default();
+        for line in &conversations {
+            let Ok(conversation) = parse_conversation(line.as_bytes()) else { continue };
+            if !skim.read(line.as_bytes(), &shape) {
+                return Err("conversations that cannot be skimmed");
             }
+            let mut done = replayer.replay(&skim, &mut out);
+            if done.is_none() {
+                replayer.learn(&skim, || Some(conversation.clone()), &spoil);
+                done = replayer.replay(&skim, &mut out);
+            }
+            if done != Some(true) {
+                refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
+                continue;
+            }
+            if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
+                return Err("its programs differ from the interpreter");
+            }
+            served = true;
         }
     }
     if served { Ok(()) } else { Err(refused) }
 }
 
-/// A conversation of these roles, its texts from `first` on.
-fn conversation(roles: &[&str], first: usize) -> String {
+/// What the interpreter makes of a conversation; nothing if it fails.
+fn interpreted(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    wanted: Wanted,
+) -> Option<Replayed> {
+    let mut out = Replayed::default();
+    if wanted == Wanted::Text {
+        out.text = template.render(conversation).ok()?;
+        return Some(out);
+    }
+    let (text, spans) = template.render_with_spans(conversation).ok()?;
+    out.cuts = template.turn_ends(conversation, &text, &spans);
+    (out.text, out.spans) = (text, spans);
+    if wanted == Wanted::Turns {
+        out.turns = template.render_turns(conversation).ok()?.1;
+    } else if wanted == Wanted::LastTurn {
+        out.spans = template.render_last_turn(conversation).ok()?.1;
+    }
+    Some(out)
+}
+
+/// The conversations that are tried.
+fn conversations() -> impl Iterator<Item = String> {
+    // The longer a conversation, the more of the texts are in it.
+    let plain = ROLES.iter().flat_map(|roles| {
+        (0..TEXTS.len()).step_by(roles.len()).map(move |first| conversation(roles, first, false))
+    });
+    let parts = ROLES.iter().flat_map(|roles| {
+        (0..TEXTS.len()).step_by(3).map(move |first| conversation(roles, first, true))
+    });
+    let calls = CALLS.iter().flat_map(|call| {
+        (0..TEXTS.len())
+            .step_by(2)
+            .map(move |first| with_tools(&call.replace("TEXT", text(first)), first))
+    });
+    plain.chain(parts).chain(calls)
+}
+
+fn text(at: usize) -> &'static str {
+    TEXTS[at % TEXTS.len()]
+}
+
+/// A conversation of these roles, its texts from `first` on, each of them as it is or in parts.
+fn conversation(roles: &[&str], first: usize, parts: bool) -> String {
     let texts = TEXTS.iter().cycle().skip(first).step_by(5);
     let messages: Vec<String> = roles
         .iter()
         .zip(texts)
-        .map(|(role, text)| format!(r#"{{"role": "{role}", "content": "{text}"}}"#))
+        .map(|(role, text)| {
+            let content = if parts {
+                format!(r#"[{{"type": "text", "text": "{text}"}}]"#)
+            } else {
+                format!("\"{text}\"")
+            };
+            format!(r#"{{"role": "{role}", "content": {content}}}"#)
+        })
         .collect();
     format!(r#"{{"messages": [{}]}}"#, messages.join(", "))
+}
+
+/// A conversation with a call of a tool, its texts from `first` on.
+fn with_tools(call: &str, first: usize) -> String {
+    let [ask, think, answer, end] = [0, 5, 10, 15].map(|step| text(first + step));
+    let tools = TOOLS.replace("TEXT", text(first + 1));
+    format!(
+        r#"{{"messages": [{{"role": "user", "content": "{ask}"}}, {{"role": "assistant", "content": "{think}", "tool_calls": [{call}]}}, {{"role": "tool", "name": "find", "content": "{answer}"}}, {{"role": "assistant", "content": "{end}"}}], "tools": [{tools}]}}"#
+    )
 }
 
 #[cfg(test)]
@@ -128,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_trim_is_caught() {
-        let caught = try_out(&template(TRIMMING), Program::trim_no_more);
+        let caught = try_out(&template(TRIMMING), |programs| programs.whole().trim_no_more());
         assert_eq!(caught, Err("its programs differ from the interpreter"));
     }
 
@@ -136,12 +197,28 @@ mod tests {
     fn a_program_that_forgets_its_questions_is_caught() {
         let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
         assert_eq!(template(source).road(), Ok(()));
-        assert!(try_out(&template(source), Program::ask_no_more).is_err());
+        assert!(try_out(&template(source), |programs| programs.whole().ask_no_more()).is_err());
     }
 
     #[test]
     fn a_template_that_does_what_is_not_followed_is_interpreted() {
-        let source = "{% for m in messages %}{{ m.content|upper }}{% endfor %}";
-        assert_eq!(template(source).road(), Err("a filter of texts"));
+        let source = "{{ messages|tojson }}";
+        assert_eq!(template(source).road(), Err("what is done to several values"));
+    }
+
+    #[test]
+    fn a_program_that_prints_calls_in_another_way_is_caught() {
+        let source = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
+                      {{ call.function.arguments|tojson }}{% endfor %}{% endfor %}";
+        assert_eq!(template(source).road(), Ok(()));
+        assert!(try_out(&template(source), |programs| programs.whole().print_alone()).is_err());
+    }
+
+    #[test]
+    fn a_program_that_takes_values_for_the_same_is_caught() {
+        let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
+                      {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
+        assert_eq!(template(source).road(), Ok(()));
+        assert!(try_out(&template(source), |programs| programs.whole().ask_no_more()).is_err());
     }
 }

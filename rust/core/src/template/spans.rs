@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::derive::{is_assistant, learned};
-use super::{ChatTemplate, prepare};
+use super::{ChatTemplate, header, prepare};
 use crate::record::{Conversation, Fault};
 
 /// A stretch of text that the assistant wrote in one message.
@@ -33,15 +33,8 @@ impl ChatTemplate {
             template.owners(conversation, &text, &spans, &speaking)
         };
         let owners = owners.ok_or_else(|| self.hidden("the assistant wrote in which message"))?;
-        let mut turns: Vec<Turn> = Vec::with_capacity(spans.len());
-        for (message, span) in owners.into_iter().zip(spans) {
-            // Only the last span of a message ends its turn.
-            if let Some(before) = turns.last_mut().filter(|before| before.message == message) {
-                before.end = before.span.end..before.span.end;
-            }
-            let end = template.end_of(conversation, &text, &span);
-            turns.push(Turn { message, span, end });
-        }
+        let learned = learned(template, conversation);
+        let turns = turns(template, learned.as_deref(), &text, owners.into_iter().zip(spans));
         Ok((text, turns))
     }
 
@@ -66,20 +59,43 @@ impl ChatTemplate {
         }
         (owners.len() == spans.len()).then_some(owners)
     }
+}
 
-    /// The token that ends the turn of which `span` is trained: at the end of the span, or right behind it.
-    fn end_of(&self, conversation: &Conversation, text: &str, span: &Range<usize>) -> Range<usize> {
-        let said = text[span.clone()].trim_end();
-        let tokens = self.context.turn_ends.iter().filter(|token| !token.is_empty());
-        if let Some(token) =
-            tokens.filter(|token| said.ends_with(token.as_str())).max_by_key(|it| it.len())
-        {
-            return span.start + said.len() - token.len()..span.end;
+/// The turns that these spans are of, each with its message.
+pub(super) fn turns(
+    template: &ChatTemplate,
+    learned: Option<&header::Turn>,
+    text: &str,
+    spans: impl IntoIterator<Item = (usize, Range<usize>)>,
+) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for (message, span) in spans {
+        // Only the last span of a message ends its turn.
+        if let Some(before) = turns.last_mut().filter(|before| before.message == message) {
+            before.end = before.span.end..before.span.end;
         }
-        let behind = &text[span.end..];
-        let learned = learned(self, conversation);
-        let ends = learned.iter().flat_map(|turn| turn.ends.iter()).filter(|end| !end.is_empty());
-        let length = ends.filter(|end| behind.starts_with(end.as_str())).map(String::len).max();
-        span.end..span.end + length.unwrap_or(0)
+        let end = end_of(template, learned, text, &span);
+        turns.push(Turn { message, span, end });
     }
+    turns
+}
+
+/// The token that ends the turn of which `span` is trained: at the end of the span, or right behind it.
+fn end_of(
+    template: &ChatTemplate,
+    learned: Option<&header::Turn>,
+    text: &str,
+    span: &Range<usize>,
+) -> Range<usize> {
+    let said = text[span.clone()].trim_end();
+    let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
+    if let Some(token) =
+        tokens.filter(|token| said.ends_with(token.as_str())).max_by_key(|it| it.len())
+    {
+        return span.start + said.len() - token.len()..span.end;
+    }
+    let behind = &text[span.end..];
+    let ends = learned.into_iter().flat_map(|turn| turn.ends.iter());
+    let ends = ends.filter(|end| !end.is_empty() && behind.starts_with(end.as_str()));
+    span.end..span.end + ends.map(String::len).max().unwrap_or(0)
 }

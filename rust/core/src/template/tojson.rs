@@ -7,7 +7,7 @@ use super::given::Given;
 use super::limits::{MAX_NESTING, check_size};
 use super::print::write_big;
 use super::text::write_float;
-use super::value::{Dict, List, Text, Value};
+use super::value::{Dict, Text, Value};
 
 /// How much a line may be indented, in bytes.
 pub(super) const MAX_INDENT: usize = 1000;
@@ -48,7 +48,9 @@ impl Style {
             None | Some(Value::None) => {
                 ((if indent.is_some() { "," } else { ", " }).to_owned(), ": ".to_owned())
             }
-            Some(Value::Tuple(list) | Value::List(List::Computed(list))) => {
+            Some(Value::Tuple(list)) => (separator(&list, 0)?, separator(&list, 1)?),
+            Some(Value::List(list)) => {
+                let list: Vec<Value<'r>> = list.iter().collect();
                 (separator(&list, 0)?, separator(&list, 1)?)
             }
             Some(_) => return Err(Failure::unsupported("such separators of `tojson`")),

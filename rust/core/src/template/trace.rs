@@ -1,36 +1,71 @@
-//! [`Trace`]: what a run of the interpreter did with the texts of one conversation, so that others need no run.
+//! [`Trace`]: what a run of the interpreter did with one conversation, so that others need no run.
 //!
-//! Conversations of one [outline](crate::record::Skim::outline) differ in their texts alone. So whatever a template
-//! does with anything else comes out alike for all of them, and what it does with the texts is written down here:
-//! where they are printed, how they were cut before, and each question about them with its answer. The interpreter
-//! runs as always, over real texts; a trace only looks on, and stops at the first use of a text that is not among
-//! these. Texts are told apart by where they lie in memory, and every text that is made of one is a new string.
+//! Conversations of one [outline](crate::record::Skim::outline) differ in their texts, and in the values that are no
+//! texts, alone. So whatever a template does with anything else comes out alike for all of them, and what it does with
+//! these is written down here: where they are printed, what was made of them before, and each question about them with
+//! its answer. The interpreter runs as always, over a real conversation; a trace only looks on ([`hooks`], [`methods`]),
+//! and stops at the first use of a text that it cannot follow. What a template does with a value that is not followed
+//! makes that value a part of the question: the program serves conversations that have the same.
+//!
+//! Texts and values are told apart by where they lie in memory, and every text that is made of one is a new string.
 
-use std::collections::HashMap;
+mod functions;
+mod hooks;
+
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::ast::{Binary, Comparison};
-use super::filters::Filter;
-use super::given::Given;
-use super::methods::Method;
-use super::predicates::Predicate;
+use super::operation::{Function, Operation};
 use super::print::write_str;
-use super::replay::{Cut, Piece, Program, Question, Step};
+use super::replay::Program;
+use super::steps::{Cut, Found, Operand, Piece, Place, Question, Step};
 use super::value::{Dict, List, Text, Value};
+use crate::record::value::{Map, Value as Json};
+
+/// Bytes of a text that may become a part of a question: it is a word, which other conversations may have as well.
+const LONGEST_WORD: usize = 64;
+
+/// What conversations of one outline differ in.
+#[derive(Debug, Default)]
+pub(super) struct Given<'r> {
+    /// The texts of the messages.
+    pub(super) texts: Vec<&'r str>,
+    /// The values that are no texts: of messages, or all tools.
+    pub(super) values: Vec<&'r Json>,
+    /// The messages as the template sees them, each with the keys of its values and their numbers.
+    pub(super) messages: Vec<(&'r Map, Vec<(&'r str, usize)>)>,
+}
 
 /// What is written down while a template runs.
 pub(super) struct Trace<'r> {
     /// The texts of the conversation by address and length, which no two of them share.
-    texts: HashMap<(usize, usize), usize>,
+    texts: HashMap<(usize, usize), Leaf>,
     /// The strings that were made of them, which are held so that no other gets the address.
     made: HashMap<usize, (Rc<str>, Origin)>,
     /// The lists that they were split into: the cut that was split, and the separator.
     split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
+    /// The values of the record, in the order of their numbers.
+    nodes: Vec<&'r Json>,
+    /// Those that are lists and objects, by address.
+    containers: HashMap<usize, usize>,
+    /// All strings, lists and objects within values that are not a part of a question.
+    inside: HashSet<usize>,
+    /// The messages by address: the keys of their values, and the numbers.
+    messages: HashMap<usize, Vec<(&'r str, usize)>>,
     steps: Vec<Step>,
     cuts: usize,
     printed: Vec<Piece>,
     /// What nothing is known for.
     stopped: Option<&'static str>,
+}
+
+/// Where a text of the conversation comes from.
+#[derive(Clone, Copy)]
+enum Leaf {
+    /// It is one of the texts.
+    Text(usize),
+    /// It is a value.
+    Node(usize),
 }
 
 /// What a string is made of.
@@ -42,20 +77,35 @@ enum Origin {
 }
 
 impl<'r> Trace<'r> {
-    /// Looks on while a conversation of these texts is rendered.
-    pub(super) fn new<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
-        Self {
-            texts: texts.into_iter().enumerate().map(|(at, text)| (place(text), at)).collect(),
+    /// Looks on while a conversation is rendered.
+    pub(super) fn new(given: Given<'r>) -> Self {
+        let texts = given.texts.into_iter().enumerate();
+        let messages = given.messages.into_iter();
+        let mut trace = Self {
+            texts: texts.map(|(at, text)| (place(text), Leaf::Text(at))).collect(),
             made: HashMap::new(),
             split: HashMap::new(),
+            nodes: Vec::new(),
+            containers: HashMap::new(),
+            inside: HashSet::new(),
+            messages: messages
+                .map(|(map, values)| (std::ptr::from_ref(map).addr(), values))
+                .collect(),
             steps: Vec::new(),
             cuts: 0,
             printed: Vec::new(),
             stopped: None,
+        };
+        for value in given.values {
+            walk(value, &mut |address| {
+                trace.inside.insert(address);
+            });
+            trace.push_node(value);
         }
+        trace
     }
 
-    /// What does the same to other texts; or what stopped the trace.
+    /// What does the same to other conversations; or what stopped the trace.
     pub(super) fn finish(self) -> Result<Program, &'static str> {
         match self.stopped {
             None => Ok(Program::new(self.steps, self.printed)),
@@ -67,16 +117,13 @@ impl<'r> Trace<'r> {
         self.stopped.get_or_insert(reason);
     }
 
-    /// The number of a cut, which is new or known.
-    fn cut(&mut self, cut: Cut) -> usize {
-        let mut cuts = self.steps.iter().filter_map(|step| match step {
-            Step::Cut(known) => Some(known),
-            Step::Ask(..) => None,
-        });
-        if let Some(at) = cuts.position(|known| *known == cut) {
+    /// The number of the cut that a step makes, which is new or known.
+    fn cut(&mut self, step: Step) -> usize {
+        let mut cuts = self.steps.iter().filter(|step| step.cuts());
+        if let Some(at) = cuts.position(|known| *known == step) {
             return at;
         }
-        self.steps.push(Step::Cut(cut));
+        self.steps.push(step);
         self.cuts += 1;
         self.cuts - 1
     }
@@ -88,24 +135,116 @@ impl<'r> Trace<'r> {
         }
     }
 
+    /// A value of the record from now on, under the next number.
+    fn push_node(&mut self, value: &'r Json) {
+        let number = self.nodes.len();
+        self.nodes.push(value);
+        match value {
+            Json::String(text) => {
+                self.texts.insert(place(text), Leaf::Node(number));
+            }
+            Json::List(_) | Json::Map(_) => {
+                self.containers.extend(address(value).map(|address| (address, number)));
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of a list or an object of the record.
+    fn node(&self, value: &Value<'r>) -> Option<usize> {
+        self.containers.get(&address_of(value)?).copied()
+    }
+
+    /// Looks into a value of the record.
+    fn look(&mut self, of: usize, at: Place) {
+        let there = match (self.nodes[of], &at) {
+            (Json::Map(map), Place::Key(key)) => map.get(&**key),
+            (Json::List(items), Place::Index(index)) => items.get(*index),
+            _ => None,
+        };
+        let found = Found::of(there);
+        let is_node = found.is_node();
+        let step = Step::Look { of, at, found };
+        if self.steps.contains(&step) {
+            return;
+        }
+        self.steps.push(step);
+        if let Some(value) = there.filter(|_| is_node) {
+            self.push_node(value);
+        }
+    }
+
+    /// Looks at all of what is in a value of the record, or at its keys or their number alone.
+    fn look_at_all(&mut self, of: usize, values: bool) {
+        match self.nodes[of] {
+            Json::List(items) => {
+                self.ask(Question::Items(of, items.len()), true);
+                if values {
+                    (0..items.len()).for_each(|index| self.look(of, Place::Index(index)));
+                }
+            }
+            Json::Map(map) => {
+                let keys: Rc<[Rc<str>]> = map.keys().map(|key| Rc::from(&**key)).collect();
+                self.ask(Question::Keys(of, Rc::clone(&keys)), true);
+                if values {
+                    keys.iter().for_each(|key| self.look(of, Place::Key(Rc::clone(key))));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a value of the record a part of the question, so that all that is done with it comes out alike.
+    fn pin(&mut self, node: usize) {
+        let value = self.nodes[node];
+        self.ask(Question::Same(node, value.clone()), true);
+        walk(value, &mut |address| {
+            self.inside.remove(&address);
+            self.containers.remove(&address);
+        });
+        let inside = &self.inside;
+        self.texts
+            .retain(|(address, _), leaf| matches!(leaf, Leaf::Text(_)) || inside.contains(address));
+    }
+
+    /// Makes a value a part of the question, if it is one of the record or a word; else the trace stops.
+    fn plain(&mut self, value: &Value<'r>, reason: &'static str) {
+        if !self.holds(value) {
+            return;
+        }
+        if let Some(node) = self.node(value) {
+            self.pin(node);
+        } else if let (Some(text), Some(cut)) = (value.as_text().cloned(), self.register(value))
+            && text.len() <= LONGEST_WORD
+        {
+            self.ask(Question::Equals(cut, Rc::from(&*text)), true);
+        } else {
+            self.stop(reason);
+        }
+    }
+
     /// What a text is made of; nothing if no text of the conversation is in it.
     fn origin(&mut self, text: &Text<'r>) -> Option<Origin> {
         match text {
             Text::Borrowed(text) => {
-                if let Some(at) = self.texts.get(&place(text)).copied() {
-                    let whole = self.cut(Cut::Whole(at));
+                if let Some(leaf) = self.texts.get(&place(text)).copied() {
+                    let whole = self.cut(match leaf {
+                        Leaf::Text(at) => Step::Cut(Cut::Whole(at)),
+                        Leaf::Node(node) => Step::Read(node),
+                    });
                     return Some(Origin::Pieces([Piece::Cut(whole)].into()));
                 }
                 let (from, _) = place(text);
-                let inside =
+                let within =
                     |(start, size): &(usize, usize)| (*start..start + size).contains(&from);
-                self.texts.keys().any(inside).then_some(Origin::Part)
+                let part = self.inside.contains(&from) || self.texts.keys().any(within);
+                part.then_some(Origin::Part)
             }
             Text::Computed(text) => self.made.get(&place(text).0).map(|(_, origin)| origin.clone()),
         }
     }
 
-    /// Whether a text of the conversation is, or may be, in a value.
+    /// Whether a text or a value of the conversation is, or may be, in a value.
     fn holds(&mut self, value: &Value<'r>) -> bool {
         match value {
             Value::String(text) | Value::Safe(text) => self.origin(text).is_some(),
@@ -114,20 +253,20 @@ impl<'r> Trace<'r> {
             }
             Value::Dict(Dict::Computed(items)) => items.values().any(|item| self.holds(item)),
             Value::Method(_, receiver) => self.holds(receiver),
-            Value::List(List::Data(_))
-            | Value::Dict(Dict::Data(_))
-            | Value::View(..)
-            | Value::Generator(_)
-            | Value::Namespace(_)
-            | Value::Loop(_) => true,
+            Value::View(_, dict) => self.holds(&Value::Dict(dict.clone())),
+            Value::List(List::Data(_)) | Value::Dict(Dict::Data(_)) => address_of(value)
+                .is_some_and(|address| {
+                    self.inside.contains(&address) || self.messages.contains_key(&address)
+                }),
+            Value::Generator(_) => self.holds(&value.unspent()),
+            Value::Namespace(_) | Value::Loop(_) => true,
             _ => false,
         }
     }
 
     /// What a string that holds a text is made of; nothing for any other value.
     fn pieces(&mut self, value: &Value<'r>) -> Option<Rc<[Piece]>> {
-        let Value::String(text) = value else { return None };
-        match self.origin(text)? {
+        match self.origin(value.as_text()?)? {
             Origin::Pieces(pieces) => Some(pieces),
             Origin::Part => {
                 self.stop("a part of a text");
@@ -136,19 +275,20 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// The cut that a value is, and is alone.
-    fn single(&mut self, value: &Value<'r>) -> Option<usize> {
-        match *self.pieces(value)? {
+    /// The cut that a string is; several pieces become one.
+    fn register(&mut self, value: &Value<'r>) -> Option<usize> {
+        let pieces = self.pieces(value)?;
+        match *pieces {
             [Piece::Cut(cut)] => Some(cut),
-            _ => None,
+            _ => Some(self.cut(Step::Join(pieces))),
         }
     }
 
-    /// A string that holds no text.
-    fn known(&mut self, value: &Value<'r>) -> Option<Rc<str>> {
+    /// What an operation is done to: a string that holds a text, or a list or an object of the record.
+    fn operand(&mut self, value: &Value<'r>) -> Option<Operand> {
         match value {
-            Value::String(text) if self.origin(text).is_none() => Some(Rc::from(&**text)),
-            _ => None,
+            Value::String(_) => self.register(value).map(Operand::Cut),
+            _ => self.node(value).map(Operand::Node),
         }
     }
 
@@ -156,6 +296,9 @@ impl<'r> Trace<'r> {
     fn append(&mut self, value: &Value<'r>, to: &mut Vec<Piece>) {
         if let Some(pieces) = self.pieces(value) {
             to.extend(pieces.iter().cloned());
+        } else if let Some(node) = self.node(value) {
+            let print = Operation::bare(Function::Print);
+            to.push(Piece::Cut(self.cut(Step::Make(print, Operand::Node(node)))));
         } else if self.holds(value) {
             self.stop("printing what is no text");
         } else {
@@ -181,325 +324,45 @@ impl<'r> Trace<'r> {
         Value::String(Text::Computed(text))
     }
 
-    /// A cut as a string of its own.
-    fn cut_out(&mut self, value: &Value<'r>, cut: Cut) -> Value<'r> {
-        let cut = self.cut(cut);
+    /// What a step cuts out, or makes, as a string of its own.
+    fn cut_out(&mut self, value: &Value<'r>, step: Step) -> Value<'r> {
+        let cut = self.cut(step);
         self.string(value, vec![Piece::Cut(cut)])
-    }
-
-    /// Text between tags.
-    pub(super) fn literal(&mut self, text: &str) {
-        self.printed.push(Piece::Literal(text.into()));
-    }
-
-    /// `{{ value }}`
-    pub(super) fn print(&mut self, value: &Value<'r>) {
-        let mut printed = std::mem::take(&mut self.printed);
-        self.append(value, &mut printed);
-        self.printed = printed;
-    }
-
-    /// The beginning of a generation block.
-    pub(super) fn begin(&mut self) {
-        self.printed.push(Piece::Begin);
-    }
-
-    /// Its end.
-    pub(super) fn end(&mut self) {
-        self.printed.push(Piece::End);
-    }
-
-    /// From here on, what is printed is wanted as a value; returns what was printed before.
-    pub(super) fn divert(&mut self) -> Vec<Piece> {
-        std::mem::take(&mut self.printed)
-    }
-
-    /// Goes on after what was printed before; `value` is what was printed since.
-    pub(super) fn captured(&mut self, before: Vec<Piece>, value: &Value<'r>) -> Value<'r> {
-        let pieces = std::mem::replace(&mut self.printed, before);
-        self.string(value, pieces)
-    }
-
-    /// Whether a value is true was asked.
-    pub(super) fn truth(&mut self, value: &Value<'r>, truth: bool) {
-        if !matches!(value, Value::String(_) | Value::Safe(_)) || !self.holds(value) {
-            return;
-        }
-        let Some(pieces) = self.pieces(value) else {
-            return self.stop("whether a text is true");
-        };
-        let speaks = |piece: &Piece| matches!(piece, Piece::Literal(text) if !text.is_empty());
-        match (self.single(value), pieces.iter().any(speaks)) {
-            (Some(cut), _) => self.ask(Question::Empty(cut), !truth),
-            (None, true) => {}
-            (None, false) => self.stop("whether several texts are true"),
-        }
-    }
-
-    /// `left operator right`
-    pub(super) fn binary(
-        &mut self,
-        operator: Binary,
-        left: &Value<'r>,
-        right: &Value<'r>,
-        made: Value<'r>,
-    ) -> Value<'r> {
-        if !self.holds(left) && !self.holds(right) {
-            return made;
-        }
-        match (operator, &made) {
-            (Binary::Add, Value::String(_)) => self.concat(&[left.clone(), right.clone()], made),
-            (Binary::Add, Value::List(_) | Value::Tuple(_)) => made,
-            _ => {
-                self.stop("an operator between texts");
-                made
-            }
-        }
-    }
-
-    /// `a ~ b`
-    pub(super) fn concat(&mut self, parts: &[Value<'r>], made: Value<'r>) -> Value<'r> {
-        if !parts.iter().any(|part| self.holds(part)) {
-            return made;
-        }
-        let mut pieces = Vec::new();
-        for part in parts {
-            self.append(part, &mut pieces);
-        }
-        self.string(&made, pieces)
-    }
-
-    /// `left comparison right`
-    pub(super) fn compare(
-        &mut self,
-        comparison: Comparison,
-        left: &Value<'r>,
-        right: &Value<'r>,
-        outcome: bool,
-    ) {
-        if !self.holds(left) && !self.holds(right) {
-            return;
-        }
-        let plain = |value: &Value<'r>| {
-            matches!(
-                value,
-                Value::Undefined | Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_)
-            )
-        };
-        match comparison {
-            // What is of another type is never equal.
-            Comparison::Equal | Comparison::NotEqual if plain(left) || plain(right) => {}
-            Comparison::Equal | Comparison::NotEqual => {
-                let equal = outcome == (comparison == Comparison::Equal);
-                let sides = match (self.single(left), self.single(right)) {
-                    (Some(cut), None) => self.known(right).map(|text| (cut, text)),
-                    (None, Some(cut)) => self.known(left).map(|text| (cut, text)),
-                    _ => None,
-                };
-                match sides {
-                    Some((cut, text)) => self.ask(Question::Equals(cut, text), equal),
-                    None => self.stop("comparing texts"),
-                }
-            }
-            Comparison::In | Comparison::NotIn => {
-                let inside = outcome == (comparison == Comparison::In);
-                match (self.known(left), right, self.single(right)) {
-                    (Some(_), Value::Dict(_), _) => {}
-                    (Some(text), _, Some(cut)) => self.ask(Question::Contains(cut, text), inside),
-                    _ => self.stop("`in` with texts"),
-                }
-            }
-            _ => self.stop("ordering texts"),
-        }
-    }
-
-    /// `value[index]`
-    pub(super) fn item(
-        &mut self,
-        value: &Value<'r>,
-        index: &Value<'r>,
-        made: Value<'r>,
-    ) -> Value<'r> {
-        if self.holds(index) || self.pieces(value).is_some() && index.as_text().is_none() {
-            self.stop("an item of a text");
-        }
-        match index {
-            Value::Int(0) => self.part(value, true, made),
-            Value::Int(-1) => self.part(value, false, made),
-            _ => made,
-        }
-    }
-
-    /// The first or last item of a list, which may be that of a text that was split.
-    fn part(&mut self, value: &Value<'r>, first: bool, made: Value<'r>) -> Value<'r> {
-        let Value::List(List::Computed(list)) = value else { return made };
-        let Some((_, of, separator)) = self.split.get(&Rc::as_ptr(list).addr()) else {
-            return made;
-        };
-        let (of, separator) = (*of, Rc::clone(separator));
-        let cut = if first { Cut::First { of, separator } } else { Cut::Last { of, separator } };
-        self.cut_out(&made, cut)
-    }
-
-    /// `value[a:b]`, or what else looks into a value as a list: loops and targets.
-    pub(super) fn items(&mut self, value: &Value<'r>) {
-        if matches!(value, Value::String(_) | Value::Safe(_)) && self.holds(value) {
-            self.stop("the characters of a text");
-        }
-    }
-
-    /// A value that decides what others are like.
-    pub(super) fn plain(&mut self, value: &Value<'r>) {
-        if self.holds(value) {
-            self.stop("a text as an argument");
-        }
-    }
-
-    /// `value is test(…)`
-    pub(super) fn test(
-        &mut self,
-        test: Predicate,
-        value: &Value<'r>,
-        arguments: &[Value<'r>],
-        outcome: bool,
-    ) {
-        match (test, arguments) {
-            (Predicate::Compare(comparison), [other]) => {
-                self.compare(comparison, value, other, outcome);
-            }
-            (Predicate::In, [other]) => self.compare(Comparison::In, value, other, outcome),
-            // The others look at types alone.
-            (_, arguments) => arguments.iter().for_each(|argument| self.plain(argument)),
-        }
-    }
-
-    /// `value|filter(…)`
-    pub(super) fn filter(
-        &mut self,
-        filter: Filter,
-        value: &Value<'r>,
-        given: &Given<'r>,
-        made: Value<'r>,
-    ) -> Value<'r> {
-        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
-        if filter != Filter::Default && arguments.clone().any(|argument| self.holds(argument)) {
-            self.stop("a text as an argument of a filter");
-        }
-        if !self.holds(value) {
-            return made;
-        }
-        let by_role = |name: &Value<'r>| name.as_text().is_some_and(|name| **name == *"role");
-        let is_text = matches!(value, Value::String(_) | Value::Safe(_));
-        match filter {
-            Filter::Trim if is_text => self.trim(value, arguments.last(), (true, true), made),
-            Filter::Default => {
-                if arguments.count() > 1 {
-                    self.truth(value, value.is_true());
-                }
-                made
-            }
-            Filter::String if is_text => made,
-            Filter::First => self.part(value, true, made),
-            Filter::Last => self.part(value, false, made),
-            Filter::Length | Filter::List | Filter::Reverse | Filter::Items if !is_text => made,
-            Filter::SelectAttribute | Filter::RejectAttribute
-                if given.positional.first().is_some_and(by_role) =>
-            {
-                made
-            }
-            Filter::Map
-                if given.positional.is_empty()
-                    && given
-                        .named
-                        .iter()
-                        .any(|(name, value)| *name == "attribute" && by_role(value)) =>
-            {
-                made
-            }
-            _ => {
-                self.stop("a filter of texts");
-                made
-            }
-        }
-    }
-
-    fn trim(
-        &mut self,
-        value: &Value<'r>,
-        chars: Option<&Value<'r>>,
-        (left, right): (bool, bool),
-        made: Value<'r>,
-    ) -> Value<'r> {
-        let chars = match chars {
-            None | Some(Value::None) => Some(None),
-            Some(chars) => self.known(chars).map(Some),
-        };
-        if let (Some(of), Some(chars)) = (self.single(value), chars) {
-            return self.cut_out(&made, Cut::Trim { of, chars, left, right });
-        }
-        self.stop("trimming what is no single text");
-        made
-    }
-
-    /// `receiver.method(…)`
-    pub(super) fn method(
-        &mut self,
-        method: Method,
-        receiver: &Value<'r>,
-        given: &Given<'r>,
-        made: Value<'r>,
-    ) -> Value<'r> {
-        if let Value::Dict(_) = receiver {
-            given.positional.first().iter().for_each(|key| self.plain(key));
-            return made;
-        }
-        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
-        let mut arguments = arguments.collect::<Vec<_>>().into_iter();
-        if arguments.clone().any(|argument| self.holds(argument)) {
-            self.stop("a text as an argument of a method");
-        }
-        if !self.holds(receiver) {
-            return made;
-        }
-        let (count, argument) = (arguments.len(), arguments.next());
-        let known = argument.and_then(|argument| self.known(argument));
-        match (method, self.single(receiver), known, count) {
-            (Method::Strip, _, _, 0 | 1) => self.trim(receiver, argument, (true, true), made),
-            (Method::LeftStrip, _, _, 0 | 1) => self.trim(receiver, argument, (true, false), made),
-            (Method::RightStrip, _, _, 0 | 1) => self.trim(receiver, argument, (false, true), made),
-            (Method::StartsWith, Some(cut), Some(text), 1) => {
-                self.ask(Question::StartsWith(cut, text), made.is_true());
-                made
-            }
-            (Method::EndsWith, Some(cut), Some(text), 1) => {
-                self.ask(Question::EndsWith(cut, text), made.is_true());
-                made
-            }
-            (Method::Split, Some(of), Some(separator), 1) => self.parts(of, separator, &made),
-            _ => {
-                self.stop("a method of texts");
-                made
-            }
-        }
-    }
-
-    /// A list of what a text was split into, of which the ends alone can be used.
-    fn parts(&mut self, of: usize, separator: Rc<str>, made: &Value<'r>) -> Value<'r> {
-        let Value::List(list) = made else { return made.clone() };
-        let parts = list.iter().map(|part| {
-            let text: Rc<str> = Rc::from(part.as_text().map_or("", |text| text));
-            self.made.insert(place(&text).0, (Rc::clone(&text), Origin::Part));
-            Value::String(Text::Computed(text))
-        });
-        let parts = Value::list(parts.collect());
-        if let Value::List(List::Computed(list)) = &parts {
-            self.split.insert(Rc::as_ptr(list).addr(), (parts.clone(), of, separator));
-        }
-        parts
     }
 }
 
 /// Where a text lies in memory.
 fn place(text: &str) -> (usize, usize) {
     (text.as_ptr().addr(), text.len())
+}
+
+/// Where a list or an object lies; nothing for a list without items, which all are alike.
+fn address(value: &Json) -> Option<usize> {
+    match value {
+        Json::List(items) => (!items.is_empty()).then(|| items.as_ptr().addr()),
+        Json::Map(map) => Some(std::ptr::from_ref::<Map>(map).addr()),
+        _ => None,
+    }
+}
+
+/// The same for a value of a template.
+fn address_of(value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::List(List::Data(items)) => (!items.is_empty()).then(|| items.as_ptr().addr()),
+        Value::Dict(Dict::Data(map)) => Some(std::ptr::from_ref::<Map>(map).addr()),
+        _ => None,
+    }
+}
+
+/// Visits the addresses of a value, and of all strings, lists and objects in it.
+fn walk(value: &Json, visit: &mut impl FnMut(usize)) {
+    match value {
+        Json::String(text) => visit(place(text).0),
+        other => address(other).into_iter().for_each(&mut *visit),
+    }
+    match value {
+        Json::List(items) => items.iter().for_each(|item| walk(item, visit)),
+        Json::Map(map) => map.values().for_each(|item| walk(item, visit)),
+        _ => {}
+    }
 }

@@ -19,15 +19,20 @@ impl ChatTemplate {
     ) -> Vec<usize> {
         let messages = prepare(conversation);
         let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
-        if spans.len() != turns {
-            return Vec::new();
-        }
-        let ends = spans.iter().flat_map(|span| {
-            let rest = &text[span.end..];
-            [span.end, span.end + rest.len() - rest.trim_start().len()]
-        });
-        let mut ends: Vec<usize> = ends.filter(|&end| end < text.len()).collect();
-        ends.dedup();
-        ends
+        turn_ends(text, spans, turns)
     }
+}
+
+/// The same where the assistant speaks in so many messages.
+pub(super) fn turn_ends(text: &str, spans: &[Range<usize>], turns: usize) -> Vec<usize> {
+    if spans.len() != turns {
+        return Vec::new();
+    }
+    let ends = spans.iter().flat_map(|span| {
+        let rest = &text[span.end..];
+        [span.end, span.end + rest.len() - rest.trim_start().len()]
+    });
+    let mut ends: Vec<usize> = ends.filter(|&end| end < text.len()).collect();
+    ends.dedup();
+    ends
 }

@@ -1,9 +1,10 @@
 //! What a template computes with: Python's values, borrowed from the record and the template wherever they can be.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use num_bigint::BigInt;
@@ -237,6 +238,27 @@ impl<'r> Value<'r> {
         }
     }
 
+    /// The value as one that the record could hold, if it could.
+    pub(super) fn to_json(&self) -> Option<Json> {
+        Some(match self {
+            Self::None => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Int(value) => Json::Int(*value),
+            Self::Float(value) => Json::Float(*value),
+            Self::String(text) => Json::String(Arc::from(&**text)),
+            Self::List(items) => {
+                let items = items.iter().map(|item| item.to_json());
+                Json::List(Arc::new(items.collect::<Option<_>>()?))
+            }
+            Self::Dict(dict) => {
+                let entries =
+                    dict.iter().map(|(key, value)| Some((Arc::from(&*key), value.to_json()?)));
+                Json::Map(Arc::new(entries.collect::<Option<_>>()?))
+            }
+            _ => return None,
+        })
+    }
+
     /// An integer of any size.
     pub(super) fn big(value: BigInt) -> Self {
         match i64::try_from(&value) {
@@ -267,6 +289,14 @@ impl<'r> Value<'r> {
     pub(super) fn generator(items: Vec<Self>) -> Self {
         let depth = deepest(&items);
         Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth))
+    }
+
+    /// The same value, or what is left of one that can be iterated once, as a list.
+    pub(super) fn unspent(&self) -> Self {
+        match self {
+            Self::Generator(items) => Self::list(items.borrow().as_slice().to_vec()),
+            other => other.clone(),
+        }
     }
 
     /// A computed string.
@@ -377,77 +407,4 @@ pub(super) fn range_length([first, end, step]: &[i64; 3]) -> i64 {
     let span = if *step > 0 { end.saturating_sub(*first) } else { first.saturating_sub(*end) };
     let stride = step.saturating_abs();
     if span <= 0 { 0 } else { (span - 1) / stride + 1 }
-}
-
-/// What can be iterated, and how far it was.
-pub(super) struct Items<'r> {
-    source: Value<'r>,
-    at: Cell<usize>,
-}
-
-impl<'r> Items<'r> {
-    /// The items of a value, if Python can iterate it.
-    pub(super) fn of(value: &Value<'r>) -> Option<Self> {
-        let iterable = matches!(
-            value,
-            Value::Undefined
-                | Value::String(_)
-                | Value::Safe(_)
-                | Value::List(_)
-                | Value::Tuple(_)
-                | Value::Dict(_)
-                | Value::Range(_)
-                | Value::View(..)
-                | Value::Generator(_)
-        );
-        iterable.then(|| Self { source: value.clone(), at: Cell::new(0) })
-    }
-
-    /// The items that are left.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
-        std::iter::from_fn(|| self.next())
-    }
-
-    /// The next item.
-    pub(super) fn next(&self) -> Option<Value<'r>> {
-        let at = self.at.get();
-        let mut step = 1;
-        let item = match &self.source {
-            Value::String(text) | Value::Safe(text) => {
-                let c = text[at..].chars().next()?;
-                step = c.len_utf8();
-                Some(Value::String(text.cut(|text| &text[at..at + c.len_utf8()])))
-            }
-            Value::List(items) => items.get(at),
-            Value::Tuple(items) => items.get(at).cloned(),
-            Value::Dict(dict) | Value::View(View::Keys, dict) => {
-                dict.entry(at).map(|(key, _)| Value::String(key))
-            }
-            Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
-            Value::View(View::Items, dict) => {
-                dict.entry(at).map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
-            }
-            Value::Range(range) => {
-                let at = i64::try_from(at).ok()?;
-                (at < range_length(range)).then(|| Value::Int(range[0] + at * range[2]))
-            }
-            Value::Generator(items) => items.borrow_mut().next(),
-            _ => None,
-        };
-        self.at.set(at + step);
-        item
-    }
-}
-
-/// How many items a value has, if Python's `len` takes it.
-pub(super) fn length(value: &Value<'_>) -> Option<usize> {
-    match value {
-        Value::Undefined => Some(0),
-        Value::String(text) | Value::Safe(text) => Some(text.chars().count()),
-        Value::List(items) => Some(items.len()),
-        Value::Tuple(items) => Some(items.len()),
-        Value::Dict(dict) | Value::View(_, dict) => Some(dict.len()),
-        Value::Range(range) => usize::try_from(range_length(range)).ok(),
-        _ => None,
-    }
 }

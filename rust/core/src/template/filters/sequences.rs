@@ -6,12 +6,13 @@ use super::Filter;
 use crate::template::attributes::item;
 use crate::template::failure::{Failure, Outcome};
 use crate::template::given::Given;
+use crate::template::items::Items;
 use crate::template::limits::check_size;
 use crate::template::operators::order;
 use crate::template::predicates::Predicate;
 use crate::template::print::{to_text, write_str};
 use crate::template::text::lower;
-use crate::template::value::{Dict, Items, Text, Value};
+use crate::template::value::{Dict, Text, Value};
 
 /// The items of a value, one by one.
 pub(super) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {

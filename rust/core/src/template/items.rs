@@ -1,0 +1,78 @@
+//! [`Items`]: what a value has in it, one after the other.
+
+use std::cell::Cell;
+
+use super::value::{Value, View, range_length};
+
+/// What can be iterated, and how far it was.
+pub(super) struct Items<'r> {
+    source: Value<'r>,
+    at: Cell<usize>,
+}
+
+impl<'r> Items<'r> {
+    /// The items of a value, if Python can iterate it.
+    pub(super) fn of(value: &Value<'r>) -> Option<Self> {
+        let iterable = matches!(
+            value,
+            Value::Undefined
+                | Value::String(_)
+                | Value::Safe(_)
+                | Value::List(_)
+                | Value::Tuple(_)
+                | Value::Dict(_)
+                | Value::Range(_)
+                | Value::View(..)
+                | Value::Generator(_)
+        );
+        iterable.then(|| Self { source: value.clone(), at: Cell::new(0) })
+    }
+
+    /// The items that are left.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
+        std::iter::from_fn(|| self.next())
+    }
+
+    /// The next item.
+    pub(super) fn next(&self) -> Option<Value<'r>> {
+        let at = self.at.get();
+        let mut step = 1;
+        let item = match &self.source {
+            Value::String(text) | Value::Safe(text) => {
+                let c = text[at..].chars().next()?;
+                step = c.len_utf8();
+                Some(Value::String(text.cut(|text| &text[at..at + c.len_utf8()])))
+            }
+            Value::List(items) => items.get(at),
+            Value::Tuple(items) => items.get(at).cloned(),
+            Value::Dict(dict) | Value::View(View::Keys, dict) => {
+                dict.entry(at).map(|(key, _)| Value::String(key))
+            }
+            Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
+            Value::View(View::Items, dict) => {
+                dict.entry(at).map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
+            }
+            Value::Range(range) => {
+                let at = i64::try_from(at).ok()?;
+                (at < range_length(range)).then(|| Value::Int(range[0] + at * range[2]))
+            }
+            Value::Generator(items) => items.borrow_mut().next(),
+            _ => None,
+        };
+        self.at.set(at + step);
+        item
+    }
+}
+
+/// How many items a value has, if Python's `len` takes it.
+pub(super) fn length(value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::Undefined => Some(0),
+        Value::String(text) | Value::Safe(text) => Some(text.chars().count()),
+        Value::List(items) => Some(items.len()),
+        Value::Tuple(items) => Some(items.len()),
+        Value::Dict(dict) | Value::View(_, dict) => Some(dict.len()),
+        Value::Range(range) => usize::try_from(range_length(range)).ok(),
+        _ => None,
+    }
+}
