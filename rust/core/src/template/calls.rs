@@ -7,7 +7,7 @@ use super::ast::{Arguments, Expression, Macro};
 use super::failure::{Failure, Outcome};
 use super::given::Given;
 use super::limits::check_nesting;
-use super::methods;
+use super::methods::{self, Attribute, Method};
 use super::print::to_text;
 use super::render::Renderer;
 use super::strftime::strftime;
@@ -23,16 +23,23 @@ impl<'r> Renderer<'r, '_> {
         function: &'r Expression,
         arguments: &'r Arguments,
     ) -> Outcome<Value<'r>> {
-        let function = self.evaluate(function)?;
+        let function = match function {
+            // Most calls are of methods, for which no value has to be made.
+            Expression::Attribute(receiver, name) => {
+                let receiver = self.evaluate(receiver)?;
+                if let Value::String(_) | Value::Dict(_) = receiver
+                    && let Attribute::Method(method) = methods::find(&receiver, name)
+                {
+                    let given = self.arguments(arguments)?;
+                    return self.call_method(method, &receiver, given);
+                }
+                self.attribute_of(&receiver, name)?
+            }
+            other => self.evaluate(other)?,
+        };
         let given = self.arguments(arguments)?;
         match function {
-            Value::Method(method, receiver) => {
-                let known = self.trace.as_ref().map(|_| given.unspent());
-                let made = methods::call(method, &receiver, given)?;
-                Ok(self.traced(made, |trace, made| {
-                    trace.method(method, &receiver, &known.unwrap_or_default(), made)
-                }))
-            }
+            Value::Method(method, receiver) => self.call_method(method, &receiver, given),
             Value::Macro(definition) => self.call_macro(definition, given),
             Value::Function(function) => self.call_function(function, given),
             Value::UnknownMethod(name) => {
@@ -40,6 +47,19 @@ impl<'r> Renderer<'r, '_> {
             }
             other => Err(Failure::error(format!("{} cannot be called", other.type_name()))),
         }
+    }
+
+    fn call_method(
+        &mut self,
+        method: Method,
+        receiver: &Value<'r>,
+        given: Given<'r>,
+    ) -> Outcome<Value<'r>> {
+        let known = self.trace.as_ref().map(|_| given.unspent());
+        let made = methods::call(method, receiver, given)?;
+        Ok(self.traced(made, |trace, made| {
+            trace.method(method, receiver, &known.unwrap_or_default(), made)
+        }))
     }
 
     fn call_function(&mut self, function: Function, given: Given<'r>) -> Outcome<Value<'r>> {

@@ -15,8 +15,9 @@ pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
     if message.values().any(|value| *value == Json::Null) {
         message.to_mut().retain(|_, value| *value != Json::Null);
     }
-    let reasoning = REASONING.iter().find_map(|name| message.get(*name)).cloned();
-    if let Some(reasoning) = reasoning {
+    let reasons = message.keys().any(|key| REASONING.contains(&&**key));
+    let reasoning = || REASONING.iter().find_map(|name| message.get(*name)).cloned();
+    if let Some(reasoning) = reasons.then(reasoning).flatten() {
         let mut aliased = Map::with_capacity(message.len() + 2);
         aliased.insert("thinking".into(), reasoning.clone());
         for (key, value) in message.iter() {

@@ -4,16 +4,17 @@ use std::rc::Rc;
 
 use indexmap::IndexMap;
 
-use super::ast::{Arguments, Comparison, Expression, Literal};
+use super::ast::{Arguments, Binary, Comparison, Expression};
 use super::attributes;
 use super::failure::{Failure, Outcome};
 use super::filters::Filter;
 use super::given::Given;
 use super::limits::check_nesting;
 use super::operators::{binary, compare, concat, negative, positive};
+use super::print::write_str;
 use super::render::Renderer;
 use super::trace::Trace;
-use super::value::{Text, Value};
+use super::value::Value;
 
 impl<'r> Renderer<'r, '_> {
     /// Whether an expression is true.
@@ -42,10 +43,65 @@ impl<'r> Renderer<'r, '_> {
         }
     }
 
+    /// Prints an expression: texts that are put together one by one, so that no text is made of them.
+    pub(super) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
+        let value = if self.trace.is_none() {
+            match self.print_texts(expression)? {
+                None => return Ok(()),
+                Some(other) => other,
+            }
+        } else {
+            self.evaluate(expression)?
+        };
+        write_str(&mut self.output.text, &value)?;
+        if let Some(trace) = &mut self.trace {
+            trace.print(&value);
+        }
+        Ok(())
+    }
+
+    /// Prints an expression that is a text; returns the value of any other.
+    fn print_texts(&mut self, expression: &'r Expression) -> Outcome<Option<Value<'r>>> {
+        let both = match expression {
+            Expression::Binary(Binary::Add, both) => both,
+            Expression::Concat(parts) => {
+                self.meter.descend()?;
+                for part in parts {
+                    let part = self.evaluate(part)?;
+                    write_str(&mut self.output.text, &part)?;
+                }
+                self.meter.ascend();
+                return Ok(None);
+            }
+            other => {
+                let value = self.evaluate(other)?;
+                let Value::String(text) = value else { return Ok(Some(value)) };
+                self.output.text.push_str(&text);
+                return Ok(None);
+            }
+        };
+        self.meter.descend()?;
+        let start = self.output.text.len();
+        let left = self.print_texts(&both.0)?;
+        let right = self.evaluate(&both.1)?;
+        self.meter.ascend();
+        match (left, right) {
+            (None, Value::String(text)) => {
+                self.output.text.push_str(&text);
+                Ok(None)
+            }
+            (left, right) => {
+                let left = left.unwrap_or_else(|| Value::string(self.output.text.split_off(start)));
+                binary(Binary::Add, &left, &right).map(Some)
+            }
+        }
+    }
+
     /// The value of an expression.
     pub(super) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
         match expression {
             Expression::Name(name) => Ok(self.get(name.slot).clone()),
+            Expression::Literal(literal) => Ok(Value::from_literal(literal)),
             other => {
                 self.meter.descend()?;
                 let value = self.compute(other)?;
@@ -60,14 +116,7 @@ impl<'r> Renderer<'r, '_> {
 
     fn compute(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
         match expression {
-            Expression::Literal(literal) => Ok(match literal {
-                Literal::None => Value::None,
-                Literal::Bool(value) => Value::Bool(*value),
-                Literal::Int(value) => Value::Int(*value),
-                Literal::Float(value) => Value::Float(*value),
-                Literal::String(value) => Value::String(Text::Borrowed(value)),
-            }),
-            Expression::Name(name) => Ok(self.get(name.slot).clone()),
+            Expression::Name(_) | Expression::Literal(_) => self.evaluate(expression),
             Expression::Tuple(items) => {
                 let tuple = Value::tuple(self.evaluate_all(items)?);
                 check_nesting(&tuple).map(|()| tuple)
@@ -109,13 +158,10 @@ impl<'r> Renderer<'r, '_> {
                         .map_or(Ok(Value::Undefined), |otherwise| self.evaluate(otherwise))
                 }
             }
-            Expression::Attribute(value, name) => match self.evaluate(value)? {
-                Value::Loop(state) => self.loop_attribute(&state, name),
-                value => {
-                    let made = attributes::attribute(&value, name)?;
-                    Ok(self.traced(made, |trace, made| trace.attribute(&value, name, made)))
-                }
-            },
+            Expression::Attribute(value, name) => {
+                let value = self.evaluate(value)?;
+                self.attribute_of(&value, name)
+            }
             Expression::Item(both) => {
                 let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
                 let made = attributes::item(&value, &index)?;
@@ -146,8 +192,21 @@ impl<'r> Renderer<'r, '_> {
         }
     }
 
+    /// `value.name`
+    pub(super) fn attribute_of(&mut self, value: &Value<'r>, name: &'r str) -> Outcome<Value<'r>> {
+        if let Value::Loop(state) = value {
+            return self.loop_attribute(state, name);
+        }
+        let made = attributes::attribute(value, name)?;
+        Ok(self.traced(made, |trace, made| trace.attribute(value, name, made)))
+    }
+
     pub(super) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
-        items.iter().map(|item| self.evaluate(item)).collect()
+        let mut values = Vec::with_capacity(items.len());
+        for item in items {
+            values.push(self.evaluate(item)?);
+        }
+        Ok(values)
     }
 
     fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {

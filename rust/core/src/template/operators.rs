@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use memchr::memmem;
 use num_bigint::BigInt;
 
 use super::ast::{Binary, Comparison};
@@ -352,7 +353,7 @@ pub(super) fn compare(
 pub(super) fn contains(container: &Value<'_>, item: &Value<'_>) -> Outcome<bool> {
     match container {
         Value::String(text) | Value::Safe(text) => match item.as_text() {
-            Some(part) => Ok(text.contains(&**part)),
+            Some(part) => Ok(memmem::find(text.as_bytes(), part.as_bytes()).is_some()),
             None => Err(Failure::error(format!(
                 "`in` looks for a string in a string, not for {}",
                 item.type_name()

@@ -8,7 +8,6 @@ use super::ast::{Kind, Load, Program, Scope, Slot, Statement, Target};
 use super::failure::{Failure, Outcome};
 use super::items::Items;
 use super::limits::{Meter, check_nesting};
-use super::print::write_str;
 use super::trace::Trace;
 use super::value::{Function, Value};
 
@@ -143,13 +142,9 @@ impl<'r> Renderer<'r, '_> {
                 }
             }
             Kind::Print(expression) => {
-                let value = self.evaluate(expression)?;
                 let before = self.output.text.len();
-                write_str(&mut self.output.text, &value)?;
+                self.print(expression)?;
                 self.meter.compute(self.output.text.len() - before)?;
-                if let Some(trace) = &mut self.trace {
-                    trace.print(&value);
-                }
             }
             Kind::If(branches, otherwise) => {
                 for (condition, body) in branches {

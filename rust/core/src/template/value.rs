@@ -9,11 +9,14 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use num_bigint::BigInt;
 
-use super::ast::Macro;
+use super::ast::{Literal, Macro};
 use super::limits::MAX_NESTING;
 use super::loops::Loop;
 use super::methods::Method;
 use crate::record::value::{Map, Value as Json};
+
+/// Keys of an object that are looked at one after the other.
+const FEW: usize = 8;
 
 /// A string: borrowed if it can be.
 #[derive(Clone)]
@@ -131,6 +134,11 @@ impl<'r> Dict<'r> {
     /// The value of `key`.
     pub(super) fn get(&self, key: &str) -> Option<Value<'r>> {
         match self {
+            // To look at a few keys takes less than to hash one.
+            Self::Data(map) if map.len() <= FEW => {
+                let found = map.iter().find(|(known, _)| ***known == *key);
+                found.map(|(_, value)| Value::from_json(value))
+            }
             Self::Data(map) => map.get(key).map(Value::from_json),
             Self::Computed(map) => map.get(key).cloned(),
         }
@@ -235,6 +243,17 @@ impl<'r> Value<'r> {
             Json::String(text) => Self::String(Text::Borrowed(text)),
             Json::List(items) => Self::List(List::Data(items)),
             Json::Map(map) => Self::Dict(Dict::Data(map)),
+        }
+    }
+
+    /// A literal of the template.
+    pub(super) fn from_literal(literal: &'r Literal) -> Self {
+        match literal {
+            Literal::None => Self::None,
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Int(value) => Self::Int(*value),
+            Literal::Float(value) => Self::Float(*value),
+            Literal::String(text) => Self::String(Text::Borrowed(text)),
         }
     }
 
