@@ -256,6 +256,11 @@ MADE_OF_VALUES = [
     "{{ tools|selectattr('type', 'equalto', 'function')|list|length }}{{ tools == tools }}{{ tools[1:] }}",
     "{% for p in tools[0].function.parameters.properties|dictsort %}{{ p[0] }}{{ p[1].default }}{% endfor %}",
     "{% set ns = namespace(all=[]) %}{% for t in tools %}{% set ns.all = ns.all + [t.function.name] %}{% endfor %}{{ ns.all|join }}",
+    "{% set ns = namespace(all=[]) %}{% for t in tools %}{% if t.function.name not in ns.all %}{{ t.function.name }}{% endif %}"
+    "{% set ns.all = ns.all + [t.function.name] %}{% endfor %}",
+    "{{ tools[0].function.parameters.properties.keys()|first }}{{ tools[0].function.parameters.keys()|list|length }}",
+    "{{ tools[0].function.parameters.properties.values()|list|last }}{{ tools[0].function|length }}",
+    "{{ (tools[0].function.name ~ tools[1].function.name)|upper }}{{ tools[0].function.description.split(' ')|last }}",
     "{{ tools[0].function.parameters.properties.days.default + 1 }}",
     "{% if tools[0].function.parameters.properties.days.default > 0 %}some{% endif %}",
 ]

@@ -63,6 +63,7 @@ pub struct Skim {
     /// What is no text, and the message and the key of each; tools are of no message.
     values: Vec<Value>,
     value_places: Vec<(Option<usize>, u8)>,
+    value_bytes: usize,
     /// What the messages say of their training; nothing of any unless `flagged`.
     weights: Vec<Option<f32>>,
     flagged: bool,
@@ -81,6 +82,7 @@ impl Default for Skim {
             decoded: String::new(),
             values: Vec::new(),
             value_places: Vec::new(),
+            value_bytes: 0,
             weights: Vec::new(),
             flagged: false,
             tools: None,
@@ -117,6 +119,11 @@ impl Skim {
         self.places.iter().map(|(message, key)| (*message, self.name_of(*key)))
     }
 
+    /// How many bytes the texts and the values take in the line, or somewhat less.
+    pub fn size(&self) -> usize {
+        self.decoded.len() + self.value_bytes
+    }
+
     /// The lists, objects and numbers.
     pub fn values(&self) -> &[Value] {
         &self.values
@@ -150,6 +157,7 @@ impl Skim {
         self.decoded.shrink_to(KEPT);
         self.values.clear();
         self.value_places.clear();
+        self.value_bytes = 0;
         self.weights.clear();
         self.flagged = false;
         let (field, tools) = (shape.field(Part::Messages), shape.field(Part::Tools));
@@ -184,10 +192,12 @@ impl Skim {
 
     fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let known = self.tools.as_ref().filter(|(text, _)| cursor.written(text));
-        let tools = if let Some((_, tools)) = known {
+        let tools = if let Some((text, tools)) = known {
+            self.value_bytes += text.len();
             tools.clone()
         } else {
             let (value, text) = cursor.value(IN_RECORD)?;
+            self.value_bytes += text.len();
             let value = match value {
                 Value::String(text) if text.trim().is_empty() => return Some(()),
                 Value::String(text) => json::parse(text.as_bytes()).ok()?,
@@ -263,7 +273,8 @@ impl Skim {
                 self.places.push((message, key));
                 self.ranges.push(start..self.decoded.len());
             } else {
-                let (found, _) = cursor.value(IN_MESSAGE)?;
+                let (found, text) = cursor.value(IN_MESSAGE)?;
+                self.value_bytes += text.len();
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
                 }

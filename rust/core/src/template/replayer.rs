@@ -27,7 +27,7 @@ const MOST_PROGRAMS: usize = 16;
 /// Pieces and steps of all programs: some MB a thread.
 const MOST_PIECES: usize = 1 << 17;
 
-/// Bytes of texts that a program is run on: what is longer is interpreted, which knows when to give up.
+/// Bytes of texts and values that a program is run on: what is longer is interpreted, which knows when to give up.
 const LONGEST: usize = 1 << 24;
 
 /// What is wanted of a conversation besides its text.
@@ -172,7 +172,7 @@ impl<'t> Replayer<'t> {
                 return Some(false);
             }
         };
-        if skim.decoded().len() > LONGEST {
+        if skim.size() > LONGEST {
             return Some(false);
         }
         let material = material(skim);
@@ -244,7 +244,7 @@ impl<'t> Replayer<'t> {
             self.known.get(skim.outline()),
             Some(Known::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
-        if full || self.pieces > MOST_PIECES || skim.decoded().len() > LONGEST {
+        if full || self.pieces > MOST_PIECES || skim.size() > LONGEST {
             self.refused = "too many kinds of conversations";
             return false;
         }

@@ -91,9 +91,9 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// The items of a list of the record; those of a text that was split are looked at one by one.
+    /// The items of a list of the record; of a text that was split, the ends are found without the others.
     fn some_items(&mut self, value: &Value<'r>) {
-        if self.node(value).is_some() {
+        if !matches!(value, Value::List(List::Computed(_))) {
             self.items(value);
         }
     }

@@ -6,6 +6,7 @@ use super::{Trace, address_of};
 use crate::record::value::Value as Json;
 use crate::template::ast::{Binary, Comparison};
 use crate::template::operation::{Function, Operation};
+use crate::template::operators::equal;
 use crate::template::steps::{Cut, Operand, Piece, Place, Question, Side, Step};
 use crate::template::value::{Dict, List, Value, View};
 
@@ -152,6 +153,9 @@ impl<'r> Trace<'r> {
             if is_message {
                 return self.plain(left, "a text as a key");
             }
+            if let Value::List(List::Computed(items)) | Value::Tuple(items) = right {
+                return self.among(left, items);
+            }
         }
         let Some((left, right)) = self.side(left).zip(self.side(right)) else {
             return self.stop("comparing texts");
@@ -177,6 +181,16 @@ impl<'r> Trace<'r> {
             (_, left, right) => (Question::Compares(comparison, left, right), outcome),
         };
         self.ask(question, answer);
+    }
+
+    /// Whether a value is one of several: that is told by which of them it equals.
+    fn among(&mut self, value: &Value<'r>, items: &[Value<'r>]) {
+        for item in items {
+            match equal(value, item) {
+                Ok(outcome) => self.compare(Comparison::Equal, value, item, outcome),
+                Err(_) => self.stop("comparing what cannot be"),
+            }
+        }
     }
 
     /// What stands on a side of a comparison.
