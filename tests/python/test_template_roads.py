@@ -70,7 +70,19 @@ EXCHANGES = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=2).map(
 )
 
 NUMBERS = [0, 1, -7, 2**40, 2**70, 1.5, 1e22, 1e-7, True, False, None]
-WORDS = ["", "x", " padded\n", "Größe <b>&'\"", "日本 🎉", "</think>", "text", "weather", "string", "<|im_end|>", "\\ \x1f"]
+WORDS = [
+    "",
+    "x",
+    " padded\n",
+    "Größe <b>&'\"",
+    "日本 🎉",
+    "</think>",
+    "text",
+    "weather",
+    "string",
+    "<|im_end|>",
+    "\\ \x1f",
+]
 
 
 def varied(value: Any, draw: random.Random) -> Any:
@@ -99,7 +111,10 @@ RICH = {
     **CONVERSATIONS,
     "text parts": {
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Look "}, {"type": "text", "text": " here"}]},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "Look "}, {"type": "text", "text": " here"}],
+            },
             {"role": "assistant", "content": [{"type": "text", "text": "Yes."}]},
         ]
     },
@@ -200,7 +215,14 @@ def test_tools_parts_and_arguments_replay_as_they_render(source: str, name: str,
 
 
 def test_most_of_what_trl_renders_is_replayed() -> None:
-    for name in ["text parts", "weighed", "tools and system", "call dict 'Let me look.'", "two calls", "think off"]:
+    for name in [
+        "text parts",
+        "weighed",
+        "tools and system",
+        "call dict 'Let me look.'",
+        "two calls",
+        "think off",
+    ]:
         records = relatives(RICH[name], 0, 0) * 2
         served = rendered = 0
         for source in trl_templates().values():
@@ -233,14 +255,14 @@ def test_what_is_made_of_texts_is_made_again() -> None:
     texts = ["abc", "b", "", "a", " ab ", "bab", "abcabc", "é🎉b", "ABC", "aaa", "cba", "b b"]
     records = [
         {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": other}]}
-        for text, other in zip(texts, texts[1:] + ["b b"], strict=True)
+        for text, other in zip(texts, [*texts[1:], "b b"], strict=True)
     ]
     for source in MADE_OF_TEXTS:
         kept = []
         for record in records:
             try:
                 reference(source, record)
-            except Exception:  # noqa: BLE001, S112  some texts have no second part
+            except Exception:
                 continue
             kept.append(record)
         assert compare(source, kept) > 0, source
@@ -256,8 +278,10 @@ MADE_OF_VALUES = [
     "{{ tools|selectattr('type', 'equalto', 'function')|list|length }}{{ tools == tools }}{{ tools[1:] }}",
     "{% for p in tools[0].function.parameters.properties|dictsort %}{{ p[0] }}{{ p[1].default }}{% endfor %}",
     "{% set ns = namespace(all=[]) %}{% for t in tools %}{% set ns.all = ns.all + [t.function.name] %}{% endfor %}{{ ns.all|join }}",
-    "{% set ns = namespace(all=[]) %}{% for t in tools %}{% if t.function.name not in ns.all %}{{ t.function.name }}{% endif %}"
-    "{% set ns.all = ns.all + [t.function.name] %}{% endfor %}",
+    (
+        "{% set ns = namespace(all=[]) %}{% for t in tools %}{% if t.function.name not in ns.all %}{{ t.function.name }}{% endif %}"
+        "{% set ns.all = ns.all + [t.function.name] %}{% endfor %}"
+    ),
     "{{ tools[0].function.parameters.properties.keys()|first }}{{ tools[0].function.parameters.keys()|list|length }}",
     "{{ tools[0].function.parameters.properties.values()|list|last }}{{ tools[0].function|length }}",
     "{{ (tools[0].function.name ~ tools[1].function.name)|upper }}{{ tools[0].function.description.split(' ')|last }}",
@@ -299,26 +323,70 @@ def test_what_is_not_followed_is_interpreted() -> None:
         assert replayed(source, [record], spans=False) == [None], source
 
 
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"train_on": "all"},
+    {"train_on": "last_assistant"},
+    {"train_on_eos": "turn"},
+    {"train_on_eos": "last", "train_on": "last_assistant"},
+    {"train_on_eos": "none", "overlong": "trim"},
+    {"overlong": "trim"},
+    {"overlong": "trim", "train_on": "all"},
+    {"overlong": "trim", "train_on": "last_assistant"},
+]
+
+
+def interpreted(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records with an argument that no template reads, too long for conversations to be told apart by it."""
+    unread = {"unread": "x" * 5000}
+    return [
+        {**record, "chat_template_kwargs": {**record.get("chat_template_kwargs", {}), **unread}}
+        for record in records
+    ]
+
+
 def test_a_run_is_the_same_on_both_roads(
     tokenizer_dir: Path, corpus: Path, write_jsonl: Callable[..., Path]
 ) -> None:
     records = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
-    slow = write_jsonl(
-        [{**record, "chat_template_kwargs": {"unused": "x" * 5000}} for record in records], "slow.jsonl"
-    )
-    every: list[dict[str, Any]] = [
-        {},
-        {"train_on": "all"},
-        {"train_on": "last_assistant"},
-        {"train_on_eos": "turn"},
-        {"train_on_eos": "last", "train_on": "last_assistant"},
-        {"train_on_eos": "none", "overlong": "trim"},
-        {"overlong": "trim"},
-        {"overlong": "trim", "train_on": "last_assistant", "train_on_eos": "last"},
-    ]
-    for options in every:
+    slow = write_jsonl(interpreted(records), "slow.jsonl")
+    for options in CHOICES:
         compiled = fastpack.pack_files(corpus, tokenizer_dir, max_length=128, **options)
         assert compiled.equals(fastpack.pack_files(slow, tokenizer_dir, max_length=128, **options)), options
+
+
+# It marks nothing of what the assistant writes.
+UNMARKED = """{% for m in messages %}<|start|>{{ m.role }}
+{{ m.content if m.content is string else m.content|map(attribute='text')|join }}\
+{% for call in m.tool_calls or [] %}{{ call.function.arguments|tojson }}{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|start|>assistant
+{% endif %}"""
+
+
+@pytest.mark.parametrize("name", ["qwen3_training", "qwen2_5_training", "glm4moe_training", "unmarked"])
+def test_what_is_trained_of_tools_and_parts_is_the_same_on_both_roads(
+    name: str, tokenizer_dir: Path, write_jsonl: Callable[..., Path]
+) -> None:
+    kinds = ["text parts", "weighed", "call dict 'Let me look.'", "two calls", "multi-turn", "reasoning"]
+    records = [record for kind in kinds for record in relatives(RICH[kind], 4, 3)]
+    fast, slow = write_jsonl(records, "fast.jsonl"), write_jsonl(interpreted(records), "slow.jsonl")
+    columns = ["input_ids", "labels", "loss_weights"]
+    for options in CHOICES:
+        tables = [
+            fastpack.pack_files(
+                path,
+                tokenizer_dir,
+                max_length=256,
+                chat_template={"unmarked": UNMARKED, **trl_templates()}[name],
+                now=NOW,
+                on_bad_record="skip",
+                columns=columns,
+                **options,
+            )
+            for path in (fast, slow)
+        ]
+        assert tables[0].num_rows > 0
+        assert tables[0].equals(tables[1]), options
 
 
 def test_the_report_names_the_road(tokenizer_dir: Path, corpus: Path, tmp_path: Path) -> None:
@@ -334,4 +402,7 @@ def test_the_report_names_the_road(tokenizer_dir: Path, corpus: Path, tmp_path: 
         chat_template=template,
         train_on="all",
     )
-    assert (report.template_engine, report.template_engine_reason) == ("interpreted", "what is done to several values")
+    assert (report.template_engine, report.template_engine_reason) == (
+        "interpreted",
+        "what is done to several values",
+    )

@@ -1,7 +1,7 @@
 //! [`Cursor`]: a place in a line of JSON, moved over what stands there without making values of it.
 //!
 //! It takes what is ordinary and answers `None` to all else, valid or not: whoever asks reads the line in the
-//! general way then, which alone says what is wrong. So it never takes what [`json`](super::json) would refuse.
+//! general way then, which alone says what is wrong. So it never takes what [`json`] would refuse.
 
 use jiter::Jiter;
 

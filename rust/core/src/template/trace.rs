@@ -3,7 +3,7 @@
 //! Conversations of one [outline](crate::record::Skim::outline) differ in their texts, and in the values that are no
 //! texts, alone. So whatever a template does with anything else comes out alike for all of them, and what it does with
 //! these is written down here: where they are printed, what was made of them before, and each question about them with
-//! its answer. The interpreter runs as always, over a real conversation; a trace only looks on ([`hooks`], [`methods`]),
+//! its answer. The interpreter runs as always, over a real conversation; a trace only looks on ([`hooks`], [`functions`]),
 //! and stops at the first use of a text that it cannot follow. What a template does with a value that is not followed
 //! makes that value a part of the question: the program serves conversations that have the same.
 //!
