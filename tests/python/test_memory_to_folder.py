@@ -20,26 +20,36 @@ import json, os, signal, sys, fastpack
 kind, tokenizer, out, options, pause = sys.argv[1:]
 sys.path.insert(0, "tests/python")
 from conftest import conversation
-import pyarrow as pa, datasets
+import pyarrow as pa
 def say(reading):
-    if (reading.rows if pause == "rows" else reading.documents) and pause and not said:
+    if (reading.rows if pause == "rows" else reading.documents):
+        stop()
+def stop():
+    if pause and not said:
         said.append(True)
         print("working", flush=True)
         os.kill(os.getpid(), signal.SIGSTOP)
+def given():
+    for number, record in enumerate(records):
+        if number == 15_000:
+            stop()
+        yield record
 said = []
-records = [conversation(number) for number in range(2_000)] * 4
+records = [conversation(number) for number in range(2_000)] * 10
 if kind == "dataset":
+    import datasets
     records = datasets.Dataset.from_list(records)
 if kind in ("table", "tokens"):
     records = pa.Table.from_pylist(records)
 if kind == "tokens":
     tokenizer = None
-    records = pa.table({"input_ids": [list(range(1, 90))] * 40_000})
+    records = pa.table({"input_ids": [list(range(1, 90))] * 30_000})
 if kind == "broken":
     records.append({"text": 3})
 pack = fastpack.pack_records if kind in ("records", "broken") else fastpack.pack_table
+made = given() if pack is fastpack.pack_records else records
 try:
-    report = pack(records, tokenizer, output=out, progress=say, **json.loads(options))
+    report = pack(made, tokenizer, output=out, progress=say, **json.loads(options))
 except fastpack.FastpackError as failed:
     print(type(failed).__name__, failed, flush=True)
 else:
@@ -336,7 +346,7 @@ def test_of_two_processes_with_records_of_their_own_one_is_refused(tokenizer_dir
     second = start("records", tokenizer_dir, tmp_path / "out", code=RUN)
     first.send_signal(18)
     said = sorted([first.communicate()[0], second.communicate()[0]])
-    assert said[0].split() == ["8000", "0"]
+    assert said[0].split() == ["20000", "0"]
     assert said[1].startswith("OutputError")
     assert "same records cannot be told" in said[1]
 
@@ -346,7 +356,7 @@ def test_a_process_that_waits_does_not_fail_for_the_records_of_another(tokenizer
     second = start("records", tokenizer_dir, tmp_path / "out", code=RUN)
     first.send_signal(18)
     assert first.communicate()[0].startswith("RecordError")
-    assert second.communicate()[0].split() == ["8000", "0"]
+    assert second.communicate()[0].split() == ["20000", "0"]
 
 
 def test_a_call_that_is_interrupted_leaves_nothing_that_nobody_can_use(tokenizer_dir, tmp_path):
