@@ -57,15 +57,27 @@ def lines(draw):
 
 def text_of(line: str) -> str | None:
     """What `json.loads` makes of a line, if that is a record with a text."""
+    strings = []
+
+    def looked_at(pairs):
+        strings.extend(string for pair in pairs for string in halves(pair))
+        return dict(pairs)
+
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=looked_at)
     except ValueError:
         return None
     text = record.get("text") if isinstance(record, dict) else None
-    if not isinstance(text, str):
-        return None
-    # Half of a pair of surrogates is no character: no tokenizer takes it.
-    return None if any("\ud800" <= character <= "\udfff" for character in text) else text
+    # Half of a pair of surrogates is no character: no tokenizer takes it, wherever it stands.
+    return text if isinstance(text, str) and not strings else None
+
+
+def halves(value):
+    """The strings in keys, texts and lists that hold half of a pair of surrogates."""
+    if isinstance(value, list | tuple):
+        return [string for item in value for string in halves(item)]
+    half = isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
+    return [value] if half else []
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +108,9 @@ def read(tokenizer_dir, tmp_path_factory):
     ['{"text": "a", "text": "b"}', '{"text": "\\ud83d\\ude00"}', '{"text": "\\ud83d"}', '{"text": "a"} x']
 )
 @example(['{"text": "ab", "n": NaN}', '{"text": "ab", "n": -Infinity}', '{"text": "ab", "n": 01}'])
+@example(
+    ['{"text": "ab", "\\ud83d": 1}', '{"text": "ab", "n": ["\\ud83d"]}', '{"text": "ab", "n": "\\ud83d"}']
+)
 @example(['{"text": "ab"', "[]", "7", '"text"', '{"text": 7}', '\ufeff{"text": "ab"}', '{"text": "a\tb"}'])
 def test_a_line_is_read_as_python_reads_it(read, tokenizer_dir, lines):
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
