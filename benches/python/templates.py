@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ import corpus  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NOW = "2026-01-01T00:00:00"
+NOW = datetime.now().astimezone().strftime("%Y-%m-%dT%H:%M:%S")
 SPECIAL_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
