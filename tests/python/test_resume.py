@@ -66,7 +66,8 @@ def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(
 
 def test_what_is_done_is_not_done_again(unfinished, long_corpus, tokenizer_dir, undisturbed):
     report = fastpack.pack_dir(long_corpus, unfinished, tokenizer=tokenizer_dir, **OPTIONS)
-    assert 0 < report.resumed_documents < report.documents.read
+    # On a fast machine all of them may have been tokenized when the run said so for the first time.
+    assert 0 < report.resumed_documents <= report.documents.read
     assert f"{report.resumed_documents:,} documents were tokenized before" in str(report)
     assert shards(unfinished) == shards(undisturbed)
 
