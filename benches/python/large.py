@@ -1,6 +1,6 @@
 """Measures `pack_dir` on inputs larger than its memory budget: seconds, and the peak memory of the process.
 
-    python benches/python/large.py [--megabytes 2000] [--memory 100MB] [--folder /tmp]
+    python benches/python/large.py [--megabytes 2000] [--repeat 1] [--memory 100MB] [--folder /tmp]
 
 The input is a real corpus, over and over, with a number in front of each text, so that no two are the same; a seeded
 one where there is none.
@@ -29,11 +29,16 @@ import corpus  # noqa: E402
 RUN = """
 import json, sys, time
 import fastpack
-files, out, tokenizer, memory, max_length = sys.argv[1:]
+files, repeat, out, tokenizer, memory, max_length = sys.argv[1:]
 tokenizer = fastpack.Tokenizer(tokenizer)
 started = time.perf_counter()
 report = fastpack.pack_dir(
-    files, out, tokenizer=tokenizer, max_length=int(max_length), memory=memory, columns=["input_ids"]
+    sources=[{"path": files, "repeat": int(repeat)}],
+    output=out,
+    tokenizer=tokenizer,
+    max_length=int(max_length),
+    memory=memory,
+    columns=["input_ids"],
 )
 seconds = time.perf_counter() - started
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -70,6 +75,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--megabytes", type=float, default=2000, help="size of the input (default: 2000)")
+    parser.add_argument("--repeat", type=int, default=1, help="how often it is read (default: 1)")
     parser.add_argument("--memory", nargs="+", default=["100MB", "16GB"], help="budgets, a run each")
     parser.add_argument("--max-length", type=int, default=4096, help="tokens of a row (default: 4096)")
     parser.add_argument("--folder", type=Path, help="where there is room")
@@ -87,12 +93,22 @@ def main() -> None:
         print("| budget | input MB | Mtok | rows | seconds | MB/s | peak MB | gather MB/s |")
         print("|---|---:|---:|---:|---:|---:|---:|---:|")
         for memory in arguments.memory:
-            command = [sys.executable, "-c", RUN, files, out, tokenizer, memory, arguments.max_length]
+            command = [
+                sys.executable,
+                "-c",
+                RUN,
+                files,
+                arguments.repeat,
+                out,
+                tokenizer,
+                memory,
+                arguments.max_length,
+            ]
             made = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
             if made.returncode != 0:
                 raise SystemExit(made.stderr)
             run = json.loads(made.stdout)
-            size = files.stat().st_size / 1e6
+            size = arguments.repeat * files.stat().st_size / 1e6
             gathered = run["stages"]["gather"]
             # What stays in memory is not read back: looking that up takes microseconds.
             speed = f"{run['tokens'] * 4 / 1e6 / gathered:.0f}" if gathered > 0.01 else ""
