@@ -19,6 +19,10 @@ const GAP: u64 = 32 << 10;
 /// Bytes that are read at once, if no record has more.
 const MOST: u64 = 4 << 20;
 
+/// Tokens of the documents that are held as one, unless one has more: as many as a block has, so that they find room where
+/// documents were that memory has none for. What is much larger is new to the process, and what was given up stays with it.
+const PART: u64 = 1 << 16;
+
 /// Bytes of a record of which only what is wanted is read: one that was cut into many pieces is wanted many times.
 const LARGE: u64 = 1 << 20;
 
@@ -173,7 +177,10 @@ impl Store {
             for one in near {
                 let stretch = stretches[one.index];
                 let Place { path, columns, .. } = self.place(one.segment);
-                if !read.last().is_some_and(|documents| Arc::ptr_eq(documents.path(), path)) {
+                let goes_on = |documents: &Documents| {
+                    Arc::ptr_eq(documents.path(), path) && documents.tokens(INPUTS) < PART
+                };
+                if !read.last().is_some_and(goes_on) {
                     read.push(Documents::new(Arc::clone(path), &[INPUTS]));
                 }
                 let at = read.len() - 1;
