@@ -64,12 +64,17 @@ def test_killed_at_twenty_moments_it_goes_on_to_the_same_bytes(
     assert not (out / ".fastpack").exists()
 
 
-def test_what_is_done_is_not_done_again(unfinished, long_corpus, tokenizer_dir, undisturbed):
-    report = fastpack.pack_dir(long_corpus, unfinished, tokenizer=tokenizer_dir, **OPTIONS)
-    # On a fast machine all of them may have been tokenized when the run said so for the first time.
-    assert 0 < report.resumed_documents <= report.documents.read
-    assert f"{report.resumed_documents:,} documents were tokenized before" in str(report)
+def test_an_unfinished_run_goes_on_to_the_same_bytes(unfinished, long_corpus, tokenizer_dir, undisturbed):
+    fastpack.pack_dir(long_corpus, unfinished, tokenizer=tokenizer_dir, **OPTIONS)
     assert shards(unfinished) == shards(undisturbed)
+
+
+def test_what_is_done_is_not_done_again(big_corpus, tokenizer_dir, tmp_path):
+    # So large that something is left to do when a run says for the first time what it has done.
+    kill_at_work(big_corpus, tokenizer_dir, tmp_path / "out", threads=1)
+    report = fastpack.pack_dir(big_corpus, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
+    assert 0 < report.resumed_documents < report.documents.read
+    assert f"{report.resumed_documents:,} documents were tokenized before" in str(report)
 
 
 def test_a_block_whose_bytes_are_spoilt_is_done_again(unfinished, long_corpus, tokenizer_dir, undisturbed):

@@ -14,6 +14,7 @@ const DOMAIN: &str = "fastpack tokenizer 1";
 /// Sets the digests of files apart from those of engines.
 const FILE_DOMAIN: &str = "fastpack tokenizer file 2";
 
+/// Why writing to a hasher does not fail.
 const TAKES_ALL: &str = "a hasher takes every byte";
 
 /// The parts of a `tokenizer.json` that decide the ids, as they are written.

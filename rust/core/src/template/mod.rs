@@ -7,7 +7,6 @@
 
 mod ast;
 mod attributes;
-mod bench;
 mod calls;
 mod completion;
 mod conversation;
@@ -48,6 +47,7 @@ mod trace;
 mod turns;
 mod value;
 mod visit;
+mod workbench;
 
 use std::borrow::Cow;
 use std::ops::Range;

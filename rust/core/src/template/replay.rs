@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::bench::{Bench, Material};
 use super::methods::trimmed;
 #[cfg(test)]
 use super::operation::Operation;
 use super::steps::{Cut, Found, Piece, Place, Question, Step};
+use super::workbench::{Material, Workbench};
 use crate::record::value::Value as Json;
 
 /// What a template does to conversations of one outline.
@@ -49,7 +49,7 @@ impl Program {
     /// Whether the program serves a conversation.
     ///
     /// Its cuts are left in `bench`, where [`Program::print`] finds them.
-    pub(super) fn serves(&self, material: Material<'_>, bench: &mut Bench) -> bool {
+    pub(super) fn serves(&self, material: Material<'_>, bench: &mut Workbench) -> bool {
         bench.clear();
         let mut nodes: Vec<&Json> = material.values.iter().collect();
         self.steps.iter().all(|step| match step {
@@ -86,7 +86,7 @@ impl Program {
     pub(super) fn print(
         &self,
         source: &str,
-        bench: &mut Bench,
+        bench: &mut Workbench,
         text: &mut String,
         spans: &mut Vec<Range<usize>>,
     ) {
@@ -108,7 +108,7 @@ impl Program {
     pub(super) fn places(
         &self,
         source: &str,
-        bench: &Bench,
+        bench: &Workbench,
         mut place: impl FnMut(usize, Range<usize>),
     ) {
         let mut at = 0;

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::bench::{Bench, Material};
 use super::completion::last_spans;
 use super::derive::{self, Said};
 use super::header;
@@ -17,6 +16,7 @@ use super::replay::Program;
 use super::spans::{self, Turn};
 use super::trace::{Given, Trace};
 use super::turns::turn_ends;
+use super::workbench::{Material, Workbench};
 use super::{ChatTemplate, prepare};
 use crate::record::value::{Map, Value as Json};
 use crate::record::{Conversation, Skim, is_assistant};
@@ -66,7 +66,7 @@ pub struct Replayer<'t> {
     cuts: bool,
     known: HashMap<Box<[u8]>, Known<'t>>,
     pieces: usize,
-    bench: Bench,
+    bench: Workbench,
     /// What is rendered besides, to be looked at.
     scratch: String,
     places: Vec<(usize, usize)>,
@@ -121,7 +121,7 @@ impl<'t> Replayer<'t> {
             cuts,
             known: HashMap::new(),
             pieces: 0,
-            bench: Bench::default(),
+            bench: Workbench::default(),
             scratch: String::new(),
             places: Vec::new(),
             refused: "",
@@ -322,7 +322,7 @@ impl Kind<'_> {
         skim: &Skim,
         program: &Program,
         text: &str,
-        bench: &mut Bench,
+        bench: &mut Workbench,
         places: &mut Vec<(usize, usize)>,
     ) -> Option<Vec<Range<usize>>> {
         let said = |role| Said { by_assistant: is_assistant(role), calls: false };
@@ -358,7 +358,7 @@ impl Kind<'_> {
 }
 
 /// What `program` makes of a conversation with marks; nothing if it serves no such conversation.
-fn with_marks(skim: &Skim, program: &Program, bench: &mut Bench) -> Option<String> {
+fn with_marks(skim: &Skim, program: &Program, bench: &mut Workbench) -> Option<String> {
     let mut source = String::with_capacity(skim.decoded().len());
     let mut texts = Vec::with_capacity(skim.ranges().len());
     for ((message, key), range) in skim.places().zip(skim.ranges()) {

@@ -1,4 +1,4 @@
-//! [`Bench`]: the cuts of one conversation, and what a [program](super::replay) makes of them.
+//! [`Workbench`]: the cuts of one conversation, and what a [program](super::replay) makes of them.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ struct Spot {
 
 /// What a program works with, kept from record to record.
 #[derive(Debug, Default)]
-pub(super) struct Bench {
+pub(super) struct Workbench {
     cuts: Vec<Spot>,
     /// The texts that were made, end to end.
     made: String,
@@ -42,7 +42,7 @@ pub(super) struct Bench {
 /// Tells which part of a text is cut out of it.
 type Part<'p> = dyn Fn(&str) -> Range<usize> + 'p;
 
-impl Bench {
+impl Workbench {
     /// Begins with another conversation.
     pub(super) fn clear(&mut self) {
         self.cuts.clear();
