@@ -2,14 +2,15 @@
 
 use fastpack_core::Control;
 use fastpack_core::config::{Keep, Overlong, PackOptions, Strategy, Tail};
-use fastpack_core::pack::{Cut, PlannedLengths, cut, plan_lengths};
+use fastpack_core::pack::{Cut, CutLengths, PlannedLengths, cut};
 use proptest::prelude::*;
 
 use crate::packing::{lengths, options};
 
 fn planned(lengths: &[u32], options: &PackOptions) -> PlannedLengths {
     let lengths: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
-    plan_lengths(&lengths, options, &Control::default()).expect("the lengths are sound")
+    let cut = CutLengths::new(&lengths, options).expect("the lengths are sound");
+    cut.plan(options, &Control::default()).expect("nobody cancels")
 }
 
 /// The (document, first token, tokens) of all pieces, in input order.
@@ -106,9 +107,7 @@ fn truncation_keeps_the_end_where_told_verl_6372() {
 #[test]
 fn lengths_that_are_no_lengths_are_refused_by_index() {
     let refusal = |lengths: &[i64], options: &PackOptions| {
-        plan_lengths(lengths, options, &Control::default())
-            .expect_err("one of the lengths is wrong")
-            .to_string()
+        CutLengths::new(lengths, options).expect_err("one of the lengths is wrong").to_string()
     };
     let strict = PackOptions { overlong: Some(Overlong::Error), ..options(8, Strategy::BestFit) };
     assert_eq!(

@@ -13,7 +13,7 @@ proptest! {
     fn one_open_pack_makes_the_rows_of_the_sequential_strategy((max_length, lengths) in lengths()) {
         let mut open = OpenPacks::sequential(&options(max_length, Strategy::Sequential));
         let mut done = Plan::new(max(max_length));
-        for piece in pieces(&lengths) {
+        for piece in pieces::<Vec<_>>(&lengths) {
             open.push(piece, &mut done);
         }
         open.flush(&mut done);
@@ -25,7 +25,7 @@ proptest! {
         let most = NonZeroUsize::new(most).expect("at least 1");
         let mut open = OpenPacks::best_fit(&options(max_length, Strategy::BestFit), most);
         let mut done = Plan::new(max(max_length));
-        for (pushed, piece) in pieces(&lengths).into_iter().enumerate() {
+        for (pushed, piece) in pieces::<Vec<_>>(&lengths).into_iter().enumerate() {
             open.push(piece, &mut done);
             prop_assert!(open.len() <= most.get());
             let tokens: u64 = lengths[..=pushed].iter().copied().map(u64::from).sum();
@@ -38,7 +38,7 @@ proptest! {
         prop_assert!(open.is_empty());
         let mut packed: Vec<Piece> = done.pieces(0..done.rows()).collect();
         packed.sort_unstable_by_key(|piece| piece.document);
-        prop_assert_eq!(packed, pieces(&lengths));
+        prop_assert_eq!(packed, pieces::<Vec<_>>(&lengths));
     }
 
 }
@@ -48,7 +48,7 @@ fn the_fullest_open_pack_makes_way() {
     let mut open =
         OpenPacks::best_fit(&options(10, Strategy::BestFit), NonZeroUsize::new(2).expect("not 0"));
     let mut done = Plan::new(max(10));
-    for piece in pieces(&[6, 7, 5]) {
+    for piece in pieces::<Vec<_>>(&[6, 7, 5]) {
         open.push(piece, &mut done);
     }
     assert_eq!(rows(&done), [[1]]);
@@ -61,7 +61,7 @@ fn a_pack_that_is_full_is_handed_out_at_once() {
     let mut open =
         OpenPacks::best_fit(&options(10, Strategy::BestFit), NonZeroUsize::new(2).expect("not 0"));
     let mut done = Plan::new(max(10));
-    for piece in pieces(&[6, 7, 10, 4]) {
+    for piece in pieces::<Vec<_>>(&[6, 7, 10, 4]) {
         open.push(piece, &mut done);
     }
     assert_eq!(rows(&done), [vec![2], vec![0, 3]]);
@@ -89,7 +89,7 @@ fn an_open_pack_with_all_its_documents_is_handed_out_at_once() {
         PackOptions { max_documents_per_pack: Some(max(2)), ..options(10, Strategy::BestFit) };
     let mut open = OpenPacks::best_fit(&limited, NonZeroUsize::new(4).expect("not 0"));
     let mut done = Plan::new(max(10));
-    for piece in pieces(&[3, 2, 1, 4]) {
+    for piece in pieces::<Vec<_>>(&[3, 2, 1, 4]) {
         open.push(piece, &mut done);
     }
     assert_eq!(rows(&done), [[0, 1], [2, 3]]);

@@ -38,7 +38,7 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     }
 }
 
-pub(crate) fn pieces(lengths: &[u32]) -> Vec<Piece> {
+pub(crate) fn pieces<All: FromIterator<Piece>>(lengths: &[u32]) -> All {
     (0..).zip(lengths).map(|(document, &length)| Piece { document, start: 0, length }).collect()
 }
 

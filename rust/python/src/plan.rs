@@ -1,9 +1,10 @@
 //! `fastpack.plan`: packing alone, for callers who keep the tokens themselves.
 
-use fastpack_core::pack::{PlannedLengths, plan_lengths};
+use fastpack_core::pack::{CutLengths, PlanColumns, PlannedLengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::error;
 use crate::pack_options::PyPackOptions;
 use crate::supervise;
 
@@ -51,22 +52,26 @@ impl PyPlan {
 }
 
 impl PyPlan {
-    fn new(py: Python<'_>, planned: &PlannedLengths) -> Self {
+    fn new(py: Python<'_>, planned: PlannedLengths) -> Self {
         let PlannedLengths { plan, dropped, lower_bound } = planned;
-        let numbers = |values: &[u32]| fixed(py, values.iter().copied().map(i64::from).collect());
-        let tokens =
-            |values: &[u32]| fixed(py, values.iter().map(|value| value.cast_signed()).collect());
+        let (rows, tokens, fill) = (plan.rows(), plan.tokens(), plan.fill());
+        let max_length = plan.max_length().get();
+        let PlanColumns { offsets, members, starts, lengths } = plan.into_columns();
+        let numbers = |values: Vec<u32>| fixed(py, values.into_iter().map(i64::from).collect());
+        // What stays as wide stays in its memory.
+        let counts =
+            |values: Vec<u32>| fixed(py, values.into_iter().map(u32::cast_signed).collect());
         Self {
-            rows: plan.rows(),
-            offsets: fixed(py, plan.offsets().iter().map(|offset| offset.cast_signed()).collect()),
-            members: numbers(plan.members()),
-            starts: tokens(plan.starts()),
-            lengths: tokens(plan.lengths()),
+            rows,
+            offsets: fixed(py, offsets.into_iter().map(u64::cast_signed).collect()),
+            members: numbers(members),
+            starts: counts(starts),
+            lengths: counts(lengths),
             dropped: numbers(dropped),
-            tokens: plan.tokens(),
-            fill: plan.fill(),
-            lower_bound: *lower_bound,
-            max_length: plan.max_length().get(),
+            tokens,
+            fill,
+            lower_bound,
+            max_length,
         }
     }
 }
@@ -85,9 +90,9 @@ pub(crate) fn plan(
     lengths: PyReadonlyArray1<'_, i64>,
     options: &PyPackOptions,
 ) -> PyResult<PyPlan> {
-    let lengths = lengths.as_array().to_vec();
     let options = options.0.clone();
-    let planned =
-        supervise::run(py, None, move |control, _| plan_lengths(&lengths, &options, control))?;
-    Ok(PyPlan::new(py, &planned))
+    // One pass over numbers of the caller's, which it would take as long to copy.
+    let cut = CutLengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
+    let planned = supervise::run(py, None, move |control, _| cut.plan(&options, control))?;
+    Ok(PyPlan::new(py, planned))
 }

@@ -3,21 +3,22 @@
 //! Rows and their members are those of TRL's `bfd`: equal lengths in input order, and of equally good rows
 //! the one that has had that room for longest.
 
+use super::TICK;
 use super::order::{histogram, longest_first, table_pays};
 use super::rows::Rows;
 use super::spaces::{Alike, Spaces, Table, Tree};
-use super::{Piece, TICK};
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
-    let order = longest_first(pieces, control)?;
+pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+    let histogram = histogram(lengths);
+    let order = longest_first(lengths, &histogram, control)?;
     let max = options.max_length.get();
-    let (row_of, rows) = if table_pays(max, pieces.len()) {
-        assign(pieces, options, Table::new(max), control)?
+    let (row_of, rows) = if table_pays(max, lengths.len()) {
+        assign(&histogram, order.len(), options, Table::new(max), control)?
     } else {
-        assign(pieces, options, Tree::default(), control)?
+        assign(&histogram, order.len(), options, Tree::default(), control)?
     };
     Ok(Rows::grouped(&order, &row_of, rows))
 }
@@ -28,16 +29,17 @@ pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -
 /// for the next as long as it has room, since no row with less room had enough. So it takes as many as it
 /// holds, one search serves all rows with the same room, and rows that fared alike are moved together.
 fn assign(
-    pieces: &[Piece],
+    histogram: &[(u32, u64)],
+    pieces: usize,
     options: &PackOptions,
     mut spaces: impl Spaces,
     control: &Control,
 ) -> Result<(Vec<u32>, u32)> {
     let (max, most) = (options.max_length.get(), options.most_documents());
-    let mut row_of = Vec::with_capacity(pieces.len());
+    let mut row_of = Vec::with_capacity(pieces);
     let mut opened = 0;
     let mut next_look = 0;
-    for (length, count) in histogram(pieces.iter().map(|piece| piece.length)).into_iter().rev() {
+    for &(length, count) in histogram.iter().rev() {
         let mut count = u32::try_from(count).expect("pieces are counted by a u32");
         while count > 0 {
             let space = spaces.least(length).unwrap_or_else(|| {

@@ -1,15 +1,15 @@
 //! End to end in input order, cut at the end of each row.
 
 use super::rows::Rows;
-use super::{Piece, TICK};
+use super::{Piece, Pieces, TICK, too_many};
 use crate::config::{PackOptions, Tail};
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What became of documents laid end to end.
 pub(super) struct Laid {
     /// What the rows index: the pieces that documents were cut into.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Pieces,
     pub(super) rows: Rows,
     /// The pieces of the last row where it is dropped.
     pub(super) tail: Vec<Piece>,
@@ -18,12 +18,12 @@ pub(super) struct Laid {
 /// Lays `documents`, which may be of any length, end to end.
 ///
 /// A row ends where it is full or has as many pieces as a row may have.
-pub(super) fn pack(documents: &[Piece], options: &PackOptions, control: &Control) -> Result<Laid> {
+pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control) -> Result<Laid> {
     let (max, most) = (options.max_length.get(), options.most_documents() as usize);
-    let mut pieces = Vec::with_capacity(documents.len());
+    let mut pieces = Pieces::with_capacity(documents.len());
     let mut rows = Rows::with_capacity(documents.len());
     let (mut space, mut begin) = (max, 0);
-    for (at, &document) in documents.iter().enumerate() {
+    for (at, document) in documents.iter().enumerate() {
         if at % TICK == 0 {
             control.tick()?;
         }
@@ -47,15 +47,9 @@ pub(super) fn pack(documents: &[Piece], options: &PackOptions, control: &Control
         Tail::Keep => Vec::new(),
         Tail::Drop => {
             rows.truncate(begin);
-            pieces.split_off(begin)
+            (begin..pieces.len()).map(|index| pieces.get(index)).collect()
         }
     };
     rows.close();
     Ok(Laid { pieces, rows, tail })
-}
-
-/// What to do about more pieces than a plan counts.
-pub(super) fn too_many() -> Error {
-    let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
-    Error::option("max_length", reason)
 }

@@ -2,14 +2,14 @@
 //!
 //! A heap that is filled before it is emptied is a sort, so this sorts.
 
-use super::Piece;
-use super::order::longest_first;
+use super::order::{histogram, longest_first};
 use super::rows::Rows;
 use super::sequential::next_fit;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
-    next_fit(pieces, longest_first(pieces, control)?.into_iter(), options, control)
+pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+    let order = longest_first(lengths, &histogram(lengths), control)?;
+    next_fit(lengths, order.into_iter(), options, control)
 }

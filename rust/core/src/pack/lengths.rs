@@ -1,8 +1,7 @@
 //! Packing alone: bare lengths from a caller who keeps the tokens, to a [`Plan`].
 
-use super::concat::too_many;
 use super::order::histogram;
-use super::{Cut, Piece, Plan, TICK, cut, lower_bound, plan};
+use super::{Cut, Piece, Pieces, Plan, cut, lower_bound, plan, rooms, too_many};
 use crate::config::{Keep, Overlong, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -18,64 +17,73 @@ pub struct PlannedLengths {
     pub lower_bound: u64,
 }
 
-/// Packs documents of these lengths; where `overlong` is not given, those longer than a row are dropped.
-///
-/// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
-/// begin, and with [`Overlong::Error`] if one is more than `max_length`.
-pub fn plan_lengths(
-    lengths: &[i64],
-    options: &PackOptions,
-    control: &Control,
-) -> Result<PlannedLengths> {
-    options.validate()?;
-    let refuse = |index: usize, length: i64, rule: &str| {
-        Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
-    };
-    if u32::try_from(lengths.len()).is_err() {
-        return Err(Error::option(
-            "lengths",
-            "holds more than 4294967295 lengths; plan them in parts",
-        ));
-    }
-    let mut pieces = Vec::with_capacity(lengths.len());
-    let mut dropped = Vec::new();
-    for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {
-        if index % TICK == 0 {
-            control.tick()?;
+/// Documents of bare lengths, as the pieces that are to be packed.
+#[derive(Clone, Debug)]
+pub struct CutLengths {
+    pieces: Pieces,
+    /// The documents that are too long, ascending.
+    dropped: Vec<u32>,
+}
+
+impl CutLengths {
+    /// Cuts documents of these lengths; where `overlong` is not given, those longer than a row are dropped.
+    ///
+    /// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
+    /// begin, and with [`Overlong::Error`] if one is more than `max_length`.
+    pub fn new(lengths: &[i64], options: &PackOptions) -> Result<Self> {
+        options.validate()?;
+        let refuse = |index: usize, length: i64, rule: &str| {
+            Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
+        };
+        if u32::try_from(lengths.len()).is_err() {
+            return Err(Error::option(
+                "lengths",
+                "holds more than 4294967295 lengths; plan them in parts",
+            ));
         }
-        if length < 1 {
-            return refuse(index, length, "a length must be at least 1");
-        }
-        if begins_late(options) && i32::try_from(length).is_err() {
-            let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
-            return refuse(index, length, rule);
-        }
-        let tokens = u32::try_from(length).unwrap_or(u32::MAX);
-        match cut(tokens, &[], options, Overlong::Drop) {
-            Cut::Into(stretches) => {
-                pieces.extend(stretches.map(|(start, length)| Piece { document, start, length }));
-                if u32::try_from(pieces.len()).is_err() {
-                    return Err(too_many());
+        let mut pieces = Pieces::with_capacity(lengths.len());
+        let mut dropped = Vec::new();
+        for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {
+            if length < 1 {
+                return refuse(index, length, "a length must be at least 1");
+            }
+            if begins_late(options) && i32::try_from(length).is_err() {
+                let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
+                return refuse(index, length, rule);
+            }
+            let tokens = u32::try_from(length).unwrap_or(u32::MAX);
+            match cut(tokens, &[], options, Overlong::Drop) {
+                Cut::Into(stretches) => {
+                    let piece = |(start, length)| Piece { document, start, length };
+                    pieces.extend(stretches.map(piece));
+                    if u32::try_from(pieces.len()).is_err() {
+                        return Err(too_many());
+                    }
+                }
+                Cut::Drop => dropped.push(document),
+                Cut::Refuse => {
+                    let rule = format!(
+                        "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
+                        options.max_length
+                    );
+                    return refuse(index, length, &rule);
                 }
             }
-            Cut::Drop => dropped.push(document),
-            Cut::Refuse => {
-                let rule = format!(
-                    "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
-                    options.max_length
-                );
-                return refuse(index, length, &rule);
-            }
         }
+        Ok(Self { pieces, dropped })
     }
-    let planned = plan(pieces, options, control)?;
-    dropped.extend(planned.gone().iter().map(|(document, _)| document));
-    dropped.sort_unstable();
-    let plan = planned.plan;
-    let lengths = plan.lengths_of(0..plan.distinct_rows());
-    let rooms = histogram(lengths.iter().map(|&length| options.room(length)));
-    let lower_bound = lower_bound(&rooms, options);
-    Ok(PlannedLengths { plan, dropped, lower_bound })
+
+    /// Packs them.
+    pub fn plan(self, options: &PackOptions, control: &Control) -> Result<PlannedLengths> {
+        let Self { pieces, mut dropped } = self;
+        let planned = plan(pieces, options, control)?;
+        dropped.extend(planned.gone().iter().map(|(document, _)| document));
+        dropped.sort_unstable();
+        let plan = planned.plan;
+        let packed = rooms(plan.lengths_of(0..plan.distinct_rows()), options);
+        let lower_bound = lower_bound(&histogram(&packed), options);
+        Ok(PlannedLengths { plan, dropped, lower_bound })
+    }
 }
 
 /// Whether a piece can begin anywhere in its document.

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use super::TICK;
 use super::bound::lower_bound;
 use super::first_fit::{Patterns, fewer_rows};
 use super::order::{histogram, longest_first, table_pays};
 use super::random::Random;
 use super::rows::Rows;
 use super::stock::{Stock, Table, Tree};
-use super::{Piece, TICK};
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
@@ -24,23 +24,22 @@ const CLOSING_PART: u32 = 4;
 /// Draws that are made at once: enough to wait for memory once, few enough for the nearest cache.
 const AHEAD: usize = 256;
 
-pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
-    if pieces.is_empty() {
+pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+    if lengths.is_empty() {
         control.tick()?;
         return Ok(Rows::with_capacity(0));
     }
-    let lengths: Vec<u32> = pieces.iter().map(|piece| piece.length).collect();
-    let histogram = histogram(lengths.iter().copied());
+    let histogram = histogram(lengths);
     let max = options.max_length.get();
     let mut random = Random::new(options.seed);
-    let shapes = if table_pays(max, pieces.len()) {
+    let shapes = if table_pays(max, lengths.len()) {
         let stock = Table::new(&histogram, max);
-        shapes(&lengths, &histogram, stock, options, &mut random, control)?
+        shapes(lengths, &histogram, stock, options, &mut random, control)?
     } else {
         let stock = Tree::new(&histogram);
-        shapes(&lengths, &histogram, stock, options, &mut random, control)?
+        shapes(lengths, &histogram, stock, options, &mut random, control)?
     };
-    let mut dealer = Dealer::new(pieces, &histogram, &mut random, control)?;
+    let mut dealer = Dealer::new(lengths, &histogram, &mut random, control)?;
     let Shapes { lengths: mut members, ends } = shapes;
     for chunk in members.chunks_mut(TICK) {
         control.tick()?;
@@ -148,8 +147,9 @@ impl<'a, S: Stock> Mixer<'a, S> {
     }
 
     fn rows(mut self, control: &Control) -> Result<Shapes> {
-        let mut next_look = 0;
-        while let Some(longest) = self.stock.at_most(self.max_length) {
+        let (mut next_look, mut most) = (0, self.max_length);
+        while let Some(longest) = self.stock.at_most(most) {
+            most = longest;
             let mut row = Row { space: self.max_length, documents: 0 };
             self.take(&mut row, longest);
             self.draw(&mut row);
@@ -227,18 +227,18 @@ enum Next {
 
 impl Dealer {
     fn new(
-        pieces: &[Piece],
+        lengths: &[u32],
         histogram: &[(u32, u64)],
         random: &mut Random,
         control: &Control,
     ) -> Result<Self> {
         let longest = histogram.last().map_or(0, |&(length, _)| length);
-        let mut next = if table_pays(longest, pieces.len()) {
+        let mut next = if table_pays(longest, lengths.len()) {
             Next::Table(vec![0; longest as usize + 1])
         } else {
             Next::Tree(BTreeMap::new())
         };
-        let mut pieces = longest_first(pieces, control)?;
+        let mut pieces = longest_first(lengths, histogram, control)?;
         let mut first = 0;
         for &(length, count) in histogram.iter().rev() {
             control.tick()?;

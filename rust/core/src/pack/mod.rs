@@ -16,6 +16,7 @@ mod none;
 mod open;
 mod order;
 mod overlong;
+mod pieces;
 mod plan;
 mod random;
 mod rows;
@@ -31,14 +32,15 @@ use rows::Rows;
 
 use crate::config::{PackOptions, Strategy};
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
 pub use bound::lower_bound;
-pub use lengths::{PlannedLengths, plan_lengths};
+pub use lengths::{CutLengths, PlannedLengths};
 pub use open::OpenPacks;
 pub use overlong::{Cut, Stretches, cut};
-pub use plan::{Piece, Plan};
+pub use pieces::{Piece, Pieces};
+pub use plan::{Plan, PlanColumns};
 
 /// Pieces between two looks at the cancel flag: far below a millisecond of any strategy.
 const TICK: usize = 4096;
@@ -83,19 +85,25 @@ impl Planned {
 /// # Panics
 ///
 /// If a piece is empty, or longer than `max_length` for any strategy but `concat`, which [`cut`] is there to
-/// prevent, or if there are more pieces than a `u32` counts.
-pub fn plan(pieces: Vec<Piece>, options: &PackOptions, control: &Control) -> Result<Planned> {
+/// prevent.
+pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<Planned> {
     let longest = match options.strategy {
         Strategy::Concat => u32::MAX,
         _ => options.max_length.get(),
     };
-    let fits = |piece: &Piece| (1..=longest).contains(&piece.length);
-    assert!(pieces.iter().all(fits), "a piece has at least one token and at most `max_length`");
-    assert!(u32::try_from(pieces.len()).is_ok(), "pieces are counted by a u32");
+    let bounds = pieces
+        .lengths()
+        .iter()
+        .fold((u32::MAX, 0), |(least, most), &length| (least.min(length), most.max(length)));
+    let fits = pieces.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
+    assert!(fits, "a piece has at least one token and at most `max_length`");
+    if u32::try_from(pieces.len()).is_err() {
+        return Err(too_many());
+    }
     let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
         concat::pack(&pieces, options, control)?
     } else {
-        let rows = whole(&with_room(&pieces, options), options, control)?;
+        let rows = whole(&rooms(pieces.lengths(), options), options, control)?;
         Laid { pieces, rows, tail: Vec::new() }
     };
     control.tick()?;
@@ -106,22 +114,27 @@ pub fn plan(pieces: Vec<Piece>, options: &PackOptions, control: &Control) -> Res
     Ok(Planned { plan, left_out })
 }
 
-/// The rows of a strategy that cuts no piece.
-fn whole(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
+/// The rows of a strategy that cuts no piece, for pieces that take so much room.
+fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
     match options.strategy {
-        Strategy::Mix => mix::pack(pieces, options, control),
-        Strategy::BestFit => best_fit::pack(pieces, options, control),
-        Strategy::Heap => heap::pack(pieces, options, control),
-        Strategy::Sequential => sequential::pack(pieces, options, control),
-        Strategy::None | Strategy::Concat => none::pack(pieces, control),
+        Strategy::Mix => mix::pack(lengths, options, control),
+        Strategy::BestFit => best_fit::pack(lengths, options, control),
+        Strategy::Heap => heap::pack(lengths, options, control),
+        Strategy::Sequential => sequential::pack(lengths, options, control),
+        Strategy::None | Strategy::Concat => none::pack(lengths, control),
     }
 }
 
-/// The pieces as long as the room that they take.
-fn with_room<'a>(pieces: &'a [Piece], options: &PackOptions) -> Cow<'a, [Piece]> {
+/// The room that pieces of these lengths take.
+fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
     if options.align_documents_to.is_none() {
-        return Cow::Borrowed(pieces);
+        return Cow::Borrowed(lengths);
     }
-    let room = |piece: &Piece| Piece { length: options.room(piece.length), ..*piece };
-    pieces.iter().map(room).collect()
+    lengths.iter().map(|&length| options.room(length)).collect()
+}
+
+/// What to do about more pieces than a plan counts.
+fn too_many() -> Error {
+    let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
+    Error::option("max_length", reason)
 }

@@ -1,13 +1,13 @@
 //! A row per piece, in input order.
 
+use super::TICK;
 use super::rows::Rows;
-use super::{Piece, TICK};
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], control: &Control) -> Result<Rows> {
-    let mut rows = Rows::with_capacity(pieces.len());
-    for (at, (index, _)) in (0..).zip(pieces).enumerate() {
+pub(super) fn pack(lengths: &[u32], control: &Control) -> Result<Rows> {
+    let mut rows = Rows::with_capacity(lengths.len());
+    for (at, (index, _)) in (0..).zip(lengths).enumerate() {
         if at % TICK == 0 {
             control.tick()?;
         }

@@ -1,23 +1,10 @@
-//! [`Plan`]: offsets over [`Piece`]s, the one form in which every kind of packing is handed on.
+//! [`Plan`]: offsets over pieces of documents, the one form in which every kind of packing is handed on.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
 
+use super::{Piece, Pieces};
 use crate::config::PackOptions;
-
-/// Pieces that are gathered at once: 48 KiB, what a core has closest at hand.
-const NEAR: usize = 4096;
-
-/// A stretch of a document: all of it, or the part that a row has room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The document's number.
-    pub document: u32,
-    /// The first token.
-    pub start: u32,
-    /// The number of tokens, at least 1 and at most `max_length`.
-    pub length: u32,
-}
 
 /// Which pieces share a row, and in which order: offsets over pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +20,19 @@ pub struct Plan {
     /// Not those of rows that are repeated.
     tokens: u64,
     repeated: usize,
+}
+
+/// What a [`Plan`] is made of, for callers who keep it their own way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanColumns {
+    /// Row `i` holds the pieces `offsets[i]..offsets[i + 1]`: one offset more than rows.
+    pub offsets: Vec<u64>,
+    /// The document of each piece, counted from [`Plan::first_document`].
+    pub members: Vec<u32>,
+    /// The first token of each piece in its document.
+    pub starts: Vec<u32>,
+    /// The number of tokens of each piece.
+    pub lengths: Vec<u32>,
 }
 
 impl Plan {
@@ -74,27 +74,19 @@ impl Plan {
     /// The plan whose rows hold the pieces at `indices`, and end at `offsets`; rows that hold none are padding.
     pub(super) fn gathered(
         options: &PackOptions,
-        pieces: &[Piece],
-        indices: &[u32],
+        pieces: &Pieces,
+        indices: Vec<u32>,
         offsets: Vec<u64>,
         repeated: usize,
     ) -> Self {
+        let [members, starts, lengths] = pieces.gather(indices);
         let mut plan = Self {
-            members: Vec::with_capacity(indices.len()),
-            starts: Vec::with_capacity(indices.len()),
-            lengths: Vec::with_capacity(indices.len()),
+            members,
+            starts,
+            lengths,
             repeated,
             ..Self::new(options.max_length).aligned_to(options.align_documents_to)
         };
-        // Pieces lie far apart: they are read once for all columns, many at a time.
-        let mut near = Vec::with_capacity(NEAR);
-        for indices in indices.chunks(NEAR) {
-            near.clear();
-            near.extend(indices.iter().map(|&index| pieces[index as usize]));
-            plan.members.extend(near.iter().map(|piece| piece.document));
-            plan.starts.extend(near.iter().map(|piece| piece.start));
-            plan.lengths.extend(near.iter().map(|piece| piece.length));
-        }
         let first = offsets.len() - 1 - repeated;
         for (at, row) in offsets.windows(2).enumerate().filter(|(_, row)| row[0] < row[1]) {
             let tokens = plan.checked(position(row[0])..position(row[1]));
@@ -123,10 +115,14 @@ impl Plan {
     fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let lengths = &self.lengths[row];
-        let room: u64 = lengths.iter().map(|&length| u64::from(self.room(length))).sum();
+        let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
+        let room = match self.align {
+            NonZeroU32::MIN => tokens,
+            _ => lengths.iter().map(|&length| u64::from(self.room(length))).sum(),
+        };
         let most = u64::from(self.max_length.get());
         assert!(room <= most, "a row holds at most `max_length` tokens");
-        lengths.iter().copied().map(u64::from).sum()
+        tokens
     }
 
     /// The number of rows.
@@ -208,14 +204,10 @@ impl Plan {
         &self.members
     }
 
-    /// The first token of each piece in its document.
-    pub fn starts(&self) -> &[u32] {
-        &self.starts
-    }
-
-    /// The number of tokens of each piece.
-    pub fn lengths(&self) -> &[u32] {
-        &self.lengths
+    /// The parts that the plan is made of.
+    pub fn into_columns(self) -> PlanColumns {
+        let Self { offsets, members, starts, lengths, .. } = self;
+        PlanColumns { offsets, members, starts, lengths }
     }
 
     /// The number in the store of the document that the members call 0.

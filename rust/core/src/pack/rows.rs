@@ -2,7 +2,7 @@
 
 use super::balance::{Ordered, balanced};
 use super::random::Random;
-use super::{Piece, Plan};
+use super::{Piece, Pieces, Plan};
 use crate::config::{Order, PackOptions, Strategy};
 
 /// Which pieces share a row, by their indices, row after row.
@@ -71,23 +71,24 @@ impl Rows {
 
     /// The plan of these rows of `pieces`, in the order that the options ask for, and the pieces of the rows that
     /// this order leaves out.
-    pub(super) fn into_plan(self, pieces: &[Piece], options: &PackOptions) -> (Plan, Vec<Piece>) {
-        let ordered = self.order(pieces, options);
+    pub(super) fn into_plan(self, pieces: &Pieces, options: &PackOptions) -> (Plan, Vec<Piece>) {
+        let ordered = self.order(pieces.lengths(), options);
         let mut members = Vec::with_capacity(self.members.len());
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
         for &row in &ordered.rows {
-            members.extend_from_slice(self.row(row));
+            // Rows are short: a call for each would take longer than the copying.
+            members.extend(self.row(row).iter().copied());
             offsets.push(members.len() as u64);
         }
         offsets.extend((0..ordered.padding).map(|_| members.len() as u64));
         let left_out = ordered.left_out.iter().flat_map(|&row| self.row(row));
-        let left_out = left_out.map(|&piece| pieces[piece as usize]).collect();
-        (Plan::gathered(options, pieces, &members, offsets, ordered.repeated), left_out)
+        let left_out = left_out.map(|&piece| pieces.get(piece as usize)).collect();
+        (Plan::gathered(options, pieces, members, offsets, ordered.repeated), left_out)
     }
 
     /// The rows in the order that the options ask for.
-    fn order(&self, pieces: &[Piece], options: &PackOptions) -> Ordered {
+    fn order(&self, lengths: &[u32], options: &PackOptions) -> Ordered {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match (options.order(), options.strategy) {
             (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows),
@@ -97,8 +98,7 @@ impl Rows {
             // These make their rows in input order.
             (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
             (Order::Balanced, _) => {
-                let square =
-                    |piece: u32| u64::from(options.room(pieces[piece as usize].length)).pow(2);
+                let square = |piece: u32| u64::from(options.room(lengths[piece as usize])).pow(2);
                 let cost = |row| self.row(row).iter().map(|&piece| square(piece)).sum();
                 let costs: Vec<u64> = rows.into_iter().map(cost).collect();
                 return balanced(&costs, options, &mut Random::new(options.seed));

@@ -1,30 +1,30 @@
 //! In input order, into the one open row; a piece that does not fit closes it.
 
+use super::TICK;
 use super::rows::Rows;
-use super::{Piece, TICK};
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(pieces: &[Piece], options: &PackOptions, control: &Control) -> Result<Rows> {
-    next_fit(pieces, (0..).zip(pieces).map(|(index, _)| index), options, control)
+pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+    next_fit(lengths, (0..).zip(lengths).map(|(index, _)| index), options, control)
 }
 
 /// Fills one row after the other with the pieces in `order`, and never looks back.
 pub(super) fn next_fit(
-    pieces: &[Piece],
+    lengths: &[u32],
     order: impl Iterator<Item = u32>,
     options: &PackOptions,
     control: &Control,
 ) -> Result<Rows> {
     let (max, most) = (options.max_length.get(), options.most_documents());
-    let mut rows = Rows::with_capacity(pieces.len());
+    let mut rows = Rows::with_capacity(lengths.len());
     let (mut space, mut documents) = (max, 0);
     for (dealt, index) in order.enumerate() {
         if dealt % TICK == 0 {
             control.tick()?;
         }
-        let length = pieces[index as usize].length;
+        let length = lengths[index as usize];
         if length > space || documents == most {
             rows.close();
             (space, documents) = (max, 0);

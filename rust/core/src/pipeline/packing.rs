@@ -17,7 +17,7 @@ use crate::document::{Document, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::ordered::ordered;
-use crate::pack::{Cut, LeftOut, Piece, Plan, Planned, cut, lower_bound, plan};
+use crate::pack::{Cut, LeftOut, Piece, Pieces, Plan, Planned, cut, lower_bound, plan};
 use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
@@ -38,7 +38,7 @@ pub(crate) struct Packing<'a> {
     pub(super) layout: Layout,
     pub(crate) store: Store,
     /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Pieces,
     /// What splits are drawn from, if there are to be any: then what becomes of documents is counted a split at a time.
     pub(super) draw: Option<Draw>,
     pub(crate) books: Books,
@@ -66,7 +66,14 @@ impl<'a> Packing<'a> {
 
     /// Packs the documents that `store` will keep.
     pub(super) fn with_store(options: &'a Options, layout: Layout, store: Store) -> Self {
-        Self { options, layout, store, pieces: Vec::new(), draw: None, books: Books::default() }
+        Self {
+            options,
+            layout,
+            store,
+            pieces: Pieces::default(),
+            draw: None,
+            books: Books::default(),
+        }
     }
 
     /// Keeps what a block came to; returns the numbers of its documents.
@@ -119,7 +126,7 @@ impl<'a> Packing<'a> {
     /// The rows of some pieces.
     pub(super) fn plan(
         &self,
-        pieces: Vec<Piece>,
+        pieces: Pieces,
         books: &mut Books,
         control: &Control,
     ) -> Result<Plan> {
@@ -233,7 +240,7 @@ fn fate(
     document: Document<'_>,
     name: u32,
     options: &Options,
-    pieces: &mut Vec<Piece>,
+    pieces: &mut impl Extend<Piece>,
 ) -> Result<Fate> {
     let length =
         u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
@@ -255,20 +262,15 @@ fn fate(
         }
     };
     let truncated = length - stretches.tokens();
-    let before = pieces.len();
     let mut kept = 0;
     for (start, length) in stretches {
         if document.labels(start, length) > 0 {
-            pieces.push(Piece { document: name, start, length });
+            pieces.extend([Piece { document: name, start, length }]);
             kept += length;
         }
     }
-    if pieces.len() == before {
+    if kept == 0 {
         return Ok(dropped(Reason::NoTrainedToken));
-    }
-    if u32::try_from(pieces.len()).is_err() {
-        let reason = "is so short that the files make more than 4294967295 pieces; raise it, or pack in parts";
-        return Err(Error::option("max_length", reason));
     }
     Ok(Fate { length, kept, truncated, dropped: None })
 }
@@ -337,7 +339,7 @@ impl Books {
         document: Document<'_>,
         name: u32,
         options: &Options,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut impl Extend<Piece>,
     ) -> Result<()> {
         let fate = fate(document, name, options, pieces)?;
         self.count(&fate, || document.origin());

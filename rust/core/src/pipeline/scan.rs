@@ -18,7 +18,7 @@ use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
-use crate::pack::{Piece, lower_bound, plan};
+use crate::pack::{Pieces, lower_bound, plan};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
@@ -342,14 +342,14 @@ impl Seen {
 struct Fitting {
     options: Options,
     books: Books,
-    pieces: Vec<Piece>,
+    pieces: Pieces,
 }
 
 impl Fitting {
     fn new(options: &Options, max_length: NonZeroU32) -> Self {
         let mut options = options.clone();
         options.packing.max_length = max_length;
-        Self { options, books: Books::default(), pieces: Vec::new() }
+        Self { options, books: Books::default(), pieces: Pieces::default() }
     }
 
     fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {

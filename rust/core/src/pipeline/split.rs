@@ -12,7 +12,7 @@ use crate::assemble::Sources;
 use crate::config::{Split, Validation};
 use crate::control::Control;
 use crate::error::{Error, Origin, Result};
-use crate::pack::{Piece, Plan};
+use crate::pack::{Pieces, Plan};
 use crate::report::Report;
 use crate::sink::Sink;
 
@@ -161,9 +161,9 @@ fn plan_splits(
         let books = if aside[number] { &mut validation } else { &mut train };
         books.read(fate, || packing.store.origin(number as u64));
     }
-    let (held, trained): (Vec<Piece>, Vec<Piece>) = mem::take(&mut packing.pieces)
-        .into_iter()
-        .partition(|piece| aside[piece.document as usize]);
+    let pieces = mem::take(&mut packing.pieces);
+    let (held, trained): (Pieces, Pieces) =
+        pieces.iter().partition(|piece| aside[piece.document as usize]);
     let parts = [(Split::Train, train, trained), (Split::Validation, validation, held)];
     let planned = parts.into_iter().map(|(split, mut books, pieces)| {
         let plan = packing.plan(pieces, &mut books, control)?;

@@ -1,0 +1,173 @@
+//! [`Pieces`]: the stretches of documents that are to be packed, in input order.
+
+/// A stretch of a document: all of it, or the part that a row has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The document's number.
+    pub document: u32,
+    /// The first token.
+    pub start: u32,
+    /// The number of tokens, at least 1 and at most `max_length`.
+    pub length: u32,
+}
+
+/// Pieces as columns, of which a column that says nothing is not there.
+///
+/// Mostly all documents are packed, and whole: then a piece is its length alone, and packing reads a third of the
+/// memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    lengths: Vec<u32>,
+    /// The document of each piece; nothing while that is its index.
+    documents: Option<Vec<u32>>,
+    /// The first token of each piece; nothing while that is the first of its document.
+    starts: Option<Vec<u32>>,
+}
+
+impl Pieces {
+    /// No pieces yet, with room for the lengths of so many.
+    pub fn with_capacity(pieces: usize) -> Self {
+        Self { lengths: Vec::with_capacity(pieces), ..Self::default() }
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: Piece) {
+        let Piece { document, start, length } = piece;
+        let index = self.lengths.len();
+        if self.documents.is_none() && document as usize != index {
+            self.documents = Some((0..document_of(index)).collect());
+        }
+        if let Some(documents) = &mut self.documents {
+            documents.push(document);
+        }
+        if self.starts.is_none() && start > 0 {
+            self.starts = Some(vec![0; index]);
+        }
+        if let Some(starts) = &mut self.starts {
+            starts.push(start);
+        }
+        self.lengths.push(length);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// The number of tokens of each.
+    pub fn lengths(&self) -> &[u32] {
+        &self.lengths
+    }
+
+    /// The piece at `index`.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn get(&self, index: usize) -> Piece {
+        Piece {
+            document: self.documents.as_ref().map_or_else(|| document_of(index), |all| all[index]),
+            start: self.starts.as_ref().map_or(0, |all| all[index]),
+            length: self.lengths[index],
+        }
+    }
+
+    /// All of them, in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Piece> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// The documents, the first tokens and the lengths of the pieces at `indices`.
+    pub(super) fn gather(&self, indices: Vec<u32>) -> [Vec<u32>; 3] {
+        let column = |of: &[u32]| indices.iter().map(|&index| of[index as usize]).collect();
+        let lengths = column(&self.lengths);
+        let starts = self.starts.as_ref().map_or_else(|| vec![0; indices.len()], |all| column(all));
+        let documents = self.documents.as_ref().map(|all| column(all));
+        [documents.unwrap_or(indices), starts, lengths]
+    }
+}
+
+impl FromIterator<Piece> for Pieces {
+    fn from_iter<I: IntoIterator<Item = Piece>>(pieces: I) -> Self {
+        let mut all = Self::default();
+        all.extend(pieces);
+        all
+    }
+}
+
+impl Extend<Piece> for Pieces {
+    fn extend<I: IntoIterator<Item = Piece>>(&mut self, pieces: I) {
+        for piece in pieces {
+            self.push(piece);
+        }
+    }
+}
+
+/// The document of a piece that has its index.
+fn document_of(index: usize) -> u32 {
+    u32::try_from(index).expect("documents are counted by a u32")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Documents in order, some of them missing, some of them in several pieces.
+    fn some() -> impl Strategy<Value = Vec<Piece>> {
+        let document = (0..3_u32, prop::collection::vec(1..9_u32, 0..4), 0..3_u32);
+        prop::collection::vec(document, 0..20).prop_map(|documents| {
+            let mut number = 0;
+            let mut pieces = Vec::new();
+            for (skipped, lengths, first) in documents {
+                number += skipped / 2;
+                let mut start = first / 2;
+                for length in lengths {
+                    pieces.push(Piece { document: number, start, length });
+                    start += length;
+                }
+                number += 1;
+            }
+            pieces
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn columns_hold_what_was_pushed(
+            pushed in some(),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
+        ) {
+            let pieces: Pieces = pushed.iter().copied().collect();
+            prop_assert_eq!(pieces.len(), pushed.len());
+            prop_assert_eq!(&pieces.iter().collect::<Vec<_>>(), &pushed);
+            let indices: Vec<u32> = picks
+                .iter()
+                .filter(|_| !pushed.is_empty())
+                .map(|pick| document_of(pick.index(pushed.len())))
+                .collect();
+            let wanted: Vec<Piece> = indices.iter().map(|&index| pushed[index as usize]).collect();
+            let [documents, starts, lengths] = pieces.gather(indices);
+            let gathered: Vec<Piece> = documents
+                .into_iter()
+                .zip(starts)
+                .zip(lengths)
+                .map(|((document, start), length)| Piece { document, start, length })
+                .collect();
+            prop_assert_eq!(gathered, wanted);
+        }
+    }
+
+    #[test]
+    fn whole_documents_are_their_lengths_alone() {
+        let whole = (0..9).map(|document| Piece { document, start: 0, length: 4 });
+        let pieces: Pieces = whole.collect();
+        assert_eq!((&pieces.documents, &pieces.starts), (&None, &None));
+    }
+}
