@@ -104,8 +104,12 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
     ) -> Result<Batch> {
-        let held = || Held { encoders: self, encoder: Some(self.take()) };
-        if options.threads.get() == 1 {
+        let held = || Held { encoders: self, encoder: None };
+        // A thread without a share would be started for nothing.
+        let bytes: usize = texts.iter().map(|text| text.as_ref().len() + 1).sum();
+        let shares = NonZeroUsize::new(bytes.div_ceil(SHARE)).unwrap_or(NonZeroUsize::MIN);
+        let threads = options.threads.min(shares);
+        if threads == NonZeroUsize::MIN {
             let share = self.share(texts, 0..texts.len(), options, control, held().encoder())?;
             return Ok(share.into_batch());
         }
@@ -124,7 +128,7 @@ impl Encoders {
             let mut held = held();
             move |share: Range<usize>| self.share(texts, share, options, control, held.encoder())
         };
-        ordered(options.threads, shares, worker, |share| {
+        ordered(threads, shares, worker, |share| {
             whole.ids.extend_from_slice(&share.ids);
             whole.lengths.extend(share.lengths);
             whole.characters.extend(share.characters);
