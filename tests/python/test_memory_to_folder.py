@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import pyarrow as pa
@@ -171,6 +173,43 @@ def test_rows_that_are_tokens_are_written(tmp_path):
     assert fastpack.pack_table(table, output=tmp_path / "out", shard_size=4096, **options) == report
     with pytest.raises(fastpack.OutputError, match="differs in `max_length`"):
         fastpack.pack_table(table, output=tmp_path / "out", shard_size=4096, max_length=32, validation=30)
+
+
+def test_rows_that_are_tokens_leave_memory_as_documents_do(tmp_path):
+    table = pa.table({"input_ids": [[number + 1] * (2 + number % 90) for number in range(3_000)]})
+    for name, memory in {"much": None, "none": 0}.items():
+        report = fastpack.pack_table(
+            table, max_length=256, validation=30, output=tmp_path / name, memory=memory, shard_size="64KB"
+        )
+        # What is gathered from the work folder took time.
+        assert (report.stages["gather"].wall > 0.001) == (memory == 0)
+        assert report.stages["keep"].wall > 0
+        assert not (tmp_path / name / ".fastpack").exists()
+    assert contents(tmp_path / "much") == contents(tmp_path / "none")
+
+
+TOKENS = """
+import sys, fastpack, pyarrow as pa, numpy as np
+def peak():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) // 1024
+ids = pa.array(np.arange(50_000_000, dtype=np.int32) % 30_000)
+table = pa.table({"input_ids": pa.ListArray.from_arrays(pa.array(range(0, 50_000_001, 1000), pa.int32()), ids)})
+before = peak()
+report = fastpack.pack_table(table, max_length=4096, output=sys.argv[1], memory=sys.argv[2])
+print(report.tokens.kept, peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads VmHWM")
+def test_rows_that_are_tokens_take_the_memory_that_they_may(tmp_path):
+    took = {}
+    for memory in ("20MB", "8GB"):
+        command = [sys.executable, "-c", TOKENS, tmp_path / memory, memory]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        tokens, took[memory] = map(int, ran.stdout.split())
+        assert tokens == 50_000_000
+    # 200 MB of tokens: in memory all of them, in little more than the budget else.
+    assert took["20MB"] + 100 < took["8GB"]
 
 
 def test_tokens_that_are_kept_are_packed_again(tokenizer_dir, tmp_path):

@@ -242,7 +242,7 @@ impl<'a> Intake<'a> {
 
 impl Outcome {
     /// Takes what the block came to before; false if it is not known.
-    fn take_back(&mut self, log: &Log, number: u64, block: &Block) -> Result<bool> {
+    pub(super) fn take_back(&mut self, log: &Log, number: u64, block: &Block) -> Result<bool> {
         let Some((entry, place)) = log.entry(number, Some(&block.path))? else { return Ok(false) };
         if Some(&entry.fingerprint) != self.fingerprint.as_ref() {
             return Err(Error::Stale { path: block.path.to_path_buf() });
@@ -254,7 +254,7 @@ impl Outcome {
     }
 
     /// Writes down what the block came to.
-    fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
+    pub(super) fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
         let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
         Ok(())

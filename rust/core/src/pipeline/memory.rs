@@ -1,7 +1,6 @@
 //! [`pack_memory`], [`pack_table`] and [`write_table`]: what the caller has in memory.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,13 +12,15 @@ use super::{About, Job, Outcome, Packing, pack_blocks, split};
 use crate::assemble::{Layout, Sources, schema};
 use crate::config::{Inputs, Options, Output, Reading, RowColumn, Source, Validation};
 use crate::control::{Control, Phase};
-use crate::document::{INPUTS, table};
+use crate::document::{Documents, INPUTS, table};
 use crate::error::Result;
 use crate::ledger::Ledger;
+use crate::ordered::ordered;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
-use crate::source::{Blocks, Memory, fingerprint};
-use crate::timing::Work;
+use crate::source::{Block, Blocks, Memory, fingerprint};
+use crate::store::{Log, Store};
+use crate::timing::{Clock, Stage, Work};
 
 /// Packs records that are in memory into `tables`, as [`pack_files`](super::pack_files) does with those of files.
 pub fn pack_memory(
@@ -46,11 +47,11 @@ pub fn pack_table(
     tables: &mut Tables,
 ) -> Result<Report> {
     options.validate()?;
-    pack_rows(options, batches, validation, control, tables)
+    pack_rows(options, batches, (Store::default(), None, validation), control, tables)
 }
 
-/// Packs rows that are tokenized already into files in `output.dir`; runs again, and goes on behind the files that are
-/// whole, as [`pack_dir`](super::pack_dir) does.
+/// Packs rows that are tokenized already into files in `output.dir`; runs again, goes on where it was stopped, and leaves
+/// in the log what memory has no room for, as [`pack_dir`](super::pack_dir) does.
 pub fn write_table(
     options: &Options,
     batches: &[RecordBatch],
@@ -66,44 +67,72 @@ pub fn write_table(
         "output": output,
     });
     in_folder(output, &identity, (options.now.time(), options.max_lost), control, |folder| {
-        let report = pack_rows(options, batches, output.validation, control, folder)?;
+        let log = Arc::new(Log::open(&folder.blocks())?);
+        let store = Store::over(Arc::clone(&log), output.memory);
+        let kept = (store, Some(&*log), output.validation);
+        let report = pack_rows(options, batches, kept, control, folder)?;
         folder.finish(&report.to_json(), BTreeMap::new(), None)?;
         Ok(report)
     })
 }
 
-/// Packs rows that are tokenized already into `sink`.
+/// Packs rows that are tokenized already into `sink`; `store` lies over the log, if there is one.
 fn pack_rows(
     options: &Options,
     batches: &[RecordBatch],
-    validation: Option<Validation>,
+    (store, log, validation): (Store, Option<&Log>, Option<Validation>),
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
-    let sources = Sources::new([Arc::from(Path::new(table::TABLE))]);
+    let memory = Memory::table(batches.to_vec());
+    let sources = Sources::new([memory.name()]);
     let layout = Layout::new(options, None, sources.clone())?;
-    let mut packing = Packing::new(options, layout).with_validation(validation);
-    let columns = table::Columns {
-        input_ids: schema::name(RowColumn::InputIds),
-        labels: schema::name(RowColumn::Labels),
-        loss_weights: schema::name(RowColumn::LossWeights),
-    };
-    let mut first_row = 0;
+    let mut packing = Packing::with_store(options, layout, store).with_validation(validation);
+    let mut blocks = Blocks::of_memory(memory, Reading::default());
+    let mut numbers = 0..;
     control.enter(Phase::Tokenize);
-    for batch in batches {
+    let next = || {
         control.tick()?;
-        let mut ledger = Ledger::default();
-        let documents = table::read(batch, &columns, options.train_on, first_row, &mut ledger)?;
-        first_row += batch.num_rows() as u64;
-        control.count_block(0, documents.len() as u64, documents.tokens(INPUTS));
-        packing.gather(Outcome {
-            documents,
-            ledger,
-            work: Work::default(),
-            place: None,
-            fingerprint: None,
-        })?;
-    }
+        Ok(numbers.next().zip(blocks.next_block()?))
+    };
+    let worker = || {
+        |(number, block): (u64, Block)| {
+            let outcome = tokens_of(&block, number, options, log)?;
+            let read = outcome.ledger.read;
+            control.count_block(0, read.documents, read.tokens);
+            Ok(outcome)
+        }
+    };
+    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))?;
     split::pack_into(packing, sink, About::of_tokens(sources), control, started)
+}
+
+/// What a block of rows that are tokenized already comes to; taken from the log if it is there, and written there else.
+fn tokens_of(block: &Block, number: u64, options: &Options, log: Option<&Log>) -> Result<Outcome> {
+    let mut clock = Clock::start();
+    let mut outcome = Outcome {
+        documents: Documents::new(Arc::clone(&block.path), &[INPUTS]),
+        ledger: Ledger::default(),
+        work: Work::default(),
+        place: None,
+        fingerprint: log.map(|_| block.fingerprint()).transpose()?,
+    };
+    clock.lap(Stage::Read);
+    let known = log.map_or(Ok(false), |log| outcome.take_back(log, number, block))?;
+    clock.lap(Stage::Keep);
+    if !known && let (Some(rows), Some(first)) = (block.table(), block.records().next()) {
+        let columns = table::Columns {
+            input_ids: schema::name(RowColumn::InputIds),
+            labels: schema::name(RowColumn::Labels),
+            loss_weights: schema::name(RowColumn::LossWeights),
+        };
+        let (before, train_on) = (first.line - 1, options.train_on);
+        outcome.documents = table::read(rows, &columns, train_on, before, &mut outcome.ledger)?;
+        clock.lap(Stage::Parse);
+        log.map_or(Ok(()), |log| outcome.write_down(log, number))?;
+        clock.lap(Stage::Keep);
+    }
+    outcome.work.stages += clock.stop();
+    Ok(outcome)
 }
