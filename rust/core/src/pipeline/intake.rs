@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
@@ -28,6 +29,8 @@ use crate::timing::{Clock, Stage, Stages, Work};
 pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
+    /// Whether what was worked on is handed over too.
+    keeps_shares: bool,
 }
 
 /// What one block came to.
@@ -39,11 +42,18 @@ pub(crate) struct Outcome {
     pub(crate) place: Option<Place>,
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
+    /// The block, where it is asked for.
+    pub(crate) share: Option<Share>,
 }
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        Self { job, control }
+        Self { job, control, keeps_shares: false }
+    }
+
+    /// Hands over the blocks too, so that they can be worked on [`twice`](Self::twice).
+    pub(super) fn keeping_shares(self) -> Self {
+        Self { keeps_shares: true, ..self }
     }
 
     /// Reads `blocks` on all threads and hands over what each came to, in input order.
@@ -72,10 +82,7 @@ impl<'a> Intake<'a> {
             blocks = blocks.choosing(columns_read);
         }
         let sources = blocks.sources().to_vec();
-        let words: Vec<Renderer<'a>> = sources
-            .iter()
-            .map(|source| Renderer::new(self.job, &source.reading))
-            .collect::<Result<_>>()?;
+        let words = self.words(&sources)?;
         let mut recogniser = Recogniser::new(self.job);
         let mut numbers = 0..;
         let next = || {
@@ -93,10 +100,47 @@ impl<'a> Intake<'a> {
             let read = clock.stop_after(Stage::Read);
             Ok(Some(Share { number, block, shape, read, verify }))
         };
-        let worker = || self.worker(&sources, &words, reference.as_ref(), log);
+        let worker = || {
+            let mut work = self.worker(&sources, &words, reference.as_ref(), log);
+            move |share: Share| {
+                let outcome = work(&share)?;
+                let read = outcome.ledger.read;
+                self.control.count_block(share.block.size, read.documents, read.tokens);
+                Ok(Outcome { share: self.keeps_shares.then_some(share), ..outcome })
+            }
+        };
         let read = ordered(self.job.options.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_report())
+    }
+
+    /// The tokens of `shares`, and what it takes to work on them on this thread: by a worker that has met nothing
+    /// before, and by the same one another time. Of `shares`, the first are taken that are done within `most` once.
+    pub(super) fn twice(
+        &self,
+        sources: &[Source],
+        shares: &[Share],
+        most: Duration,
+    ) -> Result<(u64, [Stages; 2])> {
+        let words = self.words(sources)?;
+        let mut work = self.worker(sources, &words, None, None);
+        let (started, mut tokens, mut done, mut took) =
+            (Instant::now(), 0, 0, [Stages::default(); 2]);
+        for share in shares.iter().take_while(|_| started.elapsed() < most) {
+            let outcome = work(share)?;
+            tokens += outcome.ledger.read.tokens;
+            took[0] += outcome.work.stages;
+            done += 1;
+        }
+        for share in &shares[..done] {
+            took[1] += work(share)?.work.stages;
+        }
+        Ok((tokens, took))
+    }
+
+    /// What puts the records of each source into words.
+    fn words(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
+        sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
     }
 
     /// One thread's way from blocks to documents.
@@ -106,7 +150,7 @@ impl<'a> Intake<'a> {
         words: &[Renderer<'a>],
         reference: Option<&Tokenizer>,
         log: Option<&Log>,
-    ) -> impl FnMut(Share) -> Result<Outcome> {
+    ) -> impl FnMut(&Share) -> Result<Outcome> {
         let ending = Ending {
             eos: self.job.options.eos,
             eos_id: self.job.eos_id,
@@ -117,21 +161,22 @@ impl<'a> Intake<'a> {
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
-        move |Share { number, block, shape, read, mut verify }| {
+        move |Share { number, block, shape, read, verify }| {
             let mut clock = Clock::start();
+            let mut verify = if reference.is_some() { *verify } else { 0 };
             let mut outcome = Outcome {
                 documents: Documents::new(Arc::clone(&block.path), columns),
                 ledger: Ledger::default(),
-                work: Work { stages: read, ..Work::default() },
+                work: Work { stages: *read, ..Work::default() },
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
+                share: None,
             };
             clock.lap(Stage::Read);
             if let Some(log) = log
-                && outcome.take_back(log, number, &block)?
+                && outcome.take_back(log, *number, block)?
             {
                 outcome.work.stages += clock.stop_after(Stage::Keep);
-                self.count(&block, &outcome);
                 return Ok(outcome);
             }
             outcome.ledger.filtered(block.left_out());
@@ -160,18 +205,12 @@ impl<'a> Intake<'a> {
                 }
             }
             if let Some(log) = log {
-                outcome.write_down(log, number)?;
+                outcome.write_down(log, *number)?;
                 clock.lap(Stage::Keep);
             }
             outcome.work.stages += clock.stop();
-            self.count(&block, &outcome);
             Ok(outcome)
         }
-    }
-
-    fn count(&self, block: &Block, outcome: &Outcome) {
-        let read = outcome.ledger.read;
-        self.control.count_block(block.size, read.documents, read.tokens);
     }
 
     /// One line, through all stages to a document.
@@ -262,7 +301,7 @@ impl Outcome {
 }
 
 /// A block on its way to a thread.
-struct Share {
+pub(crate) struct Share {
     /// Which of all blocks it is.
     number: u64,
     block: Block,

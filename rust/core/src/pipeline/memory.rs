@@ -117,6 +117,7 @@ fn tokens_of(block: &Block, number: u64, options: &Options, log: Option<&Log>) -
         work: Work::default(),
         place: None,
         fingerprint: log.map(|_| block.fingerprint()).transpose()?,
+        share: None,
     };
     clock.lap(Stage::Read);
     let known = log.map_or(Ok(false), |log| outcome.take_back(log, number, block))?;

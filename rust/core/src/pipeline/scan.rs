@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::pace::{Pace, Scale};
+use super::pace::{Machine, Pace, Scale};
 use super::packing::Books;
 use super::{About, Intake, Job, JobTemplate, Outcome};
-use crate::config::{Inputs, Options};
+use crate::config::{Inputs, Options, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
@@ -195,7 +195,12 @@ pub fn scan(
     let mut fits: Vec<Fitting> =
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
     let blocks = Blocks::new(found).sampled(sample.clone());
-    about.inputs = Intake::new(job, control).read(blocks, None, |outcome| {
+    let sources = blocks.sources().to_vec();
+    let mut intake = Intake::new(job, control);
+    if sample.is_some() {
+        intake = intake.keeping_shares();
+    }
+    about.inputs = intake.read(blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
@@ -209,7 +214,7 @@ pub fn scan(
         let bytes = about.bytes;
         return Ok(seen.into_scan(about, fits, job, (started, bytes)));
     };
-    let sampled = seen.sampled(&sample, (about.bytes, bytes_through), job);
+    let sampled = seen.sampled(&sample, (about.bytes, bytes_through), job, (&intake, &sources))?;
     let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
     scan.extrapolate(&sampled);
     scan.sample = Some(sampled);
@@ -231,8 +236,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(&mut self, outcome: Outcome) {
-        self.pace.take(&outcome, self.spread.contains(outcome.documents.path()));
+    fn take(&mut self, mut outcome: Outcome) {
+        let spread = self.spread.contains(outcome.documents.path());
+        self.pace.take(&mut outcome, spread);
         let Outcome { documents, ledger, work, .. } = outcome;
         self.work += work;
         for index in 0..documents.len() {
@@ -254,21 +260,29 @@ impl Seen {
 
     /// What was taken of files of `all` bytes, of which `through` are of files that cannot be entered in the middle.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn sampled(&self, sample: &Sample, (all, through): (u64, u64), job: &Job) -> Sampled {
+    fn sampled(
+        &self,
+        sample: &Sample,
+        (all, through): (u64, u64),
+        job: &Job,
+        (intake, sources): (&Intake<'_>, &[Source]),
+    ) -> Result<Sampled> {
         let times = |all: u64, part: u64| all as f64 / part.max(1) as f64;
         let bytes = sample.bytes();
-        let threads = job.options.threads;
-        let cores = available_parallelism().map_or(threads, |cores| cores.min(threads)).get();
-        let outside =
-            matches!(&job.template, JobTemplate::Ready(it) if it.rendered_outside().is_some());
         let scale =
             Scale { records: times(all, bytes), through: times(through, sample.bytes_read()) };
-        Sampled {
+        let threads = job.options.threads;
+        let machine = Machine {
+            threads: threads.get(),
+            cores: available_parallelism().unwrap_or(threads).get(),
+            renders_outside: matches!(&job.template, JobTemplate::Ready(it) if it.rendered_outside().is_some()),
+        };
+        Ok(Sampled {
             records: self.ledger.read.documents,
             bytes,
             share: bytes as f64 / all.max(1) as f64,
-            seconds: rounded(self.pace.seconds(scale, cores, outside)),
-        }
+            seconds: rounded(self.pace.seconds(scale, machine, intake, sources)?),
+        })
     }
 
     /// A place as it is reported.

@@ -117,6 +117,7 @@ fn gather<'a>(
                 work: Work::default(),
                 place: Some(place),
                 fingerprint: None,
+                share: None,
             })
         }
     };
