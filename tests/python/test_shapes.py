@@ -416,6 +416,36 @@ def test_fields_may_have_any_names(one, tokenizer_dir):
         pack(path, tokenizer_dir, fields={"question": "a", "text": "b"})
 
 
+def test_a_part_that_not_all_records_have_is_found_in_those_that_do(write_jsonl, tokenizer_dir):
+    requests = [
+        {"instruction": USER, "response": ASSISTANT},
+        {"instruction": USER, "context": "bread", "response": ASSISTANT},
+        {"instruction": USER, "input": "", "context": "bread", "response": ASSISTANT},
+        {"instruction": USER, "input": "bread", "response": ASSISTANT, "system_prompt": "the town"},
+    ]
+    asked = [whole for whole, _ in texts(write_jsonl(requests), tokenizer_dir)]
+    with_bread = turns(("user", f"{USER}\nbread"), ("assistant", ASSISTANT))
+    assert asked == [CHAT, with_bread, with_bread, turns(("system", "the town")) + with_bread]
+    # Of parts that are named, nothing else is looked at.
+    path = write_jsonl(requests[1:2])
+    assert texts(path, tokenizer_dir, fields={"instruction": "instruction", "input": "input"})[0][0] == CHAT
+    ids = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7], "completion_mask": [0, 0, 1]}]
+    assert pack(write_jsonl(ids), tokenizer_dir)["labels"].to_pylist() == [[-100, 6, 7], [-100, -100, 7]]
+
+
+@pytest.mark.parametrize("container", ["jsonl", "parquet", "csv"])
+def test_a_system_prompt_beside_a_request_is_its_system_text(container, tmp_path, tokenizer_dir):
+    records = [
+        {"id": "1", "system_prompt": system, "question": USER, "response": ASSISTANT}
+        for system in ("", "the town")
+    ]
+    path = tmp_path / f"data.{container}"
+    path.write_bytes(CONTAINERS[container](records))
+    assert [whole for whole, _ in texts(path, tokenizer_dir)] == [CHAT, turns(("system", "the town")) + CHAT]
+    [found] = fastpack.Report.of(pack(path, tokenizer_dir)).inputs
+    assert sorted(found.fields) == ["question", "response", "system_prompt"]
+
+
 def test_padding_is_left_out_of_ids(one, tokenizer_dir):
     path = one({"input_ids": [0, 0, 5, 6, 7, 0], "attention_mask": [0, 0, 1, 1, 1, 0]})
     assert pack(path, tokenizer_dir)["input_ids"].to_pylist() == [[5, 6, 7]]

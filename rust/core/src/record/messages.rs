@@ -16,7 +16,7 @@ pub(super) const FIELDS: [&str; 3] = ["messages", "conversation", "conversations
 pub(super) const TOOLS: &str = "tools";
 
 /// Where a text before the conversation stands, if nothing else is said.
-pub(super) const SYSTEM: &str = "system";
+pub(super) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 
 /// Where a record's own arguments to the template stand; the name is TRL's.
 pub(super) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
@@ -56,7 +56,7 @@ pub(super) fn read(
     let mut weights = flags::read(&messages, field)?;
     if let Some(system) = read_system(record, shape)? {
         let before = messages.len();
-        lead_with(&mut messages, system, shape.field(Part::System))?;
+        lead_with(&mut messages, system, shape.field_of(Part::System, record))?;
         if let Some(weights) = weights.as_mut().filter(|_| messages.len() > before) {
             weights.insert(0, None);
         }
@@ -85,7 +85,7 @@ pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<M
 
 /// The text that stands before a conversation or a request.
 pub(super) fn read_system(record: &Map, shape: &Shape) -> Result<Option<String>, Fault> {
-    optional(record, shape.field(Part::System))
+    optional(record, shape.field_of(Part::System, record))
 }
 
 /// Puts a system message before the others, unless it stands there already.

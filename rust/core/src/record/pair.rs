@@ -50,7 +50,7 @@ pub(super) fn read(record: &Map, shape: &Shape, calls: Calls) -> Result<Record, 
         plain: shape.name == ShapeName::PromptCompletion,
         system: messages::read_system(record, shape)?,
         request: text(request)?,
-        input: match shape.field(Part::Input) {
+        input: match shape.field_of(Part::Input, record) {
             "" => None,
             field => optional(record, field)?,
         },

@@ -34,7 +34,8 @@ pub struct Expectation<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub(super) name: ShapeName,
-    /// Each part and its field; the first of them is in every record.
+    /// Each part and its field; those that the shape cannot do without come first. A part that it can do without may
+    /// have several: a record has it in whichever it has.
     pub(super) parts: Vec<(Part, Arc<str>)>,
 }
 
@@ -45,7 +46,8 @@ impl Shape {
         let parts = [
             (Part::Messages, messages::FIELDS[0]),
             (Part::Tools, messages::TOOLS),
-            (Part::System, messages::SYSTEM),
+            (Part::System, messages::SYSTEMS[0]),
+            (Part::System, messages::SYSTEMS[1]),
         ];
         Self { name: ShapeName::Conversations, parts: parts.map(usual).into() }
     }
@@ -75,38 +77,48 @@ impl Shape {
             let found = || usual.iter().copied().find(|field| has(field)).map(Arc::from);
             named(part).or_else(found).map(|field: Arc<str>| (part, field))
         };
-        let or = |part: Part, usual: &str| (part, named(part).unwrap_or_else(|| Arc::from(usual)));
-        let mut parts = match name {
-            ShapeName::Tokens => vec![
-                field(Part::InputIds, &[expected.columns.input_ids])?,
-                or(Part::Labels, expected.columns.labels),
-                or(Part::AttentionMask, tokens::ATTENTION_MASK),
-                field(Part::AssistantMasks, &tokens::MASKS)
-                    .unwrap_or((Part::AssistantMasks, Arc::from(tokens::MASKS[0]))),
-                or(Part::LossWeights, expected.columns.loss_weights),
-            ],
-            ShapeName::Conversations => {
-                vec![field(Part::Messages, &messages::FIELDS)?, or(Part::Tools, messages::TOOLS)]
-            }
-            ShapeName::PromptCompletion => vec![
-                field(Part::Prompt, &[pair::PROMPT])?,
-                field(Part::Completion, &[pair::COMPLETION])?,
-                or(Part::Tools, messages::TOOLS),
-            ],
-            ShapeName::Instruction => vec![
-                field(Part::Instruction, &[pair::INSTRUCTION])?,
-                field(Part::Output, &pair::OUTPUTS)?,
-                field(Part::Input, &pair::INPUTS)
-                    .unwrap_or((Part::Input, Arc::from(pair::INPUTS[0]))),
-            ],
-            ShapeName::QuestionAnswer => {
-                vec![field(Part::Question, &pair::QUESTIONS)?, field(Part::Answer, &pair::ANSWERS)?]
-            }
-            ShapeName::Text => vec![field(Part::Text, &[text::FIELD])?],
+        let or = |part: Part, usual: &[&str]| match named(part) {
+            Some(field) => vec![(part, field)],
+            None => usual.iter().map(|field| (part, Arc::from(*field))).collect(),
         };
-        if !matches!(name, ShapeName::Tokens | ShapeName::Text) {
-            parts.push(or(Part::System, messages::SYSTEM));
-        }
+        let (mut parts, optional) = match name {
+            ShapeName::Tokens => (
+                vec![field(Part::InputIds, &[expected.columns.input_ids])?],
+                vec![
+                    or(Part::Labels, &[expected.columns.labels]),
+                    or(Part::AttentionMask, &[tokens::ATTENTION_MASK]),
+                    or(Part::AssistantMasks, &tokens::MASKS),
+                    or(Part::LossWeights, &[expected.columns.loss_weights]),
+                ],
+            ),
+            ShapeName::Conversations => (
+                vec![field(Part::Messages, &messages::FIELDS)?],
+                vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
+            ),
+            ShapeName::PromptCompletion => (
+                vec![
+                    field(Part::Prompt, &[pair::PROMPT])?,
+                    field(Part::Completion, &[pair::COMPLETION])?,
+                ],
+                vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
+            ),
+            ShapeName::Instruction => (
+                vec![
+                    field(Part::Instruction, &[pair::INSTRUCTION])?,
+                    field(Part::Output, &pair::OUTPUTS)?,
+                ],
+                vec![or(Part::Input, &pair::INPUTS), or(Part::System, &messages::SYSTEMS)],
+            ),
+            ShapeName::QuestionAnswer => (
+                vec![
+                    field(Part::Question, &pair::QUESTIONS)?,
+                    field(Part::Answer, &pair::ANSWERS)?,
+                ],
+                vec![or(Part::System, &messages::SYSTEMS)],
+            ),
+            ShapeName::Text => (vec![field(Part::Text, &[text::FIELD])?], Vec::new()),
+        };
+        parts.extend(optional.into_iter().flatten());
         Some(Self { name, parts })
     }
 
@@ -114,6 +126,18 @@ impl Shape {
     pub(super) fn field(&self, part: Part) -> &str {
         let found = self.parts.iter().find(|(known, _)| *known == part);
         found.map_or("", |(_, field)| field)
+    }
+
+    /// The field in which `record` has a part that it need not have: the first that says something.
+    pub(super) fn field_of(&self, part: Part, record: &Map) -> &str {
+        let says = |field: &str| match record.get(field) {
+            None | Some(Value::Null) => false,
+            Some(Value::String(text)) => !text.trim().is_empty(),
+            Some(_) => true,
+        };
+        let mut fields = self.parts.iter().filter(|(known, _)| *known == part);
+        let found = fields.find(|(_, field)| says(field));
+        found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
     /// All fields that records are read from.

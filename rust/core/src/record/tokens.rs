@@ -28,7 +28,7 @@ pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
     let field = shape.field(Part::InputIds);
     let ids = numbers(record, field)?.ok_or_else(|| wrong_type(field, "a list of ids", None))?;
     let marks = |part: Part| {
-        let name = shape.field(part);
+        let name = shape.field_of(part, record);
         let marks = numbers(record, name)?.map(|marks| (name, marks));
         match &marks {
             Some((name, marks)) if marks.len() != ids.len() => Err(Fault::new(
