@@ -193,6 +193,34 @@ def test_a_line_of_cells_is_named_as_it_stands_in_the_file(newline, tmp_path, to
     assert (place.line, place.reason, place.message) == (10, "wrong_type", "3 cells under 2 names")
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "kept"),
+    [
+        ('text\na river\n\n"a\nboat\na town\n', 4, 1),
+        ('text\n"a boat', 2, 0),
+        ('text\n"a ""boat""\n', 2, 0),
+        ('text,more\na,b\na,"', 3, 1),
+        ('"text\na river\n', 1, 0),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_quotes_that_do_not_close_are_damage(text, line, kept, newline, tmp_path, tokenizer_dir):
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.replace("\n", newline).encode())
+    with pytest.raises(fastpack.RecordError, match="quote") as caught:
+        pack(path, tokenizer_dir)
+    assert (caught.value.line, caught.value.reason) == (line, "damaged")
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert report.documents == (kept + 1, kept, 1)
+
+
+def test_quotes_that_close_at_the_end_are_whole(tmp_path, tokenizer_dir):
+    path = tmp_path / "a.csv"
+    for end in ('"a boat\n"', '"a ""boat"""', '"a"\n\n\n', "a\r\n", "a"):
+        path.write_text(f"text\nthe town\n{end}", newline="")
+        assert fastpack.Report.of(pack(path, tokenizer_dir)).documents.kept == 2
+
+
 def test_names_of_columns_must_differ(tmp_path, tokenizer_dir):
     (tmp_path / "a.csv").write_text("text,text\na,b\n")
     with pytest.raises(fastpack.RecordError, match="names `text` twice") as caught:
@@ -298,12 +326,13 @@ def test_only_lines_that_say_nothing_else_are_passed_over_as_an_index(tmp_path, 
         '{"index":{"_id":"1"}}',
         '{"text":"a"}',
         '{"index":{"_id":"2"},"text":"b"}',
-        '{"index":{"_id":"3"}} x',
+        ' { "index" : {"_id": "3"} } ',
+        '{"index":{"_id":"4"}} x',
     ]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(lines))
     report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
-    assert (report.documents, [place.line for place in report.places]) == ((3, 2, 1), [4])
+    assert (report.documents, [place.line for place in report.places]) == ((3, 2, 1), [5])
     # A file that does not begin with one has none.
     path.write_text("\n".join(lines[1:2] + lines[:1]))
     with pytest.raises(fastpack.RecordError) as caught:

@@ -312,7 +312,11 @@ fn is_index(record: &RawRecord<'_>) -> bool {
 /// Whether a line says nothing but where the record of the next one belongs: `{"index":{…}}`, as in dumps of
 /// search indices.
 pub(super) fn is_index_line(line: &[u8]) -> bool {
-    let Some(inner) = line.trim_ascii().strip_prefix(br#"{"index":{"#) else { return false };
+    let tokens = [br#"{"#.as_slice(), br#""index""#, b":", b"{"];
+    let within = tokens.into_iter().try_fold(line.trim_ascii(), |rest, token| {
+        rest.strip_prefix(token).map(<[u8]>::trim_ascii_start)
+    });
+    let Some(inner) = within else { return false };
     let (mut depth, mut quoted, mut escaped) = (1_u32, false, false);
     for (at, byte) in inner.iter().enumerate() {
         match byte {

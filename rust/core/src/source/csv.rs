@@ -13,16 +13,21 @@ use super::input::Input;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
+/// What is read behind the file: the end of its last record, and a record that only quotes which do not close take in.
+const BEHIND: &[u8] = b"\n\0\n";
+
 /// The records of one file.
 pub(super) struct CsvReader {
     path: Arc<Path>,
-    /// The file, and a newline: so that each record ends with one.
+    /// The file, and what is read behind it.
     records: csv::Reader<Chain<Watched, &'static [u8]>>,
     /// Newlines before the record that was read last.
     newlines: u64,
     names: Option<Arc<[Arc<str>]>>,
     /// The record that was read last: it is one if the file did not break off in it.
     last: Option<(u64, ByteRecord)>,
+    /// The line of the record whose quotes do not close.
+    open: Option<u64>,
     broken: Option<Content>,
 }
 
@@ -31,11 +36,12 @@ impl CsvReader {
         let mut builder = ReaderBuilder::new();
         builder.has_headers(false).flexible(true).delimiter(delimiter);
         let input = Watched { input, read: 0, newlines: VecDeque::new() };
-        let records = builder.from_reader(input.chain(b"\n".as_slice()));
-        Self { path: Arc::clone(path), records, newlines: 0, names: None, last: None, broken: None }
+        let records = builder.from_reader(input.chain(BEHIND));
+        let (path, newlines) = (Arc::clone(path), 0);
+        Self { path, records, newlines, names: None, last: None, open: None, broken: None }
     }
 
-    /// The next line of the table and its number.
+    /// The next line of the table and its number; nothing behind the last that is whole.
     fn read(&mut self) -> Result<Option<(u64, ByteRecord)>> {
         let mut cells = ByteRecord::new();
         let more = self.records.read_byte_record(&mut cells).map_err(|error| {
@@ -57,8 +63,31 @@ impl CsvReader {
             self.newlines += 1;
         }
         let own: usize = cells.iter().map(|cell| memchr::memchr_iter(b'\n', cell).count()).sum();
-        let line = self.newlines - own as u64 + 1;
-        Ok(Some((line, cells)))
+        let is_behind = last_byte > self.records.get_ref().get_ref().0.read;
+        if is_behind && cells.iter().eq([b"\0"]) {
+            return Ok(None);
+        }
+        if is_behind {
+            let own = own - memchr::memchr_iter(b'\n', BEHIND).count();
+            self.open = Some(self.newlines - own as u64 + 1);
+            return Ok(None);
+        }
+        Ok(Some((self.newlines - own as u64 + 1, cells)))
+    }
+
+    /// The place from which on the file cannot be read, once it has been read to its end, if there is one.
+    fn damage(&mut self) -> Option<Content> {
+        let damage = self.records.get_mut().get_mut().0.input.take_damage();
+        let line = match (self.open, &damage) {
+            (Some(line), _) => line,
+            // What was read last is what the file breaks off in.
+            (None, Some(_)) => self.last.take().map_or(self.newlines + 1, |(line, _)| line),
+            (None, None) => return None,
+        };
+        let message = damage.unwrap_or_else(|| {
+            "the file ends before a quote that the record opens is closed".to_owned()
+        });
+        Some(Content::Broken { line, reason: Reason::Damaged, message })
     }
 
     /// The names of the columns, from the first line; nothing where there is none, or it has no names.
@@ -114,21 +143,14 @@ fn names(cells: &ByteRecord) -> std::result::Result<Arc<[Arc<str>]>, (Reason, St
 impl Reader for CsvReader {
     fn next_content(&mut self) -> Result<Option<Content>> {
         let Some(names) = self.header()? else {
-            let damage = self.records.get_mut().get_mut().0.input.take_damage();
-            return Ok(self.broken.take().or_else(|| {
-                damage.map(|message| Content::Broken { line: 1, reason: Reason::Damaged, message })
-            }));
+            let broken = self.broken.take();
+            return Ok(broken.or_else(|| self.damage()));
         };
         let mut lines = Vec::new();
         let mut bytes = 0;
         while bytes < BLOCK_BYTES {
             let Some(next) = self.read()? else {
-                if let Some(message) = self.records.get_mut().get_mut().0.input.take_damage() {
-                    let cut = self.last.take().map(|(line, _)| line);
-                    let line = cut.unwrap_or_else(|| self.newlines + 1);
-                    let reason = Reason::Damaged;
-                    self.broken = Some(Content::Broken { line, reason, message });
-                }
+                self.broken = self.damage();
                 lines.extend(self.last.take());
                 break;
             };
