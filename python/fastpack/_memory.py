@@ -64,13 +64,19 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch]:
         return iter(table)
     datasets = sys.modules.get("datasets")
     if datasets is not None and isinstance(table, datasets.Dataset):
+        if table.format["type"] == "custom":
+            message = (
+                "invalid option `table`: has rows that a function given to `set_transform` makes when they are read; "
+                "`pack_records` takes these, and `map=` does the like"
+            )
+            raise OptionError(message, "table")
         return _selected(table)
     if datasets is not None and isinstance(table, datasets.DatasetDict):
         splits = ", ".join(f'"{name}"' for name in table)
         message = f"invalid option `table`: holds several data sets; take one of {splits}"
         raise OptionError(message, "table")
     if hasattr(table, "__arrow_c_stream__"):
-        return iter(pa.RecordBatchReader.from_stream(table))  # type: ignore[arg-type]
+        return iter(_stream(table))
     if hasattr(table, "__arrow_c_array__"):
         return iter([pa.record_batch(table)])
     message = (
@@ -78,6 +84,17 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch]:
         f"not a `{type(table).__qualname__}`; `pack_records` takes iterables"
     )
     raise OptionTypeError(message, "table")
+
+
+def _stream(table: ArrowTable) -> pa.RecordBatchReader:
+    """What a table hands over by `__arrow_c_stream__`."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    try:
+        return pa.RecordBatchReader.from_stream(table)  # type: ignore[arg-type]
+    except pa.ArrowInvalid as error:
+        message = f"invalid option `table`: has no columns ({error}); name its values, as in `pa.table({{'text': values}})`"
+        raise OptionTypeError(message, "table") from error
 
 
 def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from conftest import conversation, sentence
@@ -134,6 +135,44 @@ def test_a_value_inside_that_is_no_json_is_named(tokenizer_dir):
     ) as caught:
         fastpack.pack_records(records, tokenizer_dir, max_length=16)
     assert (caught.value.path, caught.value.line, caught.value.reason) == ("<records>", 2, "wrong_type")
+
+
+def test_padding_of_tokenized_rows_is_left_out():
+    padded = {
+        "input_ids": [[0, 0, 5, 6], [7, 8, 9, 0], [0, 0], [5, 6]],
+        "attention_mask": [[0, 0, 1, 1], [1, 1, 1, 0], [0, 0], [1, 1]],
+    }
+    options = {"max_length": 8, "strategy": "none", "columns": ["input_ids", "labels", "loss_weights"]}
+    weights = {"loss_weights": [[1.0, 1.0, 1.0, 0.5], [0.5, 1.0, 0.25, 1.0], [1.0, 1.0], [1.0, 0.5]]}
+    packed = fastpack.pack_table(pa.table({**padded, **weights}), **options)
+    assert packed["input_ids"].to_pylist() == [[5, 6], [7, 8, 9], [5, 6]]
+    assert packed["labels"].to_pylist() == [[-100, 6], [-100, 8, 9], [-100, 6]]
+    assert packed["loss_weights"].to_pylist() == [[0, 0.5], [0, 1, 0.25], [0, 0.5]]
+    assert fastpack.Report.of(packed).dropped["empty"].documents == 1
+    for mask, said in (([[1, 0, 1]], "between others"), ([[1, 1]], "2 entries for 3"), ([["a"]], "integers")):
+        with pytest.raises(fastpack.OptionError, match=rf"attention_mask.*{said}"):
+            fastpack.pack_table(pa.table({"input_ids": [[1, 2, 3]], "attention_mask": mask}), max_length=8)
+
+
+def test_a_data_set_whose_rows_a_function_makes_is_refused(tokenizer_dir):
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_list([{"text": "a"}]).with_transform(
+        lambda rows: {"text": ["the river"] * len(rows["text"])}
+    )
+    with pytest.raises(fastpack.OptionError, match=r"`set_transform`.*`pack_records`"):
+        fastpack.pack_table(made, tokenizer_dir, max_length=8)
+    packed = fastpack.pack_records(made, tokenizer_dir, max_length=64)
+    assert (
+        fastpack.Tokenizer(tokenizer_dir).decode(packed["input_ids"][0].as_py()) == "the river<|endoftext|>"
+    )
+
+
+@pytest.mark.parametrize("rows", [pl.Series("text", ["a"]), pa.chunked_array([["a"]])])
+def test_a_column_alone_is_no_table(rows, tokenizer_dir):
+    for tokenizer in (tokenizer_dir, None):
+        with pytest.raises(fastpack.OptionError, match="`table`: has no columns") as refused:
+            fastpack.pack_table(rows, tokenizer, max_length=8)
+        assert refused.value.option == "table"
 
 
 @pytest.mark.parametrize(

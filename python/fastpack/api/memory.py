@@ -156,7 +156,7 @@ def pack_table(
     With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
     lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
     and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained; `loss_weights` if they do not
-    count alike.
+    count alike; `attention_mask` if rows are filled up.
 
     Options that are not listed here are as in `pack_files`, those of a folder as in `pack_dir`.
 

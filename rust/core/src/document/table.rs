@@ -1,5 +1,6 @@
 //! Rows that are tokenized already to documents.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +22,9 @@ const IGNORED: i64 = -100;
 /// Columns of zeros and ones that tell which tokens are trained, where there are no labels.
 const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 
+/// A column of zeros where a row is filled up.
+const ATTENTION_MASK: &str = "attention_mask";
+
 /// The names of the columns that are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
@@ -35,7 +39,8 @@ pub struct Columns {
 /// The documents of one batch, `first_row` rows into the table.
 ///
 /// A row's trained tokens are those with a label, or with a 1 in its mask; all of them where the table has
-/// neither, and with [`TrainOn::All`]. What weighs nothing is not trained. Rows without a token or a label are counted in `ledger`.
+/// neither, and with [`TrainOn::All`]. What weighs nothing is not trained. Padding at the ends, by the attention mask, is
+/// left out. Rows without a token or a label are counted in `ledger`.
 pub fn read(
     batch: &RecordBatch,
     columns: &Columns,
@@ -62,12 +67,17 @@ pub fn read(
         TrainOn::All => None,
         _ => weights(batch, columns.loss_weights)?,
     };
+    let attention = Lists::of(batch, ATTENTION_MASK)?;
     let mut documents = Documents::new(Arc::from(Path::new(TABLE)), &[INPUTS]);
     for row in 0..batch.num_rows() {
         let line = first_row + row as u64 + 1;
         let wrong = |reason: String| Error::option("table", format!("row {}: {reason}", line - 1));
         let row_ids = ids.row(row).map_err(wrong)?;
-        let tokens = row_ids
+        let real = match &attention {
+            Some(mask) => unpadded(mask.row(row).map_err(wrong)?, row_ids.len()).map_err(wrong)?,
+            None => 0..row_ids.len(),
+        };
+        let tokens = row_ids[real.clone()]
             .iter()
             .map(|&id| u32::try_from(id).ok().filter(|&id| i32::try_from(id).is_ok()))
             .collect::<Option<Vec<u32>>>()
@@ -89,6 +99,7 @@ pub fn read(
             trained = weigh(&trained, weights, row, columns.loss_weights, row_ids.len())
                 .map_err(wrong)?;
         }
+        let trained = within(trained, &real);
         if trained.last().is_none_or(|run| run.end <= 1) {
             let origin = || documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, length, origin);
@@ -183,6 +194,34 @@ fn weigh(
         }
     }
     Ok(weighed)
+}
+
+/// Where the tokens are that an attention mask over so many does not call padding, or what is wrong with it.
+fn unpadded(mask: &[i64], tokens: usize) -> std::result::Result<Range<usize>, String> {
+    if mask.len() != tokens {
+        return Err(format!("`{ATTENTION_MASK}` has {} entries for {tokens} tokens", mask.len()));
+    }
+    let start = mask.iter().position(|mark| *mark != 0).unwrap_or(tokens);
+    let end = mask.iter().rposition(|mark| *mark != 0).map_or(start, |last| last + 1);
+    if mask[start..end].contains(&0) {
+        return Err(format!(
+            "`{ATTENTION_MASK}` leaves out tokens between others; only padding at the ends can be left out"
+        ));
+    }
+    Ok(start..end)
+}
+
+/// The parts of runs that lie in a stretch, counted from where it begins.
+fn within(mut runs: Vec<Run>, stretch: &Range<usize>) -> Vec<Run> {
+    let at = |place: u32| {
+        let place = (place as usize).clamp(stretch.start, stretch.end) - stretch.start;
+        u32::try_from(place).expect("no further than it was")
+    };
+    for run in &mut runs {
+        (run.start, run.end) = (at(run.start), at(run.end));
+    }
+    runs.retain(|run| run.start < run.end);
+    runs
 }
 
 /// What tells which tokens are trained.
