@@ -14,6 +14,7 @@ import time
 import pyarrow as pa
 import pytest
 from conftest import conversation, sentence
+from containers import sequence
 from pyarrow import parquet
 
 import fastpack
@@ -91,6 +92,14 @@ def written(path, records):
     lines = "\n".join(map(json.dumps, records))
     if path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(records), path)
+    elif path.suffix == ".arrow" or path.name.endswith(".arrow.gz"):
+        table, sink = pa.Table.from_pylist(records), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1_000)
+        data = sink.getvalue().to_pybytes()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    elif path.suffix == ".cbor":
+        path.write_bytes(sequence(records))
     elif path.suffix == ".json":
         path.write_text(json.dumps(records))
     elif path.suffix == ".csv":
@@ -102,19 +111,32 @@ def written(path, records):
 
 
 # The shortest texts are first: who looks at the beginning alone is wrong about all that follows.
-@pytest.mark.parametrize("ending", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "json", "parquet", "csv"])
+@pytest.mark.parametrize(
+    "ending", ["jsonl.gz", "jsonl.bz2", "jsonl.xz", "json", "parquet", "csv", "arrow", "arrow.gz", "cbor"]
+)
 def test_what_cannot_be_entered_is_read_through(ending, tmp_path, tokenizer_dir):
     path = written(tmp_path / f"data.{ending}", texts(30_000))
     whole = fastpack.scan(path, tokenizer_dir, max_length=256)
     found = fastpack.scan(path, tokenizer_dir, max_length=256, sample=2_000)
-    # How long records are is told by the first of them, which are shorter than most here.
-    assert 600 < found.sample.records < 4_000
+    # How long records are is told by the first blocks, of the shortest of them; those of Arrow are small.
+    assert 300 < found.sample.records < 4_000
     assert found.read.tokens == pytest.approx(whole.read.tokens, rel=0.1)
     assert found.read.documents == pytest.approx(whole.read.documents, rel=0.1)
     assert found.lengths["p50"] == pytest.approx(whole.lengths["p50"], rel=0.2)
     assert found.lengths["p99"] == pytest.approx(whole.lengths["p99"], rel=0.1)
     assert found.fits[0].rows == pytest.approx(whole.fits[0].rows, rel=0.1)
     assert "nothing is known of the rest" not in str(found)
+
+
+def test_all_files_count_as_much_as_they_hold(tmp_path, write_jsonl, tokenizer_dir):
+    # Records are 50 times as long in the one as in the other.
+    short = write_jsonl([{"text": sentence(number, 4)} for number in range(20_000)], "short.jsonl")
+    long = write_jsonl([{"text": sentence(number, 200)} for number in range(10_000)], "long.jsonl")
+    few = write_jsonl([{"text": sentence(number, 4)} for number in range(200)], "few.jsonl")
+    for files, records in (([short, long], 30_000), ([few, long], 10_200)):
+        found = fastpack.scan(files, tokenizer_dir, max_length=256, sample=1_000)
+        assert 700 < found.sample.records < 1_400
+        assert found.read.documents == pytest.approx(records, rel=0.2)
 
 
 def test_what_takes_long_to_read_is_judged_by_its_beginning_and_the_page_says_so(tmp_path, tokenizer_dir):

@@ -141,7 +141,9 @@ impl Sample {
         let chance = self.chance(at, times, file.size, WHOLE) as f64 / WHOLE as f64;
         let records = self.share * size / self.window * WINDOW_RECORDS;
         let group = (records / LEAST_GROUPS).clamp(1.0, MOST_TOGETHER) as u64;
-        Through::new((self.reach * size).ceil() as u64, self.share / self.reach, group, chance)
+        // Bytes are read before the records in them: those of the end are there before the last records are.
+        let end = if self.reach < 1.0 { (self.reach * size).ceil() as u64 } else { u64::MAX };
+        Through::new(end, self.share / self.reach, group, chance)
     }
 
     /// Counts what was read and taken of such a file.
@@ -184,29 +186,36 @@ fn seconds_to_read(found: &Found) -> f64 {
 /// Bytes that a record has on average, by some records of some files.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn mean_record(found: &Found, seed: u64) -> Result<f64> {
-    let (mut bytes, mut records) = (0, 0);
+    let (mut bytes, mut records) = (0.0, 0.0);
     let step = found.files.len().div_ceil(PILOTS).max(1);
     for file in found.files.iter().step_by(step) {
-        let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
-        let alone = SourceFile { source: 0, ..file.clone() };
-        let alone = Found { sources: vec![source], files: vec![alone], ..Found::default() };
-        let (count, window) = PILOT;
-        let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
-        let pilot = pilot.filter(|_| Sample::spreads_over(file));
-        let mut blocks = Blocks::new(alone).sampled(pilot.clone());
-        let mut looked_at = 0;
-        while let Some(block) = blocks.next_block()? {
-            records += block.records().count();
-            looked_at += 1;
-            if pilot.is_none() {
-                bytes += block.size;
-                if looked_at == PILOT_BLOCKS {
-                    break;
-                }
-            }
-        }
-        bytes += pilot.map_or(0, |pilot| pilot.bytes());
+        // A large file counts for more than a small one, though as much is looked at of both.
+        bytes += file.size as f64;
+        records += file.size as f64 * records_per_byte(found, file, seed)?;
     }
     // Where nothing is known of records, all are read.
-    Ok(if records == 0 { f64::INFINITY } else { bytes as f64 / records as f64 })
+    Ok(if records > 0.0 { bytes / records } else { f64::INFINITY })
+}
+
+/// How many records there are to a byte of a file, by some of them.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn records_per_byte(found: &Found, file: &SourceFile, seed: u64) -> Result<f64> {
+    let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
+    let alone = SourceFile { source: 0, ..file.clone() };
+    let alone = Found { sources: vec![source], files: vec![alone], ..Found::default() };
+    let (count, window) = PILOT;
+    let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
+    let pilot = pilot.filter(|_| Sample::spreads_over(file));
+    let mut blocks = Blocks::new(alone).sampled(pilot.clone());
+    let (mut bytes, mut records, mut looked_at) = (0, 0, 0);
+    while let Some(block) = blocks.next_block()? {
+        records += block.records().count();
+        bytes += block.size;
+        looked_at += 1;
+        if pilot.is_none() && looked_at == PILOT_BLOCKS {
+            break;
+        }
+    }
+    let bytes = pilot.map_or(bytes, |pilot| pilot.bytes());
+    Ok(records as f64 / bytes.max(1) as f64)
 }

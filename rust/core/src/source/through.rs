@@ -9,7 +9,7 @@ use super::block::{Block, Raw};
 /// they lie in do not make one record likelier to be taken than another.
 #[derive(Debug)]
 pub(super) struct Through {
-    /// Where to stop, in bytes of the file.
+    /// Where to stop, in bytes of the file; there is none where the file is read to its end.
     end: u64,
     /// The part of the groups that is taken.
     part: f64,
