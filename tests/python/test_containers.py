@@ -214,6 +214,20 @@ def test_quotes_that_do_not_close_are_damage(text, line, kept, newline, tmp_path
     assert report.documents == (kept + 1, kept, 1)
 
 
+def test_a_compressed_table_that_is_cut_off_within_quotes_is_named_with_line_and_offset(
+    tmp_path, tokenizer_dir
+):
+    path = tmp_path / "a.csv.gz"
+    lines = "".join(f'"line {number} of\nit"\n' for number in range(5_000))
+    path.write_bytes(gzip.compress(f"text\n{lines}".encode())[:6_000])
+    with pytest.raises(fastpack.RecordError, match=r"at byte \d+ of the file: incomplete") as caught:
+        pack(path, tokenizer_dir)
+    report = fastpack.Report.of(pack(path, tokenizer_dir, on_bad_record="skip"))
+    assert [place.reason for place in report.places] == ["damaged"]
+    # Two lines each, behind the first.
+    assert caught.value.line == report.places[0].line == 2 * report.documents.kept + 2
+
+
 def test_quotes_that_close_at_the_end_are_whole(tmp_path, tokenizer_dir):
     path = tmp_path / "a.csv"
     for end in ('"a boat\n"', '"a ""boat"""', '"a"\n\n\n', "a\r\n", "a"):

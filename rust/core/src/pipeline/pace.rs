@@ -99,7 +99,7 @@ impl Pace {
         sources: &[Source],
     ) -> Result<f64> {
         let (tokens, [first, second]) = intake.twice(sources, &self.shares, MOST)?;
-        let (first, known) = (work(first, machine), work(second, machine));
+        let (first, known) = (work(&first, machine), work(&second, machine));
         let new = (first - known).max(0.0);
         // Each thread meets by itself what is new in its part.
         let threads = machine.threads.min(machine.cores) as f64;
@@ -117,7 +117,7 @@ impl Pace {
 }
 
 /// Seconds of work.
-fn work(stages: Stages, machine: Machine) -> f64 {
+fn work(stages: &Stages, machine: Machine) -> f64 {
     let cpu = |stage| stages[stage].cpu();
     let render = stages[Stage::Render];
     let rendered = if machine.renders_outside { render.wall() } else { render.cpu() };

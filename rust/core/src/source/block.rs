@@ -312,7 +312,7 @@ fn is_index(record: &RawRecord<'_>) -> bool {
 /// Whether a line says nothing but where the record of the next one belongs: `{"index":{…}}`, as in dumps of
 /// search indices.
 pub(super) fn is_index_line(line: &[u8]) -> bool {
-    let tokens = [br#"{"#.as_slice(), br#""index""#, b":", b"{"];
+    let tokens = [b"{".as_slice(), br#""index""#, b":", b"{"];
     let within = tokens.into_iter().try_fold(line.trim_ascii(), |rest, token| {
         rest.strip_prefix(token).map(<[u8]>::trim_ascii_start)
     });

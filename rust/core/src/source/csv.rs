@@ -78,7 +78,7 @@ impl CsvReader {
     /// The place from which on the file cannot be read, once it has been read to its end, if there is one.
     fn damage(&mut self) -> Option<Content> {
         let damage = self.records.get_mut().get_mut().0.input.take_damage();
-        let line = match (self.open, &damage) {
+        let line = match (self.open.take(), &damage) {
             (Some(line), _) => line,
             // What was read last is what the file breaks off in.
             (None, Some(_)) => self.last.take().map_or(self.newlines + 1, |(line, _)| line),
@@ -150,7 +150,7 @@ impl Reader for CsvReader {
         let mut bytes = 0;
         while bytes < BLOCK_BYTES {
             let Some(next) = self.read()? else {
-                self.broken = self.damage();
+                self.broken = self.damage().or_else(|| self.broken.take());
                 lines.extend(self.last.take());
                 break;
             };
