@@ -118,8 +118,8 @@ def test_what_cannot_be_entered_is_read_through(ending, tmp_path, tokenizer_dir)
     path = written(tmp_path / f"data.{ending}", texts(30_000))
     whole = fastpack.scan(path, tokenizer_dir, max_length=256)
     found = fastpack.scan(path, tokenizer_dir, max_length=256, sample=2_000)
-    # How long records are is told by the first blocks, of the shortest of them; those of Arrow are small.
-    assert 300 < found.sample.records < 4_000
+    # How long records are is told by the first of them, which are shorter than most here.
+    assert 500 < found.sample.records < 4_000
     assert found.read.tokens == pytest.approx(whole.read.tokens, rel=0.1)
     assert found.read.documents == pytest.approx(whole.read.documents, rel=0.1)
     assert found.lengths["p50"] == pytest.approx(whole.lengths["p50"], rel=0.2)
@@ -195,7 +195,8 @@ def test_files_without_records_are_no_crash(ending, tmp_path, tokenizer_dir):
 
 def test_records_that_begin_where_nobody_looked_for_their_length_are_read(tmp_path, tokenizer_dir):
     path = written(tmp_path / "data.jsonl.gz", texts(300))
-    path.write_bytes(gzip.compress(b"\n" * 3_000_000) + path.read_bytes())
+    blank = bytes(random.Random(0).choices(b" \t\n", k=4_000_000))
+    path.write_bytes(gzip.compress(blank) + path.read_bytes())
     assert fastpack.scan(path, tokenizer_dir, sample=10).read.documents == 300
 
 

@@ -28,8 +28,9 @@ const WHOLE: u64 = 1 << 32;
 /// Files whose first records are looked at to tell how long records are.
 const PILOTS: usize = 8;
 
-/// Blocks that are looked at of a file that cannot be entered: the first is often a stretch of its own kind.
-const PILOT_BLOCKS: usize = 4;
+/// Blocks and bytes that are looked at of a file that cannot be entered, at least: the first is often a stretch of its own
+/// kind, and those of tables may be small.
+const PILOT_STRETCH: (usize, u64) = (4, 512 << 10);
 
 /// Seconds for which files are read on that cannot be entered, all of them together, by one core: as long as a person
 /// waits without a thought.
@@ -212,7 +213,7 @@ fn records_per_byte(found: &Found, file: &SourceFile, seed: u64) -> Result<f64> 
         records += block.records().count();
         bytes += block.size;
         looked_at += 1;
-        if pilot.is_none() && looked_at == PILOT_BLOCKS {
+        if pilot.is_none() && looked_at >= PILOT_STRETCH.0 && bytes >= PILOT_STRETCH.1 {
             break;
         }
     }
