@@ -18,6 +18,7 @@ from fastpack.report import Report
 
 __all__ = [
     "REPORT_KEY",
+    "Conversations",
     "Encoders",
     "Inputs",
     "Options",
@@ -44,6 +45,11 @@ __all__ = [
     "write_records",
     "write_table",
 ]
+
+@final
+class Conversations:
+    def __new__(cls, records_json: Sequence[str]) -> Conversations: ...
+    def render(self, source: str, special_tokens: Sequence[tuple[str, str]], now_iso: str) -> int: ...
 
 @final
 class Encoders:

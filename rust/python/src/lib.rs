@@ -51,7 +51,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::records::PyRecords;
     #[pymodule_export]
-    use crate::render::{render_template, replay_template, template_road};
+    use crate::render::{PyConversations, render_template, replay_template, template_road};
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! Records through a chat template and no further, for tests and for looking at what a template does.
 
 use fastpack_core::record::value::Map;
-use fastpack_core::record::{Shape, Skim, parse_conversation};
+use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
 use fastpack_core::template::{ChatTemplate, Replayed, Replayer, TemplateContext, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,6 +29,39 @@ pub(crate) fn render_template(
     }
     let text = template.render(&conversation);
     Ok((text.map_err(|fault| PyValueError::new_err(fault.message))?, None))
+}
+
+/// Conversations that were read, to be rendered again and again: what measures rendering alone.
+#[pyclass(name = "Conversations", module = "fastpack._fastpack", frozen)]
+pub(crate) struct PyConversations {
+    conversations: Vec<Conversation>,
+}
+
+#[pymethods]
+impl PyConversations {
+    #[new]
+    fn new(records_json: Vec<String>) -> PyResult<Self> {
+        let read = records_json.iter().map(|record| {
+            parse_conversation(record.as_bytes())
+                .map_err(|fault| PyValueError::new_err(fault.message))
+        });
+        Ok(Self { conversations: read.collect::<PyResult<_>>()? })
+    }
+
+    /// Has the interpreter render them one after the other, and tells how many bytes that makes.
+    fn render(
+        &self,
+        source: &str,
+        special_tokens: Vec<(String, String)>,
+        now_iso: &str,
+    ) -> PyResult<usize> {
+        let template = template(source, special_tokens, now_iso, Vec::new())?;
+        let lengths = self.conversations.iter().map(|conversation| {
+            let text = template.render(conversation);
+            text.map(|text| text.len()).map_err(|fault| PyValueError::new_err(fault.message))
+        });
+        lengths.sum()
+    }
 }
 
 /// Why a run would interpret all conversations with this template, if it would.
@@ -88,6 +121,6 @@ fn template(
 ) -> PyResult<ChatTemplate> {
     let invalid = |message: String| PyValueError::new_err(message);
     let now = now_iso.parse().map_err(|error| invalid(format!("`now_iso`: {error}")))?;
-    let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::new() };
+    let context = TemplateContext { special_tokens, turn_ends, now, kwargs: Map::default() };
     ChatTemplate::new("template", source, context).map_err(|error| invalid(error.to_string()))
 }
