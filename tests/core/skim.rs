@@ -1,5 +1,7 @@
 //! What is skimmed of a line is what reading it in the general way gives, and nothing is skimmed that it refuses.
 
+use std::sync::Arc;
+
 use fastpack_core::config::Fields;
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{
@@ -40,35 +42,37 @@ struct Said {
 }
 
 fn skimmed(skim: &mut Skim, line: &str) -> Option<Said> {
-    skim.read(line.as_bytes(), &Shape::conversations()).then(|| {
-        let texts = skim.places().zip(skim.ranges()).map(|((message, key), range)| {
-            (message, key.to_owned(), skim.decoded()[range.clone()].to_owned())
-        });
-        let (mut values, mut tools) = (Vec::new(), None);
-        for (place, value) in skim.value_places().zip(skim.values()) {
-            match place {
-                Some((message, key)) => values.push((message, key.to_owned(), value.clone())),
-                None => tools = Some(value.clone()),
-            }
+    skim.read(line.as_bytes(), &Shape::conversations()).then(|| held(skim))
+}
+
+fn held(skim: &Skim) -> Said {
+    let texts = skim.places().zip(skim.ranges()).map(|((message, key), range)| {
+        (message, key.to_owned(), skim.decoded()[range.clone()].to_owned())
+    });
+    let (mut values, mut tools) = (Vec::new(), None);
+    for (place, value) in skim.value_places().zip(skim.values()) {
+        match place {
+            Some((message, key)) => values.push((message, key.to_owned(), value.clone())),
+            None => tools = Some(value.clone()),
         }
-        Said {
-            roles: skim.roles().map(str::to_owned).collect(),
-            texts: texts.collect(),
-            values,
-            tools,
-            weights: skim.weights().map(<[Option<f32>]>::to_vec),
-        }
-    })
+    }
+    Said {
+        roles: skim.roles().map(str::to_owned).collect(),
+        texts: texts.collect(),
+        values,
+        tools,
+        weights: skim.weights().map(<[Option<f32>]>::to_vec),
+    }
 }
 
 fn said(conversation: &Conversation) -> Said {
-    let role = |message: &Map| match &message["role"] {
+    let role = |message: &Arc<Map>| match &message["role"] {
         Value::String(role) => role.to_string(),
         other => panic!("the role is {other:?}"),
     };
     let (mut texts, mut values) = (Vec::new(), Vec::new());
     for (number, message) in conversation.messages.iter().enumerate() {
-        for (key, value) in message {
+        for (key, value) in message.iter() {
             match value {
                 _ if &**key == "role" => {}
                 Value::Null => {}
@@ -238,6 +242,26 @@ proptest! {
     }
 
     #[test]
+    fn a_conversation_that_is_taken_holds_what_was_read(lines in prop::collection::vec(line(), 1..4)) {
+        let mut skim = Skim::default();
+        for line in lines {
+            let outline = skim.read(line.as_bytes(), &Shape::conversations()).then(|| skim.outline().to_vec());
+            let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else { continue };
+            prop_assert!(skim.take(&conversation), "{}", line);
+            if !line.contains("NaN") {
+                prop_assert_eq!(held(&skim), said(&conversation), "{}", line);
+            }
+            // Tools and arguments stand where they are written in the one, and behind the messages in the other.
+            if let Some(outline) = outline
+                && conversation.tools.is_none()
+                && !line.contains("chat_template_kwargs")
+            {
+                prop_assert_eq!(skim.outline(), outline, "{}", line);
+            }
+        }
+    }
+
+    #[test]
     fn a_text_that_is_skimmed_is_read_alike(line in line()) {
         let mut out = "before".to_owned();
         if skim_text(line.as_bytes(), &texts(), &mut out) {
@@ -315,4 +339,34 @@ fn equal_outlines_are_conversations_that_differ_in_their_texts_alone() {
     ] {
         assert_ne!(first, outline(other), "{other}");
     }
+}
+
+#[test]
+fn a_prompt_tells_conversations_apart() {
+    let line = r#"{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}"#;
+    let Some(Record::Conversation(whole)) = read(line, &Shape::conversations()) else {
+        panic!("the line is a conversation");
+    };
+    let mut skim = Skim::default();
+    let mut outline = |prompt: Option<usize>| {
+        assert!(skim.take(&Conversation { prompt, ..whole.clone() }));
+        assert_eq!(skim.prompt(), prompt);
+        skim.outline().to_vec()
+    };
+    let outlines = [outline(None), outline(Some(1)), outline(Some(2))];
+    assert_eq!(outlines[1], outline(Some(1)));
+    assert!(outlines[0] != outlines[1] && outlines[1] != outlines[2]);
+}
+
+#[test]
+fn messages_are_shared_with_the_record_that_they_were_read_of() {
+    let text: Value = Value::String("a".into());
+    let message: Map = [("role".into(), Value::String("user".into())), ("content".into(), text)]
+        .into_iter()
+        .collect();
+    let message = Arc::new(message);
+    let messages = Value::List(Arc::new(vec![Value::Map(Arc::clone(&message))]));
+    let record: Map = [("messages".into(), messages)].into_iter().collect();
+    let conversation = record::conversation(&record).expect("a conversation");
+    assert!(Arc::ptr_eq(&conversation.messages[0], &message));
 }

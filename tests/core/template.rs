@@ -18,7 +18,7 @@ fn context() -> TemplateContext {
         now: NaiveDate::from_ymd_opt(2026, 3, 9)
             .and_then(|day| day.and_hms_opt(7, 5, 4))
             .expect("a valid time"),
-        kwargs: Map::new(),
+        kwargs: Map::default(),
     }
 }
 
@@ -33,12 +33,13 @@ fn map(entries: &[(&str, Value)]) -> Map {
 fn conversation(messages: &[(&str, &str)]) -> Conversation {
     let messages = messages
         .iter()
-        .map(|(role, content)| map(&[("role", text(role)), ("content", text(content))]));
+        .map(|(role, content)| Arc::new(map(&[("role", text(role)), ("content", text(content))])));
     Conversation {
         messages: messages.collect(),
         tools: None,
-        template_kwargs: Map::new(),
+        template_kwargs: Map::default(),
         weights: None,
+        prompt: None,
     }
 }
 

@@ -251,7 +251,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if value.is_none() {
-            return Ok(Self(Map::new()));
+            return Ok(Self(Map::default()));
         }
         match template_value(&value, KWARGS, 0)? {
             Value::Map(map) => Ok(Self((*map).clone())),
@@ -278,7 +278,7 @@ impl<'py> FromPyObject<'_, 'py> for PyConversation {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let (messages, tools): (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>) = value.extract()?;
-        let mut record = Map::new();
+        let mut record = Map::default();
         record.insert("messages".into(), template_value(&messages, "messages", 0)?);
         if let Some(tools) = tools {
             record.insert("tools".into(), template_value(&tools, "tools", 0)?);

@@ -1,17 +1,18 @@
 //! [`Lane`]: one thread's way from a record to what is tokenized.
 //!
 //! Records that need no more than their texts take a short way, in memory that is kept from record to record: a text
-//! is read straight into what is tokenized, a conversation is replayed. All others are read as [`read`] reads them, and
-//! put into words by the [`Renderer`]; both ways give the same.
+//! is read straight into what is tokenized, a conversation is skimmed. All others are read as [`read`] reads them.
+//! Whatever the chat template renders is replayed where that can be, and put into words by the [`Renderer`] else; all
+//! ways give the same.
 
 use super::recognise::expectation;
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
+use crate::config::{Overlong, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
-use crate::record::{Record, Shape, Skim, read, skim_text};
+use crate::record::{Conversation, Record, Shape, Skim, read, skim_text};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained, Wanted};
+use crate::template::{Rendered, Replayed, Replayer, Trained, Wanted};
 use crate::timing::{Clock, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
@@ -46,7 +47,7 @@ impl<'a> Lane<'a> {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
         };
-        let template = template.filter(|template| road(template, options).is_ok());
+        let template = template.filter(|template| template.road().is_ok());
         let wanted = match options.train_on {
             _ if options.train_on_eos.is_some() => Wanted::Turns,
             TrainOn::All => Wanted::Text,
@@ -72,7 +73,10 @@ impl<'a> Lane<'a> {
     ) -> Result<Made, Failure<'a>> {
         self.rendered.turn_ends.clear();
         let Asked { words, reading, shape } = asked;
-        let general = || read(raw, shape, expectation(reading), words.calls());
+        let general = || {
+            let record = read(raw, shape, expectation(reading), words.calls());
+            record.map(|record| words.as_rendered(record))
+        };
         let skimmed = match (raw, shape) {
             (Raw::Json(line), Some(shape)) => match shape.name() {
                 ShapeName::Text if self.texts => {
@@ -88,31 +92,52 @@ impl<'a> Lane<'a> {
             _ => None,
         };
         clock.lap(Stage::Parse);
-        match (skimmed, &mut self.replayer) {
-            (Some(Kind::Conversation), Some(replayer)) => {
-                let conversation = || match general() {
-                    Ok(Record::Conversation(conversation)) => Some(conversation),
-                    _ => None,
-                };
-                self.replayed.text = std::mem::take(&mut self.rendered.text);
-                let done = replayer.render(&self.skim, conversation, &mut self.replayed);
-                let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
-                clock.lap(Stage::Render);
-                if let Some(made) = made {
-                    return made;
-                }
+        if skimmed == Some(Kind::Text) {
+            self.rendered.trained = Trained::All;
+            return Ok(Made::Text(std::mem::take(&mut self.rendered), Kind::Text));
+        }
+        if skimmed.is_some() {
+            let conversation = || match general() {
+                Ok(Record::Conversation(conversation)) => Some(conversation),
+                _ => None,
+            };
+            let made = self.replay(words, conversation);
+            clock.lap(Stage::Render);
+            if let Some(made) = made {
+                return made;
             }
-            (Some(kind), _) => {
-                self.rendered.trained = Trained::All;
-                return Ok(Made::Text(std::mem::take(&mut self.rendered), kind));
-            }
-            (None, _) => {}
         }
         let record = general();
         clock.lap(Stage::Parse);
-        let made = words.render(record?);
+        let record = record?;
+        let made = match &record {
+            Record::Conversation(conversation) if skimmed.is_none() && self.takes(conversation) => {
+                self.replay(words, || Some(conversation.clone()))
+            }
+            _ => None,
+        };
+        let made = made.unwrap_or_else(|| words.render(record));
         clock.lap(Stage::Render);
         made
+    }
+
+    /// Whether a conversation that was read can be looked up among those that were rendered.
+    fn takes(&mut self, conversation: &Conversation) -> bool {
+        self.replayer.is_some() && self.skim.take(conversation)
+    }
+
+    /// What a program makes of the conversation that was skimmed; nothing where the interpreter has to render it.
+    fn replay(
+        &mut self,
+        words: &Renderer<'a>,
+        read: impl FnOnce() -> Option<Conversation>,
+    ) -> Option<Result<Made, Failure<'a>>> {
+        if self.skim.prompt().is_none() && !words.takes_unprompted() {
+            return None;
+        }
+        self.replayed.text = std::mem::take(&mut self.rendered.text);
+        let done = self.replayer.as_mut()?.render(&self.skim, read, &mut self.replayed);
+        done.then(|| words.replayed(&mut self.replayed, &self.skim))
     }
 
     /// Takes back what is tokenized, for its memory.
@@ -120,13 +145,5 @@ impl<'a> Lane<'a> {
         if rendered.text.capacity() <= KEPT {
             self.rendered = rendered;
         }
-    }
-}
-
-/// Whether conversations go the short way; if not, why.
-pub(super) fn road<'t>(template: &'t ChatTemplate, options: &Options) -> Result<(), &'t str> {
-    match options.train_on {
-        TrainOn::Completion => Err("`train_on` asks for completions, which conversations have not"),
-        _ => template.road(),
     }
 }

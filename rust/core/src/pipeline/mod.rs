@@ -28,7 +28,7 @@ use std::time::Instant;
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::{Layout, Sources};
-use crate::config::{Bos, Eos, Inputs, Options, Reading, ShapeName, Validation};
+use crate::config::{Bos, Eos, Inputs, Options, Reading, Validation};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -48,6 +48,7 @@ use cache::cached;
 use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
+use render::CHAT_TEMPLATE;
 use tokens::pack_kept;
 
 /// What a run works with: how, with which tokenizer, with which template.
@@ -233,12 +234,11 @@ impl About {
 
     /// Says what rendered the conversations, once all is rendered.
     pub(crate) fn rendered(&mut self, job: &Job) {
-        let conversations = ShapeName::Conversations.name();
-        let any = self.inputs.iter().any(|input| input.shape.as_deref() == Some(conversations));
+        let any = self.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));
         let JobTemplate::Ready(template) = &job.template else { return };
         self.warnings.extend(template.rendered_outside());
         if any {
-            let road = lane::road(template, &job.options);
+            let road = template.road();
             self.template_engine_reason = road.err().map(str::to_owned);
             let engine = match road {
                 Ok(()) => "compiled",

@@ -88,14 +88,35 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// The record as a conversation, where the chat template is what puts it into words; its prompt counts only where
+    /// what completes it is trained.
+    pub(super) fn as_rendered(&self, record: Record) -> Record {
+        let mut conversation = match record {
+            Record::Conversation(conversation) => conversation,
+            Record::Pair(pair) if self.named.is_none() && !pair.plain && self.template.is_ok() => {
+                as_messages(&pair, &self.examples)
+            }
+            other => return other,
+        };
+        if !matches!(self.train_on, TrainOn::Auto | TrainOn::Completion) {
+            conversation.prompt = None;
+        }
+        Record::Conversation(conversation)
+    }
+
+    /// Puts a record into words, which is [as it is rendered](Renderer::as_rendered).
     pub(super) fn render(&self, record: Record) -> std::result::Result<Made, Failure<'a>> {
         match record {
             Record::Text(text) => self.text(text),
             Record::Tokens(tokens) => self.tokens(tokens),
             Record::Conversation(conversation) => self.conversation(&conversation),
-            Record::Completed { all, prompt } => self.completed(&all, prompt),
             Record::Pair(pair) => self.pair(&pair),
         }
+    }
+
+    /// Whether conversations are trained that have no prompt.
+    pub(super) fn takes_unprompted(&self) -> bool {
+        self.train_on != TrainOn::Completion
     }
 
     /// What became of a conversation that was replayed, as far as it is trained and may be cut.
@@ -111,6 +132,7 @@ impl<'a> Renderer<'a> {
                 eos: self.eos,
                 weights: skim.weights(),
                 last: skim.roles().rposition(is_assistant),
+                completion: spans.first().filter(|_| skim.prompt().is_some()).cloned(),
             };
             Trained::Spans(choice.spans(text.len(), &turns)?)
         } else if self.train_on == TrainOn::All {
@@ -154,66 +176,49 @@ impl<'a> Renderer<'a> {
 
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
         let template = self.template()?;
-        let (text, ranges) = match self.train_on {
-            TrainOn::Completion => {
-                return Err(unmaskable(
-                    "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
-                     `\"last_assistant\"`",
-                ));
-            }
-            train_on if self.eos.is_some() || conversation.weights.is_some() => {
-                let (text, spans) =
-                    training::conversation(template, conversation, train_on, self.eos)?;
-                let ends = self.ends(template, conversation);
-                return self.made(text, Trained::Spans(spans), ends, Kind::Conversation);
-            }
-            TrainOn::All => {
-                let text = template.render(conversation)?;
-                let ends = self.ends(template, conversation);
-                return self.made(text, Trained::All, ends, Kind::Conversation);
-            }
-            TrainOn::Auto | TrainOn::Assistant => template.render_with_spans(conversation)?,
-            TrainOn::LastAssistant => template.render_last_turn(conversation)?,
-        };
-        let ends = match self.train_on {
-            _ if !self.trims => Vec::new(),
-            TrainOn::LastAssistant => turn_ends(template, conversation),
-            _ => template.turn_ends(conversation, &text, &ranges),
-        };
-        self.made(text, trained(ranges), ends, Kind::Conversation)
-    }
-
-    /// Where a conversation may be cut, if any may.
-    fn ends(&self, template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
-        if self.trims { turn_ends(template, conversation) } else { Vec::new() }
-    }
-
-    fn completed(
-        &self,
-        all: &Conversation,
-        prompt: usize,
-    ) -> std::result::Result<Made, Failure<'a>> {
-        if !matches!(self.train_on, TrainOn::Auto | TrainOn::Completion) {
-            return self.conversation(all);
+        let Conversation { prompt, weights, .. } = conversation;
+        if prompt.is_none() && !self.takes_unprompted() {
+            return Err(unmaskable(
+                "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
+                 `\"last_assistant\"`",
+            ));
         }
-        if self.eos.is_some() || all.weights.is_some() {
-            let (text, spans) = training::completion(self.template()?, all, prompt, self.eos)?;
-            return self.made(text, Trained::Spans(spans), Vec::new(), Kind::Conversation);
-        }
-        let (text, completion) = self.template()?.render_completion(all, prompt)?;
-        self.made(text, trained(vec![completion]), Vec::new(), Kind::Conversation)
+        let (text, trained) = if self.eos.is_some() || weights.is_some() {
+            let (text, spans) =
+                training::conversation(template, conversation, self.train_on, self.eos)?;
+            (text, Trained::Spans(spans))
+        } else if let Some(prompt) = *prompt {
+            let (text, completion) = template.render_completion(conversation, prompt)?;
+            (text, trained(vec![completion]))
+        } else if self.train_on == TrainOn::All {
+            (template.render(conversation)?, Trained::All)
+        } else if self.train_on == TrainOn::LastAssistant {
+            let (text, ranges) = template.render_last_turn(conversation)?;
+            (text, trained(ranges))
+        } else {
+            let (text, ranges) = template.render_with_spans(conversation)?;
+            let ends = if self.trims {
+                template.turn_ends(conversation, &text, &ranges)
+            } else {
+                Vec::new()
+            };
+            return self.made(text, trained(ranges), ends, Kind::Conversation);
+        };
+        let ends = if self.trims && prompt.is_none() {
+            turn_ends(template, conversation)
+        } else {
+            Vec::new()
+        };
+        self.made(text, trained, ends, Kind::Conversation)
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
-        let (text, answer) = match (&self.named, pair.plain, self.template) {
-            (Some(named), ..) => named.render(pair)?,
-            (None, true, _) => self.joined.render(pair)?,
-            (None, false, Ok(_)) => {
-                let (all, prompt) = as_messages(pair, &self.examples);
-                return self.completed(&all, prompt);
-            }
-            (None, false, Err(_)) => self.alpaca.render(pair)?,
+        let prompts = match (&self.named, pair.plain) {
+            (Some(named), _) => named,
+            (None, true) => &self.joined,
+            (None, false) => &self.alpaca,
         };
+        let (text, answer) = prompts.render(pair)?;
         let trained = match self.train_on {
             TrainOn::All => Trained::All,
             _ => trained(vec![answer]),
@@ -246,11 +251,14 @@ impl<'a> Renderer<'a> {
     }
 }
 
+/// What a report calls the chat template.
+pub(super) const CHAT_TEMPLATE: &str = "chat_template";
+
 /// What makes text of the records of a shape, as the report names it.
 pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option<&'static str> {
     let pair = match found.shape.name() {
-        ShapeName::Conversations => return Some("chat_template"),
-        ShapeName::PromptCompletion if found.messages => return Some("chat_template"),
+        ShapeName::Conversations => return Some(CHAT_TEMPLATE),
+        ShapeName::PromptCompletion if found.messages => return Some(CHAT_TEMPLATE),
         ShapeName::PromptCompletion => None,
         ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
         ShapeName::Text | ShapeName::Tokens => return None,
@@ -262,7 +270,7 @@ pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option
         (Some(Prompt::Math(name)), _) => name.name(),
         (Some(Prompt::Parts(_)), _) => "parts",
         (Some(Prompt::Format(_)), _) => "format",
-        (None, Some(JobTemplate::Ready(_))) => "chat_template",
+        (None, Some(JobTemplate::Ready(_))) => CHAT_TEMPLATE,
         (None, None) => "joining",
     })
 }

@@ -1,10 +1,12 @@
 //! What of a rendered conversation is trained, where messages or options say more than that the assistant is.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::config::{TrainOn, TrainOnEos};
 use crate::ledger::Reason;
-use crate::record::{Conversation, Fault, is_assistant, value::Value};
+use crate::record::value::{Map, Value};
+use crate::record::{Conversation, Fault, is_assistant};
 use crate::template::{ChatTemplate, Span, Turn};
 
 /// Weights over a text, as ascending and disjoint spans.
@@ -38,18 +40,23 @@ impl Canvas {
     }
 }
 
-/// Renders a conversation, and tells which spans of it are trained: those that `train_on` chooses, those to which
-/// messages give weights of their own, and the ends of turns as `eos` has it.
+/// Renders a conversation, and tells which spans of it are trained: what completes its prompt if it has one, or those
+/// that `train_on` chooses; those to which messages give weights of their own, and the ends of turns as `eos` has it.
 pub(super) fn conversation(
     template: &ChatTemplate,
     conversation: &Conversation,
     train_on: TrainOn,
     eos: Option<TrainOnEos>,
 ) -> Result<(String, Vec<Span>), Fault> {
+    let completion = conversation.prompt.map(|prompt| {
+        template.render_completion(conversation, prompt).map(|(_, completion)| completion)
+    });
+    let completion = completion.transpose()?;
     let (text, turns) = template.render_turns(conversation)?;
-    let speaks = |message: &crate::record::value::Map| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+    let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
     let last = conversation.messages.iter().rposition(speaks);
-    let choice = Choice { train_on, eos, weights: conversation.weights.as_deref(), last };
+    let weights = conversation.weights.as_deref();
+    let choice = Choice { train_on, eos, weights, last, completion };
     let spans = choice.spans(text.len(), &turns)?;
     Ok((text, spans))
 }
@@ -64,13 +71,17 @@ pub(super) struct Choice<'c> {
     pub(super) weights: Option<&'c [Option<f32>]>,
     /// The last message of the assistant.
     pub(super) last: Option<usize>,
+    /// What completes the prompt, which is trained then.
+    pub(super) completion: Option<Range<usize>>,
 }
 
 impl Choice<'_> {
     /// What is trained of a text of so many bytes with these turns.
     pub(super) fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
         let mut canvas = Canvas::default();
-        if self.train_on == TrainOn::All {
+        if let Some(completion) = &self.completion {
+            canvas.paint(completion, 1.0);
+        } else if self.train_on == TrainOn::All {
             canvas.paint(&(0..length), 1.0);
         } else {
             for turn in turns {
@@ -83,22 +94,6 @@ impl Choice<'_> {
         end_turns(&mut canvas, turns, self.eos);
         Ok(canvas.spans)
     }
-}
-
-/// The same for messages that complete a prompt.
-pub(super) fn completion(
-    template: &ChatTemplate,
-    conversation: &Conversation,
-    prompt: usize,
-    eos: Option<TrainOnEos>,
-) -> Result<(String, Vec<Span>), Fault> {
-    let (text, completion) = template.render_completion(conversation, prompt)?;
-    let (_, turns) = template.render_turns(conversation)?;
-    let mut canvas = Canvas::default();
-    canvas.paint(&completion, 1.0);
-    weigh(&mut canvas, conversation.weights.as_deref(), &turns)?;
-    end_turns(&mut canvas, &turns, eos);
-    Ok((text, canvas.spans))
 }
 
 /// Gives turns the weights that their messages give themselves.

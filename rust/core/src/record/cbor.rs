@@ -45,7 +45,7 @@ fn record(
         return Err(Refused::Object(kind.to_string()));
     }
     let mut left = decoder.map()?;
-    let mut entries = Map::new();
+    let mut entries = Map::default();
     while goes_on(decoder, &mut left)? {
         let key = key(decoder)?;
         let start = decoder.position();
@@ -169,7 +169,7 @@ fn list(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
 
 fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
     let mut left = decoder.map()?;
-    let mut entries = Map::new();
+    let mut entries = Map::default();
     while goes_on(decoder, &mut left)? {
         let key = key(decoder)?;
         let item = value(decoder, depth)?;

@@ -1,5 +1,7 @@
 //! What a message says of its own training: `train`, yes or no, and `weight`, how much.
 
+use std::sync::Arc;
+
 use super::value::{Map, Value};
 use super::{Fault, wrong_type};
 use crate::ledger::Reason;
@@ -11,8 +13,8 @@ pub(super) const TRAIN: &str = "train";
 pub(super) const WEIGHT: &str = "weight";
 
 /// The weight that each message gives itself, if it gives itself one; nothing where none does.
-pub(super) fn read(messages: &[Map], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
-    let flagged = |message: &Map| message.contains_key(TRAIN) || message.contains_key(WEIGHT);
+pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
+    let flagged = |message: &Arc<Map>| message.contains_key(TRAIN) || message.contains_key(WEIGHT);
     if !messages.iter().any(flagged) {
         return Ok(None);
     }

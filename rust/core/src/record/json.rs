@@ -15,27 +15,26 @@ use crate::ledger::Reason;
 /// Lists and objects may be nested this deep: more than any record needs, and far from the end of the stack.
 pub const MAX_DEPTH: usize = 200;
 
+/// Keys of a line that are known again: looking them through takes less than the memory of another.
+const KNOWN_KEYS: usize = 32;
+
 /// Reads one line.
 pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
     if let Err(error) = simdutf8::compat::from_utf8(line) {
         let at = error.valid_up_to() + 1;
         return Err(Fault::new(Reason::InvalidUtf8, format!("byte {at} of the line is not UTF-8")));
     }
-    let mut json = Jiter::new(line).with_allow_inf_nan();
-    let value = json.peek().and_then(|peek| value(&mut json, peek, 0)).and_then(|value| {
-        json.finish()?;
-        Ok(value)
-    });
-    value.map_err(|error| fault(&error, &json))
+    let mut reader = Reader::new(line);
+    reader.whole().map_err(|error| fault(&error, &reader.json))
 }
 
 /// The value that `text` begins with, `depth` levels deep in a record, and how many bytes it takes; nothing where
 /// there is none.
 pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
-    let mut json = Jiter::new(text).with_allow_inf_nan();
-    let peek = json.peek().ok()?;
-    let value = value(&mut json, peek, depth).ok()?;
-    Some((value, json.current_index()))
+    let mut reader = Reader::new(text);
+    let peek = reader.json.peek().ok()?;
+    let value = reader.value(peek, depth).ok()?;
+    Some((value, reader.json.current_index()))
 }
 
 /// The value of a field, parsed where it is JSON text, as tables have to hold lists; nothing where it is absent.
@@ -50,44 +49,78 @@ pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> 
     }
 }
 
-fn value(json: &mut Jiter<'_>, peek: Peek, depth: usize) -> Result<Value, JiterError> {
-    match peek {
-        Peek::Null => json.known_null().map(|()| Value::Null),
-        Peek::True | Peek::False => json.known_bool(peek).map(Value::Bool),
-        Peek::String => json.known_str().map(|text| Value::String(Arc::from(text))),
-        Peek::Array => list(json, deeper(json, depth)?),
-        Peek::Object => map(json, deeper(json, depth)?),
-        _ => json.known_number(peek).map(number),
+/// What makes values of a text.
+struct Reader<'t> {
+    json: Jiter<'t>,
+    /// The first keys that were met, each of which many objects have.
+    keys: Vec<Arc<str>>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(text: &'t [u8]) -> Self {
+        Self { json: Jiter::new(text).with_allow_inf_nan(), keys: Vec::new() }
+    }
+
+    /// The value that all of the text is.
+    fn whole(&mut self) -> Result<Value, JiterError> {
+        let peek = self.json.peek()?;
+        let value = self.value(peek, 0)?;
+        self.json.finish()?;
+        Ok(value)
+    }
+
+    fn value(&mut self, peek: Peek, depth: usize) -> Result<Value, JiterError> {
+        let json = &mut self.json;
+        match peek {
+            Peek::Null => json.known_null().map(|()| Value::Null),
+            Peek::True | Peek::False => json.known_bool(peek).map(Value::Bool),
+            Peek::String => json.known_str().map(|text| Value::String(Arc::from(text))),
+            Peek::Array => self.list(self.deeper(depth)?),
+            Peek::Object => self.map(self.deeper(depth)?),
+            _ => json.known_number(peek).map(number),
+        }
+    }
+
+    fn deeper(&self, depth: usize) -> Result<usize, JiterError> {
+        if depth < MAX_DEPTH {
+            return Ok(depth + 1);
+        }
+        let error_type = JiterErrorType::JsonError(JsonErrorType::RecursionLimitExceeded);
+        Err(JiterError { error_type, index: self.json.current_index() })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, JiterError> {
+        let mut items = Vec::new();
+        let mut next = self.json.known_array()?;
+        while let Some(peek) = next {
+            items.push(self.value(peek, depth)?);
+            next = self.json.array_step()?;
+        }
+        Ok(Value::List(Arc::new(items)))
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, JiterError> {
+        let mut entries = Map::default();
+        let mut next = self.json.known_object()?.map(|key| known(&mut self.keys, key));
+        while let Some(key) = next {
+            let peek = self.json.peek()?;
+            entries.insert(key, self.value(peek, depth)?);
+            next = self.json.next_key()?.map(|key| known(&mut self.keys, key));
+        }
+        Ok(Value::Map(Arc::new(entries)))
     }
 }
 
-fn deeper(json: &Jiter<'_>, depth: usize) -> Result<usize, JiterError> {
-    if depth < MAX_DEPTH {
-        return Ok(depth + 1);
+/// The key of this name, which is new or among the `keys`.
+fn known(keys: &mut Vec<Arc<str>>, name: &str) -> Arc<str> {
+    if let Some(key) = keys.iter().find(|key| ***key == *name) {
+        return Arc::clone(key);
     }
-    let error_type = JiterErrorType::JsonError(JsonErrorType::RecursionLimitExceeded);
-    Err(JiterError { error_type, index: json.current_index() })
-}
-
-fn list(json: &mut Jiter<'_>, depth: usize) -> Result<Value, JiterError> {
-    let mut items = Vec::new();
-    let mut next = json.known_array()?;
-    while let Some(peek) = next {
-        items.push(value(json, peek, depth)?);
-        next = json.array_step()?;
+    let key: Arc<str> = Arc::from(name);
+    if keys.len() < KNOWN_KEYS {
+        keys.push(Arc::clone(&key));
     }
-    Ok(Value::List(Arc::new(items)))
-}
-
-fn map(json: &mut Jiter<'_>, depth: usize) -> Result<Value, JiterError> {
-    let mut entries = Map::new();
-    let mut next = json.known_object()?.map(Arc::<str>::from);
-    while let Some(key) = next {
-        let peek = json.peek()?;
-        entries.insert(key, value(json, peek, depth)?);
-        next = json.next_key()?.map(Arc::from);
-    }
-    Ok(Value::Map(Arc::new(entries)))
+    key
 }
 
 fn number(number: NumberAny) -> Value {

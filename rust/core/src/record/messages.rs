@@ -64,13 +64,14 @@ pub(super) fn read(
     Ok(Conversation {
         weights,
         messages,
+        prompt: None,
         tools: read_tools(record, shape.field(Part::Tools))?,
         template_kwargs: read_template_kwargs(record)?,
     })
 }
 
 /// The messages that stand in `field`.
-pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<Map>, Fault> {
+pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<Arc<Map>>, Fault> {
     let list = match json::unfold(record, field)? {
         Some(Value::List(list)) => list,
         other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
@@ -89,7 +90,7 @@ pub(super) fn read_system(record: &Map, shape: &Shape) -> Result<Option<String>,
 }
 
 /// Puts a system message before the others, unless it stands there already.
-fn lead_with(messages: &mut Vec<Map>, system: String, field: &str) -> Result<(), Fault> {
+fn lead_with(messages: &mut Vec<Arc<Map>>, system: String, field: &str) -> Result<(), Fault> {
     let text = Value::String(Arc::from(system));
     let role = |message: &Map| message.get("role").cloned();
     let first =
@@ -100,7 +101,7 @@ fn lead_with(messages: &mut Vec<Map>, system: String, field: &str) -> Result<(),
             let message = format!("`{field}` differs from the system message of the conversation");
             return Err(Fault::new(Reason::WrongType, message));
         }
-        None => messages.insert(0, message("system", text)),
+        None => messages.insert(0, Arc::new(message("system", text))),
     }
     Ok(())
 }
@@ -113,14 +114,16 @@ pub(super) fn message(role: &str, content: Value) -> Map {
 }
 
 /// A message as templates want it; one with `from` and `value` is renamed, its other keys stay.
-fn read_message(message: &Value, field: &str, at: usize, calls: Calls) -> Result<Map, Fault> {
+fn read_message(message: &Value, field: &str, at: usize, calls: Calls) -> Result<Arc<Map>, Fault> {
     let place = || format!("{field}[{at}]");
     let Value::Map(message) = message else {
         return Err(wrong_type(&place(), "an object with `role` and `content`", Some(message)));
     };
     let message = match message.get("from") {
-        Some(from) if !message.contains_key("role") => rename(message, from, &place(), calls)?,
-        _ => message.as_ref().clone(),
+        Some(from) if !message.contains_key("role") => {
+            Arc::new(rename(message, from, &place(), calls)?)
+        }
+        _ => Arc::clone(message),
     };
     match message.get("role") {
         Some(Value::String(_)) => {}
@@ -234,7 +237,7 @@ fn read_tools(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
 /// The record's own arguments to the template.
 fn read_template_kwargs(record: &Map) -> Result<Map, Fault> {
     match record.get(TEMPLATE_KWARGS) {
-        None | Some(Value::Null) => Ok(Map::new()),
+        None | Some(Value::Null) => Ok(Map::default()),
         Some(Value::Map(kwargs)) => Ok(kwargs.as_ref().clone()),
         other => Err(wrong_type(TEMPLATE_KWARGS, "an object", other)),
     }

@@ -32,8 +32,9 @@ pub use json::MAX_DEPTH;
 pub use messages::Calls;
 pub use pair::Pair;
 pub use shape::{Expectation, Shape, TokenColumns};
-pub use skim::{Skim, skim_text};
+pub use skim::Skim;
 pub use table::Table;
+pub use text::skim_text;
 pub use tokens::Tokens;
 pub(crate) use write::json as write_json;
 pub use write::{float as write_float, string as write_string};
@@ -43,13 +44,6 @@ pub use write::{float as write_float, string as write_string};
 pub enum Record {
     /// Messages for a chat template.
     Conversation(Conversation),
-    /// Messages of which the first are a prompt, and the others complete it.
-    Completed {
-        /// All messages.
-        all: Conversation,
-        /// How many of them are the prompt.
-        prompt: usize,
-    },
     /// A request and its answer, to be put into words.
     Pair(Pair),
     /// Text as it stands.
@@ -62,13 +56,15 @@ pub enum Record {
 #[derive(Clone, Debug)]
 pub struct Conversation {
     /// The messages as they were read. Never empty.
-    pub messages: Vec<Map>,
+    pub messages: Vec<Arc<Map>>,
     /// The tool schemas (a list of maps), or nothing where the record has none.
     pub tools: Option<Value>,
     /// The record's own `chat_template_kwargs`.
     pub template_kwargs: Map,
     /// The weight that each message gives itself, if any does.
     pub weights: Option<Vec<Option<f32>>>,
+    /// How many of the messages are a prompt, which the others complete; nothing where the record does not say.
+    pub prompt: Option<usize>,
 }
 
 /// Why a line is no record: a [`Place`] but for the place.
@@ -108,26 +104,29 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
     conversation(&*object(Raw::Json(json), |_| true)?)
 }
 
-/// The messages that a pair stands for, behind those of the examples, and how many of them ask.
-pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> (Conversation, usize) {
-    let text = |text: &str| Value::String(Arc::from(text));
+/// The messages that a pair stands for, behind those of the examples.
+pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
+    let message =
+        |role: &str, text: &str| Arc::new(messages::message(role, Value::String(Arc::from(text))));
     let request = match &pair.input {
         Some(input) => format!("{}\n{input}", pair.request),
         None => pair.request.clone(),
     };
-    let system = pair.system.as_ref().map(|system| messages::message("system", text(system)));
-    let mut list: Vec<Map> = system.into_iter().collect();
+    let mut list: Vec<Arc<Map>> = Vec::with_capacity(2 * examples.len() + 3);
+    list.extend(pair.system.as_ref().map(|system| message("system", system)));
     for (request, answer) in examples {
-        list.push(messages::message("user", text(request)));
-        list.push(messages::message("assistant", text(answer)));
+        list.extend([message("user", request), message("assistant", answer)]);
     }
-    list.push(messages::message("user", text(&request)));
-    let asking = list.len();
-    list.push(messages::message("assistant", text(&pair.answer)));
-    (
-        Conversation { messages: list, tools: None, template_kwargs: Map::new(), weights: None },
-        asking,
-    )
+    list.push(message("user", &request));
+    let prompt = Some(list.len());
+    list.push(message("assistant", &pair.answer));
+    Conversation {
+        messages: list,
+        tools: None,
+        template_kwargs: Map::default(),
+        weights: None,
+        prompt,
+    }
 }
 
 /// What stands in a file as an object, the columns of a table only as far as they are `wanted`.

@@ -39,8 +39,7 @@ pub(super) fn read(record: &Map, shape: &Shape, calls: Calls) -> Result<Record, 
     };
     let (request, answer) = (shape.field(request), shape.field(answer));
     if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Value::String(_)) {
-        return read_messages(record, shape, calls)
-            .map(|(all, prompt)| Record::Completed { all, prompt });
+        return read_messages(record, shape, calls).map(Record::Conversation);
     }
     let text = |field: &str| match record.get(field) {
         Some(Value::String(text)) => Ok(text.to_string()),
@@ -72,12 +71,8 @@ pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Faul
     }
 }
 
-/// A prompt and a completion that are lists of messages: one conversation, and how many messages prompt it.
-fn read_messages(
-    record: &Map,
-    shape: &Shape,
-    calls: Calls,
-) -> Result<(Conversation, usize), Fault> {
+/// A prompt and a completion that are lists of messages: one conversation.
+fn read_messages(record: &Map, shape: &Shape, calls: Calls) -> Result<Conversation, Fault> {
     let mut all = messages::read(record, shape.field(Part::Prompt), shape, calls)?;
     let completion = messages::read_list(record, shape.field(Part::Completion), calls)?;
     let own = flags::read(&completion, shape.field(Part::Completion))?;
@@ -88,5 +83,6 @@ fn read_messages(
         all.weights = Some(weights);
     }
     all.messages.extend(completion);
-    Ok((all, prompt))
+    all.prompt = Some(prompt);
+    Ok(all)
 }

@@ -20,7 +20,7 @@ pub(super) fn row(
     row: usize,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Map, Fault> {
-    let mut record = Map::new();
+    let mut record = Map::default();
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         if wanted(field.name()) {
             let value = value(column, row).map_err(|found| {
@@ -52,7 +52,7 @@ pub(super) fn cells(
         let message = format!("{} cells under {} names", cells.len(), names.len());
         return Err(Fault::new(Reason::WrongType, message));
     }
-    let mut record = Map::new();
+    let mut record = Map::default();
     for (name, cell) in names.iter().zip(cells).filter(|(name, _)| wanted(name)) {
         let text = simdutf8::basic::from_utf8(cell)
             .map_err(|_| Fault::new(Reason::InvalidUtf8, format!("`{name}` is not UTF-8")))?;

@@ -1,9 +1,10 @@
-//! [`Skim`]: what a template needs of a conversation, read from its line without making values of it.
+//! [`Skim`]: what a template needs of a conversation, apart from what others have alike.
 //!
-//! Most lines of a file hold messages of texts. These are copied into one buffer, end to end; lists, objects and numbers
+//! Most conversations are messages of texts. These are copied into one buffer, end to end; lists, objects and numbers
 //! become [`Skim::values`], and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline
-//! differ in nothing but their texts and what their values hold. What takes more than that, good or bad, is left to
-//! [`super::read`].
+//! differ in nothing but their texts and what their values hold. Most lines of JSON are [read](Skim::read) so without
+//! making values of them; what takes more than that, good or bad, is left to [`super::read`], and what that made of a
+//! line, a row or a request with its answer is [taken](Skim::take).
 
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ use super::json;
 use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, check_content};
 use super::shape::Shape;
 use super::value::Value;
+use super::{Conversation, write};
 use crate::config::{Part, ShapeName};
 
 /// Messages that are skimmed at most: longer conversations are too rare for their outlines to come again.
@@ -40,6 +42,7 @@ const VALUE_OF_KEY: u8 = 255;
 const TOOLS: u8 = 254;
 const KWARGS: u8 = 253;
 const FLAGGED: u8 = 252;
+const PROMPT: u8 = 251;
 
 /// Bytes of arguments to the template that are told apart.
 const MOST_KWARGS: usize = 1 << 12;
@@ -67,6 +70,8 @@ pub struct Skim {
     /// What the messages say of their training; nothing of any unless `flagged`.
     weights: Vec<Option<f32>>,
     flagged: bool,
+    /// How many of the messages are a prompt.
+    prompt: Option<usize>,
     /// The tools as they were last written, and what they are: many records have the same.
     tools: Option<(String, Value)>,
 }
@@ -85,6 +90,7 @@ impl Default for Skim {
             value_bytes: 0,
             weights: Vec::new(),
             flagged: false,
+            prompt: None,
             tools: None,
         }
     }
@@ -93,11 +99,18 @@ impl Default for Skim {
 impl Skim {
     /// Reads a conversation of this shape; `false` where that takes more than skimming.
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
+        self.clear();
         shape.name() == ShapeName::Conversations && self.conversation(line, shape).is_some()
     }
 
-    /// What tells the conversation from others, but for its texts and values: number, keys and roles of the messages, and
-    /// its own arguments to the template.
+    /// Takes a conversation that was read; `false` where there is too much about it that would have to be told apart.
+    pub fn take(&mut self, conversation: &Conversation) -> bool {
+        self.clear();
+        self.whole(conversation).is_some()
+    }
+
+    /// What tells the conversation from others, but for its texts and values: number, keys and roles of the messages, how
+    /// many of them are a prompt, and its own arguments to the template.
     ///
     /// Only outlines of the same `Skim` can be compared.
     pub fn outline(&self) -> &[u8] {
@@ -139,6 +152,11 @@ impl Skim {
         self.flagged.then_some(&self.weights)
     }
 
+    /// How many of the messages are a prompt, which the others complete; nothing where the record does not say.
+    pub fn prompt(&self) -> Option<usize> {
+        self.prompt
+    }
+
     /// The role of each message.
     pub fn roles(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + '_ {
         self.roles.iter().map(|role| self.name_of(*role))
@@ -148,7 +166,7 @@ impl Skim {
         &self.names[usize::from(name - 1)]
     }
 
-    fn conversation(&mut self, line: &[u8], shape: &Shape) -> Option<()> {
+    fn clear(&mut self) {
         self.outline.clear();
         self.roles.clear();
         self.places.clear();
@@ -160,6 +178,92 @@ impl Skim {
         self.value_bytes = 0;
         self.weights.clear();
         self.flagged = false;
+        self.prompt = None;
+    }
+
+    fn whole(&mut self, conversation: &Conversation) -> Option<()> {
+        if conversation.messages.len() > MOST_MESSAGES {
+            return None;
+        }
+        for (number, message) in conversation.messages.iter().enumerate() {
+            for (key, value) in message.iter() {
+                let key = self.name(key)?;
+                match value {
+                    Value::Null => {}
+                    Value::String(role) if key == ROLE => {
+                        let name = self.name(role)?;
+                        self.outline.extend([ROLE, name]);
+                        self.roles.push(name);
+                    }
+                    Value::String(text) => {
+                        let start = self.decoded.len();
+                        self.decoded.push_str(text);
+                        self.add_text(number, key, start);
+                    }
+                    other => self.add_value(number, key, other.clone(), size(other)),
+                }
+            }
+            self.outline.push(END);
+        }
+        if let Some(tools) = &conversation.tools {
+            self.add_tools(tools.clone(), size(tools))?;
+        }
+        if !conversation.template_kwargs.is_empty() {
+            let mut text = Vec::new();
+            write::map(&conversation.template_kwargs, &mut text);
+            self.add_kwargs(&text)?;
+        }
+        if let Some(weights) = &conversation.weights {
+            self.weights.extend_from_slice(weights);
+            self.flagged = true;
+            self.outline.push(FLAGGED);
+        }
+        if let Some(prompt) = conversation.prompt {
+            self.prompt = Some(prompt);
+            self.outline.extend([PROMPT, u8::try_from(prompt).ok()?]);
+        }
+        (self.roles.len() == conversation.messages.len()).then_some(())
+    }
+
+    /// The text of a message that is in `decoded` from `start` on.
+    fn add_text(&mut self, message: usize, key: u8, start: usize) {
+        self.outline.push(key);
+        self.places.push((message, key));
+        self.ranges.push(start..self.decoded.len());
+    }
+
+    /// A value of a message, which takes so many bytes.
+    fn add_value(&mut self, message: usize, key: u8, value: Value, bytes: usize) {
+        self.value_bytes += bytes;
+        self.outline.extend([key, VALUE_OF_KEY]);
+        self.outline.extend(kind(&value));
+        self.value_places.push((Some(message), key));
+        self.values.push(value);
+    }
+
+    fn add_tools(&mut self, tools: Value, bytes: usize) -> Option<()> {
+        let Value::List(list) = &tools else { return None };
+        if !list.iter().all(|tool| matches!(tool, Value::Map(_))) {
+            return None;
+        }
+        self.value_bytes += bytes;
+        self.outline.extend([TOOLS, count(list)]);
+        self.value_places.push((None, END));
+        self.values.push(tools);
+        Some(())
+    }
+
+    fn add_kwargs(&mut self, text: &[u8]) -> Option<()> {
+        if text.len() > MOST_KWARGS {
+            return None;
+        }
+        self.outline.push(KWARGS);
+        self.outline.extend(u16::try_from(text.len()).ok()?.to_le_bytes());
+        self.outline.extend(text);
+        Some(())
+    }
+
+    fn conversation(&mut self, line: &[u8], shape: &Shape) -> Option<()> {
         let (field, tools) = (shape.field(Part::Messages), shape.field(Part::Tools));
         let mut cursor = Cursor::new(line)?;
         let (mut equipped, mut instructed) = (false, false);
@@ -192,12 +296,10 @@ impl Skim {
 
     fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let known = self.tools.as_ref().filter(|(text, _)| cursor.written(text));
-        let tools = if let Some((text, tools)) = known {
-            self.value_bytes += text.len();
-            tools.clone()
+        let (tools, bytes) = if let Some((text, tools)) = known {
+            (tools.clone(), text.len())
         } else {
             let (value, text) = cursor.value(IN_RECORD)?;
-            self.value_bytes += text.len();
             let value = match value {
                 Value::String(text) if text.trim().is_empty() => return Some(()),
                 Value::String(text) => json::parse(text.as_bytes()).ok()?,
@@ -208,27 +310,14 @@ impl Skim {
             }
             // What ends with a bracket or a quote is whole wherever it stands.
             self.tools = Some((text.to_owned(), value.clone()));
-            value
+            (value, text.len())
         };
-        let Value::List(list) = &tools else { return None };
-        if !list.iter().all(|tool| matches!(tool, Value::Map(_))) {
-            return None;
-        }
-        self.outline.extend([TOOLS, count(list)]);
-        self.value_places.push((None, END));
-        self.values.push(tools);
-        Some(())
+        self.add_tools(tools, bytes)
     }
 
     fn read_kwargs(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let (value, text) = cursor.value(IN_RECORD)?;
-        if !matches!(value, Value::Map(_)) || text.len() > MOST_KWARGS {
-            return None;
-        }
-        self.outline.push(KWARGS);
-        self.outline.extend(u16::try_from(text.len()).ok()?.to_le_bytes());
-        self.outline.extend(text.as_bytes());
-        Some(())
+        if matches!(value, Value::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
     }
 
     fn message(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
@@ -269,22 +358,16 @@ impl Skim {
                 }
                 let start = self.decoded.len();
                 cursor.text(&mut self.decoded)?;
-                self.outline.push(key);
-                self.places.push((message, key));
-                self.ranges.push(start..self.decoded.len());
+                self.add_text(message, key, start);
             } else {
                 let (found, text) = cursor.value(IN_MESSAGE)?;
-                self.value_bytes += text.len();
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
                 }
                 if let Some(flag) = flag {
                     *flag = Some(found.clone());
                 }
-                self.outline.extend([key, VALUE_OF_KEY]);
-                self.outline.extend(kind(&found));
-                self.value_places.push((Some(message), key));
-                self.values.push(found);
+                self.add_value(message, key, found, text.len());
             }
             Some(())
         })?;
@@ -348,29 +431,12 @@ fn count(items: &[Value]) -> u8 {
     u8::try_from(items.len()).unwrap_or(u8::MAX)
 }
 
-/// Appends the text of a record of this shape to `out`; `false`, and nothing more, where that takes more than skimming.
-pub fn skim_text(line: &[u8], shape: &Shape, out: &mut String) -> bool {
-    let start = out.len();
-    let done = shape.name() == ShapeName::Text && text(line, shape, out).is_some();
-    let done = done && out.len() > start;
-    if !done {
-        out.truncate(start);
+/// How many bytes the texts in a value have, and one for each value that is none.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::List(items) => items.iter().map(size).sum(),
+        Value::Map(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum(),
+        _ => 1,
     }
-    done
-}
-
-fn text(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
-    let field = shape.field(Part::Text);
-    let mut cursor = Cursor::new(line)?;
-    let mut found = false;
-    cursor.object(|cursor, key| {
-        if key != field {
-            return if shape.reads(key) { cursor.null().then_some(()) } else { cursor.skip() };
-        }
-        if std::mem::replace(&mut found, true) {
-            return None;
-        }
-        cursor.text(out)
-    })?;
-    (cursor.is_at_end() && found).then_some(())
 }

@@ -53,7 +53,7 @@ impl Table {
     /// A field that is what it was keeps the record's own value, of which Arrow may not tell everything: a field
     /// that is absent from one record of many is null there.
     pub fn write(&self, row: usize, mapped: &RecordBatch, at: usize, bytes: &mut Vec<u8>) {
-        let mut record = Map::new();
+        let mut record = Map::default();
         for (field, column) in mapped.schema_ref().fields().iter().zip(mapped.columns()) {
             // A column that JSON cannot hold is of no use to any shape.
             let Ok(made) = row::value(column, at) else { continue };

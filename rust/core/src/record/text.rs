@@ -1,7 +1,10 @@
 //! Plain text: a record whose content is one string.
 
+use super::cursor::Cursor;
+use super::shape::Shape;
 use super::value::{Map, Value};
 use super::{Fault, wrong_type};
+use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 
 /// Where the text stands, if nothing else is said.
@@ -15,4 +18,31 @@ pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
         Some(Value::String(text)) => Ok(text.to_string()),
         other => Err(wrong_type(field, "a string", other)),
     }
+}
+
+/// Appends the text of a record of this shape to `out`; `false`, and nothing more, where that takes more than skimming.
+pub fn skim_text(line: &[u8], shape: &Shape, out: &mut String) -> bool {
+    let start = out.len();
+    let done = shape.name() == ShapeName::Text && skim(line, shape, out).is_some();
+    let done = done && out.len() > start;
+    if !done {
+        out.truncate(start);
+    }
+    done
+}
+
+fn skim(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
+    let field = shape.field(Part::Text);
+    let mut cursor = Cursor::new(line)?;
+    let mut found = false;
+    cursor.object(|cursor, key| {
+        if key != field {
+            return if shape.reads(key) { cursor.null().then_some(()) } else { cursor.skip() };
+        }
+        if std::mem::replace(&mut found, true) {
+            return None;
+        }
+        cursor.text(out)
+    })?;
+    (cursor.is_at_end() && found).then_some(())
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 /// An object: keys in the order in which they came first, each with the value that came last.
-pub type Map = IndexMap<Arc<str>, Value>;
+pub type Map = IndexMap<Arc<str>, Value, RandomState>;
 
 /// A JSON value. Cloning one is cheap.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::value::Value;
+use super::value::{Map, Value};
 
 /// Appends the JSON of `value`.
 pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {
@@ -21,17 +21,20 @@ pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {
             }
             bytes.push(b']');
         }
-        Value::Map(map) => {
-            bytes.push(b'{');
-            for (at, (key, item)) in map.iter().enumerate() {
-                separate(at, bytes);
-                string(key, bytes);
-                bytes.push(b':');
-                json(item, bytes);
-            }
-            bytes.push(b'}');
-        }
+        Value::Map(entries) => map(entries, bytes),
     }
+}
+
+/// Appends the JSON of an object.
+pub(super) fn map(entries: &Map, bytes: &mut Vec<u8>) {
+    bytes.push(b'{');
+    for (at, (key, item)) in entries.iter().enumerate() {
+        separate(at, bytes);
+        string(key, bytes);
+        bytes.push(b':');
+        json(item, bytes);
+    }
+    bytes.push(b'}');
 }
 
 fn separate(at: usize, bytes: &mut Vec<u8>) {

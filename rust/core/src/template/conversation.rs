@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use foldhash::fast::RandomState;
+
 use crate::record::value::{Map, Value as Json};
 
 use super::value::{Dict, Value};
@@ -18,7 +20,7 @@ pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
     let reasons = message.keys().any(|key| REASONING.contains(&&**key));
     let reasoning = || REASONING.iter().find_map(|name| message.get(*name)).cloned();
     if let Some(reasoning) = reasons.then(reasoning).flatten() {
-        let mut aliased = Map::with_capacity(message.len() + 2);
+        let mut aliased = Map::with_capacity_and_hasher(message.len() + 2, RandomState::default());
         aliased.insert("thinking".into(), reasoning.clone());
         for (key, value) in message.iter() {
             aliased.insert(key.clone(), value.clone());

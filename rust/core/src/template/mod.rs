@@ -467,5 +467,5 @@ fn tools(conversation: &Conversation) -> Option<&Json> {
 }
 
 fn prepare(conversation: &Conversation) -> Vec<Cow<'_, Map>> {
-    conversation.messages.iter().map(conversation::prepare).collect()
+    conversation.messages.iter().map(|message| conversation::prepare(message)).collect()
 }

@@ -43,6 +43,15 @@ pub enum Wanted {
     /// What the assistant wrote in which message, and where its turns end. Wanted of every conversation whose messages
     /// have weights.
     Turns,
+    /// What completes the prompt. Wanted of every conversation of which some messages are a prompt.
+    Completion,
+}
+
+impl Wanted {
+    /// Whether what the assistant wrote has to be found for it.
+    fn needs_turns(self) -> bool {
+        !matches!(self, Self::Text | Self::Completion)
+    }
 }
 
 /// What became of a conversation, as far as it was wanted.
@@ -50,11 +59,11 @@ pub enum Wanted {
 pub struct Replayed {
     /// The text.
     pub text: String,
-    /// What the assistant wrote, in its last turn if that is wanted.
+    /// What the assistant wrote, in its last turn if that is wanted; or what completes the prompt.
     pub spans: Vec<Range<usize>>,
-    /// The same turn by turn.
+    /// What the assistant wrote, turn by turn.
     pub turns: Vec<Turn>,
-    /// Where it may be cut.
+    /// Where it may be cut; nowhere if it has a prompt.
     pub cuts: Vec<usize>,
 }
 
@@ -96,7 +105,7 @@ struct Kind<'t> {
 pub(super) struct Programs {
     /// All of it.
     whole: Program,
-    /// What comes before the last turn of the assistant, where that is wanted.
+    /// What comes before the last turn of the assistant, or before what completes the prompt, where that is wanted.
     before: Option<Program>,
 }
 
@@ -152,6 +161,8 @@ impl<'t> Replayer<'t> {
     fn wanted_of(&self, skim: &Skim) -> Wanted {
         match self.wanted {
             _ if skim.weights().is_some() => Wanted::Turns,
+            Wanted::Turns => Wanted::Turns,
+            _ if skim.prompt().is_some() => Wanted::Completion,
             Wanted::Text if self.cuts => Wanted::Spans,
             wanted => wanted,
         }
@@ -188,7 +199,7 @@ impl<'t> Replayer<'t> {
             spans.clear();
             return Some(true);
         }
-        if !kind.template.generates {
+        if wanted.needs_turns() && !kind.template.generates {
             self.places.clear();
             let found = kind.derived(skim, whole, text, bench, &mut self.places);
             let Some(found) = found else {
@@ -197,9 +208,16 @@ impl<'t> Replayer<'t> {
             };
             *spans = found;
         }
+        // How much of the text comes before the last turn, or before what completes the prompt.
+        let reached = before.as_ref().and_then(|before| {
+            before.serves(material, bench);
+            self.scratch.clear();
+            before.print(material.source, bench, &mut self.scratch, &mut Vec::new());
+            text.starts_with(&self.scratch).then_some(self.scratch.len())
+        });
         let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
         let speaking: Vec<usize> = speaking.map(|(message, _)| message).collect();
-        if self.cuts {
+        if self.cuts && skim.prompt().is_none() {
             *cuts = turn_ends(text, spans, speaking.len());
         }
         if wanted == Wanted::Turns {
@@ -210,25 +228,25 @@ impl<'t> Replayer<'t> {
             let owned = speaking.into_iter().zip(spans.iter().cloned());
             *turns = spans::turns(kind.template, kind.turn.as_deref(), text, owned);
         } else if wanted == Wanted::LastTurn {
-            let Some(&last) = speaking.last() else {
-                spans.clear();
-                return Some(true);
+            let all = std::mem::take(spans);
+            let found = match speaking.last() {
+                None => Some(Vec::new()),
+                Some(0) => last_spans(all, Some(0), 1),
+                Some(_) => last_spans(all, reached, speaking.len()),
             };
-            let reached = match before {
-                None if last == 0 => Some(0),
-                None => return Some(false),
-                Some(before) => {
-                    before.serves(material, bench);
-                    self.scratch.clear();
-                    before.print(material.source, bench, &mut self.scratch, &mut Vec::new());
-                    text.starts_with(&self.scratch).then_some(self.scratch.len())
-                }
-            };
-            let Some(found) = last_spans(std::mem::take(spans), reached, speaking.len()) else {
+            let Some(found) = found else {
                 self.refused = "a last turn that does not show";
                 return Some(false);
             };
             *spans = found;
+        }
+        if skim.prompt().is_some() {
+            let Some(reached) = reached else {
+                self.refused = "a completion that does not show";
+                return Some(false);
+            };
+            spans.clear();
+            spans.push(reached..text.len());
         }
         Some(true)
     }
@@ -260,7 +278,7 @@ impl<'t> Replayer<'t> {
                 self.pieces += programs.size();
                 let template = self.template.serving(&conversation);
                 let turn = || derive::learned(template, &conversation);
-                let turn = if self.wanted_of(skim) == Wanted::Text { None } else { turn() };
+                let turn = if self.wanted_of(skim).needs_turns() { turn() } else { None };
                 let known = self.known.entry(outline).or_insert_with(|| {
                     Known::Replayed(Kind { template, turn, programs: Vec::new() })
                 });
@@ -299,17 +317,22 @@ impl<'t> Replayer<'t> {
         };
         let wanted = self.wanted_of(skim);
         let spans_learned = template.generates || derive::learned(template, conversation).is_some();
-        if wanted != Wanted::Text && !spans_learned {
+        if wanted.needs_turns() && !spans_learned {
             return Some(Err("turns whose header cannot be learned"));
         }
         let last = messages.iter().rposition(|message| derive::is_assistant(message));
-        let before = match last.filter(|last| wanted == Wanted::LastTurn && *last > 0) {
+        let last = last.filter(|last| wanted == Wanted::LastTurn && *last > 0);
+        let before = match skim.prompt() {
+            Some(prompt) => Some((prompt, true)),
+            None => last.map(|last| (last, false)),
+        };
+        let before = match before.map(|(count, prompt)| trace(&messages[..count], Some(prompt))) {
             None => None,
-            Some(last) => match trace(&messages[..last], Some(false)) {
-                Some(Ok(program)) => Some(program),
-                Some(Err(reason)) => return Some(Err(reason)),
-                None => return Some(Err("a last turn that cannot be rendered without")),
-            },
+            Some(Some(Ok(program))) => Some(program),
+            Some(Some(Err(reason))) => return Some(Err(reason)),
+            Some(None) => {
+                return Some(Err("messages that do not render without those that follow"));
+            }
         };
         Some(Ok(Programs { whole, before }))
     }

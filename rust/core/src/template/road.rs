@@ -53,7 +53,7 @@ impl ChatTemplate {
 }
 
 /// What is wanted of the conversations that are tried.
-const WANTED: [Wanted; 3] = [Wanted::Turns, Wanted::LastTurn, Wanted::Text];
+const WANTED: [Wanted; 4] = [Wanted::Turns, Wanted::LastTurn, Wanted::Text, Wanted::Completion];
 
 /// Compares both roads; what is learned goes through `spoil`.
 fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Programs)) -> Result<(), &'static str> {
@@ -69,8 +69,14 @@ fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Programs)) -> Result<(),
         let shape = Shape::conversations();
         let mut out = Replayed::default();
         for line in &conversations {
-            let Ok(conversation) = parse_conversation(line.as_bytes()) else { continue };
-            if !skim.read(line.as_bytes(), &shape) {
+            let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
+            let skimmed = if wanted == Wanted::Completion {
+                conversation.prompt = Some(conversation.messages.len() - 1);
+                skim.take(&conversation)
+            } else {
+                skim.read(line.as_bytes(), &shape)
+            };
+            if !skimmed {
                 return Err("conversations that cannot be skimmed");
             }
             let mut done = replayer.replay(&skim, &mut out);
@@ -100,6 +106,11 @@ fn interpreted(
     let mut out = Replayed::default();
     if wanted == Wanted::Text {
         out.text = template.render(conversation).ok()?;
+        return Some(out);
+    }
+    if let Some(prompt) = conversation.prompt {
+        let (text, completion) = template.render_completion(conversation, prompt).ok()?;
+        (out.text, out.spans) = (text, vec![completion]);
         return Some(out);
     }
     let (text, spans) = template.render_with_spans(conversation).ok()?;
@@ -174,7 +185,7 @@ mod tests {
             special_tokens: Vec::new(),
             turn_ends: vec!["<|im_end|>".to_owned()],
             now: NaiveDateTime::default(),
-            kwargs: Map::new(),
+            kwargs: Map::default(),
         };
         ChatTemplate::new("test", source, context).expect("the template is supported")
     }

@@ -1,5 +1,7 @@
 //! Roles that are almost one that templates know: most templates render any, and what they say would never be trained.
 
+use std::sync::Arc;
+
 use super::ChatTemplate;
 use crate::ledger::Reason;
 use crate::record::Fault;
@@ -24,7 +26,7 @@ const LETTERS_A_SLIP: usize = 4;
 
 impl ChatTemplate {
     /// Refuses a role that the template does not speak of, and that is almost one of the usual ones.
-    pub(super) fn check_roles(&self, messages: &[Map]) -> Result<(), Fault> {
+    pub(super) fn check_roles(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
             let Some(Value::String(role)) = message.get("role") else { continue };
             if USUAL.contains(&&**role) || self.speaks_of(role) {
