@@ -316,6 +316,16 @@ class Report:
         """Documents whose tokens a run of the same job had made that was stopped; 0 in a timeless report."""
         return whole(self._mapping("timing").get("resumed_documents"))
 
+    @property
+    def compiled_conversations(self) -> int:
+        """Conversations that compiled programs put into text; 0 in a timeless report."""
+        return whole(self._mapping("timing").get("compiled_conversations"))
+
+    @property
+    def interpreted_conversations(self) -> int:
+        """Conversations that the interpreter put into text, or `transformers`; 0 in a timeless report."""
+        return whole(self._mapping("timing").get("interpreted_conversations"))
+
     def _mapping(self, name: str) -> dict[str, JsonValue]:
         value = self._values.get(name)
         return value if isinstance(value, dict) else {}
@@ -380,6 +390,10 @@ class Report:
     def _times(self) -> Iterator[tuple[str, str]]:
         if self.seconds is not None:
             yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
+        rendered = self.compiled_conversations + self.interpreted_conversations
+        if self.compiled_conversations:
+            compiled = f"{self.compiled_conversations:,} of {rendered:,} conversations"
+            yield "", f"{compiled} were put into text by compiled programs"
         if self.resumed_documents:
             yield "", f"{self.resumed_documents:,} documents were tokenized before, by a run that was stopped"
         for stage, time in self.stages.items():

@@ -25,6 +25,19 @@ def trl_templates() -> dict[str, str]:
     return {path.stem: path.read_text() for path in sorted(paths) if path.suffix == ".jinja"}
 
 
+# It marks nothing of what the assistant writes.
+UNMARKED = """{% for m in messages %}<|start|>{{ m.role }}
+{{ m.content if m.content is string else m.content|map(attribute='text')|join }}\
+{% for call in m.tool_calls or [] %}{{ call.function.arguments|tojson }}{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|start|>assistant
+{% endif %}"""
+
+
+def unfollowed(source: str) -> str:
+    """The same template with a use of all messages that compiled programs do not follow: it is interpreted."""
+    return source.removesuffix("\n") + "{% set unread = messages|tojson %}"
+
+
 def native(
     source: str, record: dict[str, Any], *, spans: bool = False, turn_ends: list[str] | None = None
 ) -> Any:
@@ -61,6 +74,12 @@ def reference(source: str, record: dict[str, Any], *, spans: bool = False) -> An
     finally:
         chat_template_utils.datetime = dt.datetime
     return (texts[0], indices[0]) if spans else texts[0]
+
+
+def to_characters(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte ranges as ranges of characters."""
+    data = text.encode()
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in spans]
 
 
 def outcome(source: str, record: dict[str, Any]) -> tuple[str, str]:

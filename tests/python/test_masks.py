@@ -5,15 +5,9 @@ from __future__ import annotations
 import re
 
 from conftest import conversation
-from template_helpers import CONVERSATIONS, native, reference, trl_templates
+from template_helpers import CONVERSATIONS, native, reference, to_characters, trl_templates
 
 import fastpack
-
-
-def to_characters(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Byte ranges as ranges of characters."""
-    data = text.encode()
-    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in spans]
 
 
 def test_generation_spans_equal_those_of_transformers() -> None:

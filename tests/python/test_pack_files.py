@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from conftest import conversation
 from rows import STRATEGIES
+from template_helpers import unfollowed
 
 import fastpack
 
@@ -37,10 +38,15 @@ def test_no_row_is_longer_than_max_length(corpus, tokenizer_dir):
     assert max(map(len, table["input_ids"].to_pylist())) <= 300
 
 
-def test_ids_and_masks_are_those_of_transformers(corpus, tokenizer_dir):
+@pytest.mark.parametrize(("engine", "road"), [("compiled", str), ("interpreted", unfollowed)])
+def test_ids_and_masks_are_those_of_transformers(engine, road, corpus, tokenizer_dir):
     transformers = pytest.importorskip("transformers")
     reference = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
-    table = fastpack.pack_files(corpus, tokenizer_dir, max_length=4096, strategy="none")
+    template = road(reference.chat_template)
+    table = fastpack.pack_files(
+        corpus, tokenizer_dir, max_length=4096, strategy="none", chat_template=template
+    )
+    assert fastpack.Report.of(table).template_engine == engine
     expected = []
     for line in corpus.read_text(encoding="utf-8").splitlines():
         encoded = reference.apply_chat_template(

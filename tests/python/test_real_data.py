@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import DATA
+from template_helpers import unfollowed
 
 import fastpack
 
@@ -63,24 +64,26 @@ def test_texts_have_the_ids_of_transformers(
     assert packed(write_jsonl(documents), folder) == [ids for ids in expected if len(ids) > 1]
 
 
+@pytest.mark.parametrize("road", [str, unfollowed], ids=["compiled", "interpreted"])
 @pytest.mark.timeout(600)
 def test_conversations_have_the_ids_of_transformers(
-    tokenizer: tuple[Path, Any], write_jsonl: Callable[..., Path]
+    road: Callable[[str], str], tokenizer: tuple[Path, Any], write_jsonl: Callable[..., Path]
 ) -> None:
     folder, reference = tokenizer
     if not reference.chat_template:
         pytest.skip(f"{folder.name} has no chat template")
+    template = road(reference.chat_template)
     kept, expected = [], []
     for line in lines("chat.jsonl"):
         try:
             expected.append(reference.apply_chat_template(json.loads(line)["messages"])["input_ids"])
         except Exception:  # the template refuses the conversation: fastpack must too
             with pytest.raises(fastpack.RecordError) as refused:
-                packed(write_jsonl([line]), folder)
+                packed(write_jsonl([line]), folder, chat_template=template)
             assert refused.value.reason == "template"
             continue
         kept.append(line)
-    assert packed(write_jsonl(kept), folder) == expected
+    assert packed(write_jsonl(kept), folder, chat_template=template) == expected
 
 
 SEEN = {

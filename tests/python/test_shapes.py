@@ -9,6 +9,7 @@ import pytest
 from conftest import conversation, sentence
 from containers import CONTAINERS
 from prompts import ALPACA, ALPACA_INPUT
+from template_helpers import unfollowed
 
 import fastpack
 
@@ -550,7 +551,8 @@ def trl_labels(tokenizer: Any, record: dict[str, Any]) -> tuple[list[int], list[
     return ids, [-100] * len(before) + ids[len(before) :]
 
 
-def test_labels_of_completions_are_those_of_trl(write_jsonl, tokenizer_dir):
+@pytest.mark.parametrize("road", [str, unfollowed], ids=["compiled", "interpreted"])
+def test_labels_of_completions_are_those_of_trl(road, write_jsonl, tokenizer_dir):
     transformers = pytest.importorskip("transformers")
     reference = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
     template = (
@@ -565,6 +567,6 @@ def test_labels_of_completions_are_those_of_trl(write_jsonl, tokenizer_dir):
         plain,
     ):
         path = write_jsonl(records)
-        table = pack(path, tokenizer_dir, chat_template=template)
+        table = pack(path, tokenizer_dir, chat_template=road(template))
         found = list(zip(table["input_ids"].to_pylist(), table["labels"].to_pylist(), strict=True))
         assert found == [trl_labels(reference, json.loads(json.dumps(record))) for record in records]

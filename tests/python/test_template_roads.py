@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from template_helpers import CONVERSATIONS, NOW, SPECIAL_TOKENS, native, reference, trl_templates
+from template_helpers import (
+    CONVERSATIONS,
+    NOW,
+    SPECIAL_TOKENS,
+    UNMARKED,
+    native,
+    reference,
+    to_characters,
+    trl_templates,
+    unfollowed,
+)
 
 import fastpack
 
@@ -25,6 +35,22 @@ COMPILED = [
     "phi3", "phi3_training", "phi3_5", "qwen2_5", "qwen2_5_training", "qwen3", "qwen3_training",
     "qwen3_instruct_2507", "qwen3_instruct_2507_training",
 ]  # fmt: skip
+
+# Shapes that are not among them: ChatML with a system prompt of its own, and turns between `[INST]` and `[/INST]`.
+CHATML = """{% if messages[0].role != 'system' %}<|im_start|>system
+Be brief.<|im_end|>
+{% endif %}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ '<|im_end|>\n' }}{% endfor %}\
+{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+TAKING_TURNS = """{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('users and assistants take turns') }}{% endif %}"""
+LLAMA2 = f"""{{% set named = messages[0].role == 'system' %}}\
+{{% set first = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' if named else '' %}}\
+{{% for m in (messages[1:] if named else messages) %}}{TAKING_TURNS}{{% if m.role == 'user' %}}\
+{{{{ bos_token + '[INST] ' + ((first if loop.first else '') + m.content).strip() + ' [/INST]' }}}}\
+{{% else %}}{{{{ ' ' + m.content.strip() + ' ' + eos_token }}}}{{% endif %}}{{% endfor %}}"""
+MISTRAL = f"""{{{{ bos_token }}}}{{% for m in messages %}}{TAKING_TURNS}{{% if m.role == 'user' %}}\
+{{{{ '[INST] ' + m.content + ' [/INST]' }}}}{{% else %}}{{{{ m.content + eos_token }}}}{{% endif %}}{{% endfor %}}"""
 
 TEXTS = st.one_of(
     st.sampled_from(
@@ -159,6 +185,8 @@ def compare(source: str, records: list[dict[str, Any]]) -> int:
             text, ranges = found
             if spans:
                 assert native(source, record, spans=True, turn_ends=TURN_ENDS) == (text, ranges)
+                if "endgeneration" in source:
+                    assert reference(source, record, spans=True) == (text, to_characters(text, ranges))
             else:
                 assert text == native(source, record)
                 assert text == reference(source, record)
@@ -172,6 +200,19 @@ def test_the_templates_of_most_models_are_compiled(name: str) -> None:
     source = trl_templates()[name]
     reason = _fastpack.template_road(source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS)
     assert reason is None
+
+
+@pytest.mark.parametrize("source", [CHATML, LLAMA2, MISTRAL], ids=["chatml", "llama2", "mistral"])
+def test_templates_of_other_shapes_are_compiled(source: str) -> None:
+    from fastpack import _fastpack
+
+    reason = _fastpack.template_road(source, list(SPECIAL_TOKENS.items()), NOW.isoformat(), TURN_ENDS)
+    assert reason is None
+    system = [{"role": "system", "content": " s\n"}]
+    exchange = [{"role": "user", "content": "a "}, {"role": "assistant", "content": "\nb"}]
+    records = [{"messages": [*before, *exchange * turns]} for before in ([], system) for turns in (1, 2, 3)]
+    records = [record for record in records if renders(reference, source, record)]
+    assert compare(source, records * 2) == 4 * len(records) > 8
 
 
 def test_every_template_of_trl_replays_what_it_renders() -> None:
@@ -332,31 +373,14 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
-def interpreted(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records with an argument that no template reads, too long for conversations to be told apart by it."""
-    unread = {"unread": "x" * 5000}
-    return [
-        {**record, "chat_template_kwargs": {**record.get("chat_template_kwargs", {}), **unread}}
-        for record in records
-    ]
-
-
-def test_a_run_is_the_same_on_both_roads(
-    tokenizer_dir: Path, corpus: Path, write_jsonl: Callable[..., Path]
-) -> None:
-    records = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
-    slow = write_jsonl(interpreted(records), "slow.jsonl")
+def test_a_run_is_the_same_on_both_roads(tokenizer_dir: Path, corpus: Path) -> None:
+    slow = unfollowed((tokenizer_dir / "chat_template.jinja").read_text(encoding="utf-8"))
     for options in CHOICES:
         compiled = fastpack.pack_files(corpus, tokenizer_dir, max_length=128, **options)
-        assert compiled.equals(fastpack.pack_files(slow, tokenizer_dir, max_length=128, **options)), options
-
-
-# It marks nothing of what the assistant writes.
-UNMARKED = """{% for m in messages %}<|start|>{{ m.role }}
-{{ m.content if m.content is string else m.content|map(attribute='text')|join }}\
-{% for call in m.tool_calls or [] %}{{ call.function.arguments|tojson }}{% endfor %}<|end|>
-{% endfor %}{% if add_generation_prompt %}<|start|>assistant
-{% endif %}"""
+        interpreted = fastpack.pack_files(
+            corpus, tokenizer_dir, max_length=128, chat_template=slow, **options
+        )
+        assert compiled.equals(interpreted), options
 
 
 @pytest.mark.parametrize("name", ["qwen3_training", "qwen2_5_training", "glm4moe_training", "unmarked"])
@@ -365,7 +389,7 @@ def test_what_is_trained_of_tools_and_parts_is_the_same_on_both_roads(
 ) -> None:
     kinds = ["text parts", "weighed", "call dict 'Let me look.'", "two calls", "multi-turn", "reasoning"]
     records = [record for kind in kinds for record in relatives(RICH[kind], 4, 3)]
-    fast, slow = write_jsonl(records, "fast.jsonl"), write_jsonl(interpreted(records), "slow.jsonl")
+    path, source = write_jsonl(records), {"unmarked": UNMARKED, **trl_templates()}[name]
     columns = ["input_ids", "labels", "loss_weights"]
     for options in CHOICES:
         tables = [
@@ -373,13 +397,13 @@ def test_what_is_trained_of_tools_and_parts_is_the_same_on_both_roads(
                 path,
                 tokenizer_dir,
                 max_length=256,
-                chat_template={"unmarked": UNMARKED, **trl_templates()}[name],
+                chat_template=template,
                 now=NOW,
                 on_bad_record="skip",
                 columns=columns,
                 **options,
             )
-            for path in (fast, slow)
+            for template in (source, unfollowed(source))
         ]
         assert tables[0].num_rows > 0
         assert tables[0].equals(tables[1]), options

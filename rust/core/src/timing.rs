@@ -21,6 +21,12 @@ pub struct Timing {
     /// Documents whose tokens a run of the same job had made that was stopped before its end.
     #[serde(default)]
     pub resumed_documents: u64,
+    /// Conversations that programs put into text.
+    #[serde(default)]
+    pub compiled_conversations: u64,
+    /// Conversations that the interpreter put into text, or `transformers`.
+    #[serde(default)]
+    pub interpreted_conversations: u64,
     /// What each stage took, all threads together.
     pub stages: BTreeMap<String, StageTime>,
 }
@@ -58,6 +64,8 @@ impl Timing {
             megabytes_per_second: rounded(per_second(bytes) / 1e6),
             tokens_per_second: rounded(per_second(tokens)),
             resumed_documents: work.resumed_documents,
+            compiled_conversations: work.roads.compiled,
+            interpreted_conversations: work.roads.interpreted,
             stages: spent.into(),
         }
     }
@@ -113,12 +121,30 @@ pub(crate) struct Work {
     pub(crate) stages: Stages,
     /// Documents that a stopped run of the same job had made.
     pub(crate) resumed_documents: u64,
+    pub(crate) roads: Roads,
 }
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
         self.stages += other.stages;
         self.resumed_documents += other.resumed_documents;
+        self.roads += other.roads;
+    }
+}
+
+/// How many conversations went which way through their template.
+///
+/// What a thread has met before decides that at times, so the numbers are those of a run, as its seconds are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Roads {
+    pub(crate) compiled: u64,
+    pub(crate) interpreted: u64,
+}
+
+impl AddAssign for Roads {
+    fn add_assign(&mut self, other: Self) {
+        self.compiled += other.compiled;
+        self.interpreted += other.interpreted;
     }
 }
 

@@ -209,6 +209,7 @@ impl<'a> Intake<'a> {
                 clock.lap(Stage::Keep);
             }
             outcome.work.stages += clock.stop();
+            outcome.work.roads = lane.take_roads();
             Ok(outcome)
         }
     }

@@ -13,7 +13,7 @@ use crate::document::tokenize::Kind;
 use crate::record::{Conversation, Record, Shape, Skim, read, skim_text};
 use crate::source::Raw;
 use crate::template::{Rendered, Replayed, Replayer, Trained, Wanted};
-use crate::timing::{Clock, Stage};
+use crate::timing::{Clock, Roads, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;
@@ -28,6 +28,8 @@ pub(super) struct Lane<'a> {
     replayed: Replayed,
     /// What the last record became, whose memory is used again.
     rendered: Rendered,
+    /// Which way conversations went.
+    roads: Roads,
 }
 
 /// How the records of a block are looked at.
@@ -61,6 +63,7 @@ impl<'a> Lane<'a> {
             skim: Skim::default(),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
+            roads: Roads::default(),
         }
     }
 
@@ -116,7 +119,12 @@ impl<'a> Lane<'a> {
             }
             _ => None,
         };
-        let made = made.unwrap_or_else(|| words.render(record));
+        let made = made.unwrap_or_else(|| {
+            let is_conversation = matches!(record, Record::Conversation(_));
+            let made = words.render(record);
+            self.roads.interpreted += u64::from(is_conversation && made.is_ok());
+            made
+        });
         clock.lap(Stage::Render);
         made
     }
@@ -137,7 +145,14 @@ impl<'a> Lane<'a> {
         }
         self.replayed.text = std::mem::take(&mut self.rendered.text);
         let done = self.replayer.as_mut()?.render(&self.skim, read, &mut self.replayed);
-        done.then(|| words.replayed(&mut self.replayed, &self.skim))
+        let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
+        self.roads.compiled += u64::from(matches!(made, Some(Ok(_))));
+        made
+    }
+
+    /// Which way the conversations went since this was asked last.
+    pub(super) fn take_roads(&mut self) -> Roads {
+        std::mem::take(&mut self.roads)
     }
 
     /// Takes back what is tokenized, for its memory.
