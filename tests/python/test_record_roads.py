@@ -218,3 +218,48 @@ def test_rows_of_a_table_are_the_same_on_both_roads(tokenizer_dir: Path) -> None
             for source in (UNMARKED, unfollowed(UNMARKED))
         ]
         assert tables[0].equals(tables[1])
+
+
+@pytest.mark.parametrize("lists", [pa.list_, pa.large_list, pa.list_view])
+@pytest.mark.parametrize(
+    "texts",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+@pytest.mark.parametrize("names", [("role", "content"), ("from", "value")], ids="/".join)
+def test_rows_say_what_lines_say_whatever_their_types(
+    names: tuple[str, str],
+    texts: pa.DataType,
+    lists: Callable[[pa.DataType], pa.DataType],
+    tokenizer_dir: Path,
+    tmp_path: Path,
+    write_jsonl: Callable[..., Path],
+) -> None:
+    records = []
+    for number in range(12):
+        messages = [dict(zip(names, message.values(), strict=True)) for message in asked(number)]
+        last = {names[0]: "assistant", names[1]: said(number + 1)}
+        # What others have not is null in them.
+        records.append({"messages": [*messages, last | ({"weight": 0.5} if number % 3 == 2 else {})]})
+    # A null among the messages, and none at all: what is refused of lines is refused of rows.
+    records += [{"messages": [None, *records[0]["messages"]]}, {"messages": []}, {"messages": None}]
+    message = pa.struct([(names[0], texts), (names[1], texts), ("weight", pa.float64())])
+    schema = pa.schema([("noise", pa.int64()), ("messages", lists(message)), ("tools", pa.null())])
+    rows = [{"noise": 1, "tools": None} | record for record in records]
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", schema) as writer:
+        for start in range(0, len(rows), 4):
+            writer.write_table(pa.Table.from_pylist(rows[start : start + 4], schema=schema))
+    packed = []
+    for path in (write_jsonl(records), tmp_path / "rows.arrow"):
+        table = fastpack.pack_files(
+            path,
+            tokenizer_dir,
+            max_length=4096,
+            chat_template=UNMARKED,
+            on_bad_record="skip",
+            columns=["input_ids", "labels", "loss_weights", "source_row"],
+        )
+        report = json.loads(table.schema.metadata[b"fastpack"])
+        packed.append((table.to_pydict(), report["dropped"]))
+    assert packed[0] == packed[1]
+    assert packed[0][0]["input_ids"]

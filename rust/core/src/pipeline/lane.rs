@@ -81,6 +81,10 @@ impl<'a> Lane<'a> {
             record.map(|record| words.as_rendered(record))
         };
         let skimmed = match (raw, shape) {
+            (Raw::Row { batch, row }, Some(shape)) => {
+                let done = self.replayer.is_some() && self.skim.row(batch, row, shape);
+                done.then_some(Kind::Conversation)
+            }
             (Raw::Json(line), Some(shape)) => match shape.name() {
                 ShapeName::Text if self.texts => {
                     let text = &mut self.rendered.text;

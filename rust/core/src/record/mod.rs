@@ -10,6 +10,7 @@ mod flags;
 mod json;
 mod messages;
 mod pair;
+mod place;
 mod row;
 mod shape;
 mod skim;

@@ -2,16 +2,19 @@
 //!
 //! Most conversations are messages of texts. These are copied into one buffer, end to end; lists, objects and numbers
 //! become [`Skim::values`], and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline
-//! differ in nothing but their texts and what their values hold. Most lines of JSON are [read](Skim::read) so without
-//! making values of them; what takes more than that, good or bad, is left to [`super::read`], and what that made of a
-//! line, a row or a request with its answer is [taken](Skim::take).
+//! differ in nothing but their texts and what their values hold. Most lines of JSON and [rows](Skim::row) of tables are
+//! [read](Skim::read) so without making values of them; what takes more than that, good or bad, is left to
+//! [`super::read`], and what that made of a line, a row or a request with its answer is [taken](Skim::take).
 
 use std::ops::Range;
+
+use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::cursor::Cursor;
 use super::flags::{self, TRAIN, WEIGHT, is_assistant};
 use super::json;
 use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, check_content};
+use super::place::{Item, Place};
 use super::shape::Shape;
 use super::value::Value;
 use super::{Conversation, write};
@@ -101,6 +104,12 @@ impl Skim {
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
         self.clear();
         shape.name() == ShapeName::Conversations && self.conversation(line, shape).is_some()
+    }
+
+    /// Reads a conversation of this shape that is a row of a table; `false` where that takes more than skimming.
+    pub fn row(&mut self, batch: &RecordBatch, row: usize, shape: &Shape) -> bool {
+        self.clear();
+        shape.name() == ShapeName::Conversations && self.columns(batch, row, shape).is_some()
     }
 
     /// Takes a conversation that was read; `false` where there is too much about it that would have to be told apart.
@@ -200,13 +209,13 @@ impl Skim {
                         self.decoded.push_str(text);
                         self.add_text(number, key, start);
                     }
-                    other => self.add_value(number, key, other.clone(), size(other)),
+                    other => self.add_value(number, key, other.clone(), other.size()),
                 }
             }
             self.outline.push(END);
         }
         if let Some(tools) = &conversation.tools {
-            self.add_tools(tools.clone(), size(tools))?;
+            self.add_tools(tools.clone(), tools.size())?;
         }
         if !conversation.template_kwargs.is_empty() {
             let mut text = Vec::new();
@@ -272,7 +281,7 @@ impl Skim {
                 if !self.roles.is_empty() {
                     return None;
                 }
-                cursor.array(|cursor| self.message(cursor))
+                cursor.array(|cursor| self.message(|entry| cursor.object(entry)))
             } else if !shape.reads(key) {
                 cursor.skip()
             } else if cursor.null() {
@@ -288,10 +297,41 @@ impl Skim {
                 None
             }
         })?;
+        if cursor.is_at_end() { self.close() } else { None }
+    }
+
+    fn columns(&mut self, batch: &RecordBatch, row: usize, shape: &Shape) -> Option<()> {
+        let field = shape.field(Part::Messages);
+        for (column, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            let mut item = Item { array, at: row };
+            if column.name() != field {
+                if shape.reads(column.name()) && !item.null() {
+                    return None;
+                }
+                continue;
+            }
+            let (messages, places) = item.list().filter(|_| self.roles.is_empty())?;
+            let messages = messages.as_struct_opt()?;
+            for at in places {
+                if messages.is_null(at) {
+                    return None;
+                }
+                let mut entries = messages.fields().iter().zip(messages.columns());
+                self.message(|entry| {
+                    entries
+                        .try_for_each(|(field, array)| entry(&mut Item { array, at }, field.name()))
+                })?;
+            }
+        }
+        self.close()
+    }
+
+    /// Ends a conversation of messages that were read one by one.
+    fn close(&mut self) -> Option<()> {
         if self.flagged {
             self.outline.push(FLAGGED);
         }
-        (cursor.is_at_end() && (1..=MOST_MESSAGES).contains(&self.roles.len())).then_some(())
+        (1..=MOST_MESSAGES).contains(&self.roles.len()).then_some(())
     }
 
     fn read_tools(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
@@ -320,14 +360,18 @@ impl Skim {
         if matches!(value, Value::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
     }
 
-    fn message(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+    /// Reads a message; `each` calls what it is given with every value in it, and the key.
+    fn message<'l, P: Place<'l>>(
+        &mut self,
+        each: impl FnOnce(&mut dyn FnMut(&mut P, &str) -> Option<()>) -> Option<()>,
+    ) -> Option<()> {
         let message = self.roles.len();
         let begin = self.ranges.len();
         // Where in the outline the role stands, and the key of what is said.
         let (mut role, mut from, mut value) = (None, None, None);
         let (mut train, mut weight) = (None, None);
         let mut seen = [0_u64; MOST_NAMES / 64 + 1];
-        cursor.object(|cursor, word| {
+        each(&mut |place, word| {
             let key = self.name(word)?;
             let (at, bit) = (usize::from(key) / 64, 1 << (key % 64));
             if seen[at] & bit != 0 {
@@ -348,26 +392,26 @@ impl Skim {
             };
             self.flagged |= flag.is_some();
             if matches!(key, ROLE | FROM) {
-                let name = self.name(cursor.word()?)?;
+                let name = self.name(place.word()?)?;
                 self.outline.extend([key, name]);
-            } else if cursor.null() {
+            } else if place.null() {
                 // Templates see no key whose value is null.
-            } else if cursor.peek()? == b'"' {
+            } else if place.is_text()? {
                 if flag.is_some() {
                     return None;
                 }
                 let start = self.decoded.len();
-                cursor.text(&mut self.decoded)?;
+                place.text(&mut self.decoded)?;
                 self.add_text(message, key, start);
             } else {
-                let (found, text) = cursor.value(IN_MESSAGE)?;
+                let (found, bytes) = place.value(IN_MESSAGE)?;
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
                 }
                 if let Some(flag) = flag {
                     *flag = Some(found.clone());
                 }
-                self.add_value(message, key, found, text.len());
+                self.add_value(message, key, found, bytes);
             }
             Some(())
         })?;
@@ -429,14 +473,4 @@ fn kind(value: &Value) -> [u8; 2] {
 /// How many items a list has, as far as a byte can tell.
 fn count(items: &[Value]) -> u8 {
     u8::try_from(items.len()).unwrap_or(u8::MAX)
-}
-
-/// How many bytes the texts in a value have, and one for each value that is none.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum(),
-        _ => 1,
-    }
 }

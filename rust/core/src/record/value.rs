@@ -43,4 +43,14 @@ impl Value {
             Self::Map(_) => "an object",
         }
     }
+
+    /// How many bytes the texts in it have, and one for each value that is none.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::List(items) => items.iter().map(Self::size).sum(),
+            Self::Map(map) => map.iter().map(|(key, value)| key.len() + value.size()).sum(),
+            _ => 1,
+        }
+    }
 }

@@ -1,0 +1,116 @@
+//! [`Place`]: a value where it stands, in a line of JSON or in an array, looked at without making a [`Value`] of it.
+
+use std::ops::Range;
+
+use arrow::array::{Array, AsArray, GenericListArray, OffsetSizeTrait};
+use arrow::datatypes::DataType;
+
+use super::cursor::Cursor;
+use super::row;
+use super::value::Value;
+
+/// A value where it stands. What is asked for has to be taken before anything else is; what cannot be taken so is
+/// answered with `None`.
+pub(super) trait Place<'l> {
+    /// Takes `null` if it is that.
+    fn null(&mut self) -> bool;
+
+    /// Whether it is a string.
+    fn is_text(&mut self) -> Option<bool>;
+
+    /// Takes a short string, such as the name of a role.
+    fn word(&mut self) -> Option<&'l str>;
+
+    /// Takes a string and appends it to `out`.
+    fn text(&mut self, out: &mut String) -> Option<()>;
+
+    /// Takes any value, which stands `depth` levels deep, and tells how many bytes it takes, or somewhat less.
+    fn value(&mut self, depth: usize) -> Option<(Value, usize)>;
+}
+
+impl<'l> Place<'l> for Cursor<'l> {
+    fn null(&mut self) -> bool {
+        self.null()
+    }
+
+    fn is_text(&mut self) -> Option<bool> {
+        Some(self.peek()? == b'"')
+    }
+
+    fn word(&mut self) -> Option<&'l str> {
+        self.word()
+    }
+
+    fn text(&mut self, out: &mut String) -> Option<()> {
+        self.text(out)
+    }
+
+    fn value(&mut self, depth: usize) -> Option<(Value, usize)> {
+        self.value(depth).map(|(value, text)| (value, text.len()))
+    }
+}
+
+/// An item of an array.
+pub(super) struct Item<'l> {
+    pub(super) array: &'l dyn Array,
+    pub(super) at: usize,
+}
+
+impl<'l> Item<'l> {
+    /// The string that it is.
+    fn string(&self) -> Option<&'l str> {
+        let Self { array, at } = *self;
+        if array.is_null(at) {
+            return None;
+        }
+        Some(match array.data_type() {
+            DataType::Utf8 => array.as_string::<i32>().value(at),
+            DataType::LargeUtf8 => array.as_string::<i64>().value(at),
+            DataType::Utf8View => array.as_string_view().value(at),
+            _ => return None,
+        })
+    }
+
+    /// The items of the list that it is, and where they are among those of all lists.
+    pub(super) fn list(&self) -> Option<(&'l dyn Array, Range<usize>)> {
+        fn items<O: OffsetSizeTrait>(
+            lists: &GenericListArray<O>,
+            at: usize,
+        ) -> (&dyn Array, Range<usize>) {
+            let ends = &lists.value_offsets()[at..at + 2];
+            (lists.values(), ends[0].as_usize()..ends[1].as_usize())
+        }
+        let Self { array, at } = *self;
+        match array.data_type() {
+            _ if array.is_null(at) => None,
+            DataType::List(_) => Some(items(array.as_list::<i32>(), at)),
+            DataType::LargeList(_) => Some(items(array.as_list::<i64>(), at)),
+            _ => None,
+        }
+    }
+}
+
+impl<'l> Place<'l> for Item<'l> {
+    fn null(&mut self) -> bool {
+        self.array.is_null(self.at) || *self.array.data_type() == DataType::Null
+    }
+
+    fn is_text(&mut self) -> Option<bool> {
+        Some(self.string().is_some())
+    }
+
+    fn word(&mut self) -> Option<&'l str> {
+        self.string()
+    }
+
+    fn text(&mut self, out: &mut String) -> Option<()> {
+        out.push_str(self.string()?);
+        Some(())
+    }
+
+    fn value(&mut self, _: usize) -> Option<(Value, usize)> {
+        let value = row::value(self.array, self.at).ok()?;
+        let size = value.size();
+        Some((value, size))
+    }
+}
