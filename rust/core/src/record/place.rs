@@ -109,7 +109,9 @@ impl<'l> Place<'l> for Item<'l> {
     }
 
     fn value(&mut self, _: usize) -> Option<(Value, usize)> {
-        let value = row::value(self.array, self.at).ok()?;
+        // A text that is looked up elsewhere does not stand here.
+        let value = row::value(self.array, self.at).ok();
+        let value = value.filter(|value| !matches!(value, Value::String(_)))?;
         let size = value.size();
         Some((value, size))
     }
