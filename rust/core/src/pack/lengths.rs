@@ -41,6 +41,14 @@ impl CutLengths {
                 "holds more than 4294967295 lengths; plan them in parts",
             ));
         }
+        // Mostly they all fit, which takes no look at each by itself.
+        let most = options.max_length.get().min(i32::MAX.cast_unsigned());
+        let fits = |&length: &i64| (1..=i64::from(most)).contains(&length);
+        if lengths.iter().fold(true, |all, length| all & fits(length)) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they fit")]
+            let lengths = lengths.iter().map(|&length| length as u32).collect();
+            return Ok(Self { pieces: Pieces::whole(lengths), dropped: Vec::new() });
+        }
         let mut pieces = Pieces::with_capacity(lengths.len());
         let mut dropped = Vec::new();
         for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {
