@@ -5,6 +5,9 @@ use super::random::Random;
 use super::{Piece, Pieces, Plan};
 use crate::config::{Order, PackOptions, Strategy};
 
+/// The place of a row that is left out; there are fewer pieces than that.
+const NOWHERE: u32 = u32::MAX;
+
 /// Which pieces share a row, by their indices, row after row.
 #[derive(Debug)]
 pub(super) struct Rows {
@@ -73,12 +76,27 @@ impl Rows {
     /// this order leaves out.
     pub(super) fn into_plan(self, pieces: &Pieces, options: &PackOptions) -> (Plan, Vec<Piece>) {
         let ordered = self.order(pieces.lengths(), options);
-        let mut members = Vec::with_capacity(self.members.len());
+        let (once, again) = ordered.rows.split_at(ordered.rows.len() - ordered.repeated);
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
-        for &row in &ordered.rows {
+        // Rows are read one after the other and written far apart, for nothing waits for what is written.
+        let mut places = vec![NOWHERE; self.len()];
+        let mut end = 0;
+        for &row in once {
+            let range = &self.offsets[row as usize..][..2];
+            places[row as usize] = end;
+            end += range[1] - range[0];
+            offsets.push(u64::from(end));
+        }
+        let mut members = vec![0; end as usize];
+        for (row, place) in (0..).zip(places).filter(|&(_, place)| place != NOWHERE) {
             // Rows are short: a call for each would take longer than the copying.
-            members.extend(self.row(row).iter().copied());
+            for (member, to) in self.row(row).iter().zip(&mut members[place as usize..]) {
+                *to = *member;
+            }
+        }
+        for &row in again {
+            members.extend_from_slice(self.row(row));
             offsets.push(members.len() as u64);
         }
         offsets.extend((0..ordered.padding).map(|_| members.len() as u64));
