@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-tokenize profile conformance memcheck wheel clean fmt
+.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -64,6 +64,9 @@ bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 
 conformance: $(STAMPS)/python  ## compare the engine with the Hugging Face crate, at length
 	FASTPACK_DATA=$(DATA) cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --test conformance -- --include-ignored
+
+conformance-templates: setup  ## compare every chat template in public wheels with transformers
+	$(BIN)/python benches/python/wheels.py
 
 memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 	cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib --no-run
