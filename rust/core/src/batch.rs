@@ -197,3 +197,32 @@ impl Drop for Held<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &str = r#"{"version": "1.0", "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": {"?": 0, "river": 1, "boat": 2}, "unk_token": "?"}}"#;
+
+    #[test]
+    fn as_many_threads_start_as_there_are_shares() {
+        let tokenizer = Tokenizer::from_json(WORDS).expect("a tokenizer of words");
+        for (times, most) in [(1, 1), (10, 1), (SHARE / 4, 2)] {
+            let encoders = Encoders::new(tokenizer.clone());
+            let options = BatchOptions {
+                special: SpecialTokens::Omit,
+                characters: false,
+                verify: 0,
+                threads: NonZeroUsize::new(8).expect("not zero"),
+            };
+            let texts = vec!["boat"; times];
+            let batch = encoders.encode(&texts, options, &Control::default()).expect("no limits");
+            assert_eq!(batch.ids, vec![2; times]);
+            assert_eq!(batch.offsets.len(), times + 1);
+            let made = encoders.idle.lock().expect("nobody panicked").len();
+            assert!((1..=most).contains(&made), "{made} encoders for {times} texts");
+        }
+    }
+}
