@@ -9,6 +9,7 @@
 //! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
 //! [`stream`] know the order.
 
+mod ahead;
 mod behind;
 pub mod config;
 pub mod control;

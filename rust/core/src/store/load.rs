@@ -1,11 +1,13 @@
 //! Stretches of documents, read back from the log: in the order of the file, whatever the order they are wanted in.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::entry::WORD;
-use super::{Log, Place, Store};
+use super::{Log, Place, Spilled, Store};
 use crate::control::Control;
 use crate::document::{Document, Documents, Head, INPUTS};
 use crate::error::{Error, Origin, Result};
@@ -25,6 +27,10 @@ const PART: u64 = 1 << 16;
 
 /// Bytes of a record of which only what is wanted is read: one that was cut into many pieces is wanted many times.
 const LARGE: u64 = 1 << 20;
+
+/// Runs of records that the system is told of before they are read: a disk that knows of many requests gives three times
+/// what it gives of one at a time.
+const AHEAD: usize = 128;
 
 /// A stretch of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +62,51 @@ struct Wanted {
     index: usize,
 }
 
+/// Records that are read at once, and the bytes of the file that they lie in.
+struct Run<'a> {
+    records: &'a [Wanted],
+    bytes: Range<u64>,
+}
+
+impl<'a> Run<'a> {
+    /// The first records of `wanted`, as many as lie near each other, and the rest.
+    fn split_off(wanted: &'a [Wanted]) -> Option<(Self, &'a [Wanted])> {
+        let first = wanted.first()?;
+        let mut end = first.offset + first.bytes;
+        let mut count = 1;
+        for next in &wanted[1..] {
+            if next.offset > end + GAP || next.offset + next.bytes > first.offset + MOST {
+                break;
+            }
+            end = end.max(next.offset + next.bytes);
+            count += 1;
+        }
+        let (records, rest) = wanted.split_at(count);
+        Some((Self { records, bytes: first.offset..end }, rest))
+    }
+
+    /// Is it one record, of which only what is wanted is read?
+    fn is_large(&self) -> bool {
+        self.records[0].bytes > LARGE
+    }
+
+    /// Tells the system that it will be read.
+    fn announce(&self, log: &Log) {
+        if !self.is_large() {
+            log.announce(self.bytes.clone());
+        }
+    }
+}
+
+/// The runs of records that are sorted by their places.
+fn runs(mut wanted: &[Wanted]) -> impl Iterator<Item = Run<'_>> {
+    std::iter::from_fn(move || {
+        let (run, rest) = Run::split_off(wanted)?;
+        wanted = rest;
+        Some(run)
+    })
+}
+
 impl Store {
     /// Reads stretches back, on several threads.
     ///
@@ -68,7 +119,11 @@ impl Store {
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Loaded> {
-        let log = &self.spilled.as_ref().expect("a store with a log").log;
+        let Spilled { log, budget, brought, .. } =
+            self.spilled.as_ref().expect("a store with a log");
+        if !brought.swap(true, Ordering::Relaxed) {
+            log.bring(*budget, control)?;
+        }
         let mut wanted: Vec<Wanted> = stretches
             .iter()
             .enumerate()
@@ -154,27 +209,20 @@ impl Store {
     ) -> Result<(Vec<Documents>, Vec<Whereabouts>)> {
         let mut read: Vec<Documents> = Vec::new();
         let mut places = Vec::with_capacity(wanted.len());
-        let mut rest = wanted;
-        while let Some(first) = rest.first() {
+        let mut ahead = runs(wanted);
+        ahead.by_ref().take(AHEAD).for_each(|run| run.announce(log));
+        for run in runs(wanted) {
             control.tick()?;
-            let mut end = first.offset + first.bytes;
-            let is_near = |next: &Wanted, end: u64| {
-                next.offset <= end + GAP && next.offset + next.bytes <= first.offset + MOST
-            };
-            let mut count = 1;
-            while let Some(next) = rest.get(count).filter(|next| is_near(next, end)) {
-                end = end.max(next.offset + next.bytes);
-                count += 1;
+            if let Some(run) = ahead.next() {
+                run.announce(log);
             }
-            let (near, others) = rest.split_at(count);
-            rest = others;
-            let large = first.bytes > LARGE;
-            let words = if large {
+            let Range { start: offset, end } = run.bytes;
+            let words = if run.is_large() {
                 Vec::new()
             } else {
-                log.words(first.offset, words_in(end - first.offset))?
+                log.words(offset, words_in(end - offset))?
             };
-            for one in near {
+            for one in run.records {
                 let stretch = stretches[one.index];
                 let Place { path, columns, .. } = self.place(one.segment);
                 let goes_on = |documents: &Documents| {
@@ -186,13 +234,13 @@ impl Store {
                 let at = read.len() - 1;
                 let documents = &mut read[at];
                 let (start, length) = (stretch.start as usize, stretch.length as usize);
-                let pushed = if large {
+                let pushed = if run.is_large() {
                     let head = self.head(log, one)?;
                     let record = log.words(one.offset, head.before_ids())?;
                     let ids = one.offset + (WORD * (head.before_ids() + start)) as u64;
                     documents.push_stretch(&head, &record, &log.words(ids, length)?, start)
                 } else {
-                    let from = words_in(one.offset - first.offset);
+                    let from = words_in(one.offset - offset);
                     let record = &words[from..from + words_in(one.bytes)];
                     Head::read(record, *columns).and_then(|head| {
                         let ids = record.get(head.before_ids() + start..)?.get(..length)?;

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{self, Entry, HEADER, Header, WORD, words};
+use crate::ahead;
 use crate::behind::{Afterwards, Behind};
+use crate::control::Control;
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -160,6 +163,17 @@ impl Log {
         // What the disk has lost would be read as something else.
         self.tail().behind.check().map_err(Error::io(&self.path))?;
         Ok(words(&self.bytes(offset, count * WORD)?))
+    }
+
+    /// Says that some bytes of the file will be read soon.
+    pub(super) fn announce(&self, bytes: Range<u64>) {
+        ahead::announce(&self.file, bytes);
+    }
+
+    /// Has as much of the file read in order as the system has room for beside `others` bytes.
+    pub(super) fn bring(&self, others: u64, control: &Control) -> Result<()> {
+        let end = self.tail().end;
+        ahead::bring(&self.file, end, others, control)
     }
 
     fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
