@@ -1,6 +1,7 @@
 //! One binary for all tests of the core, so that they build once.
 
 mod assemble_rows;
+mod document_literals;
 mod pack_laws;
 mod pack_lengths;
 mod pack_open;

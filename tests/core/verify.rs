@@ -31,8 +31,7 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
     let rendered = Rendered {
         text: "river boat".to_owned(),
         trained: Trained::Spans(vec![Span { range: 6..10, weight: 1.0 }]),
-        turn_ends: Vec::new(),
-        end_untrained: false,
+        ..Rendered::default()
     };
     let mut documents = Documents::new(Arc::from(Path::new("test")), &[INPUTS]);
     maker

@@ -2,7 +2,7 @@
 
 use fastpack_core::record::value::Map;
 use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
-use fastpack_core::template::{ChatTemplate, Replayed, Replayer, TemplateContext, Wanted};
+use fastpack_core::template::{ChatTemplate, Printed, Replayed, Replayer, TemplateContext, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -94,19 +94,21 @@ pub(crate) fn replay_template(
     let (mut skim, shape) = (Skim::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
-        let mut out = Replayed::default();
+        let mut made = Replayed::default();
         let read = || parse_conversation(line).ok();
         let is_rendered = if interpret {
-            let made = read().and_then(|conversation| {
+            let rendered = read().and_then(|conversation| {
                 if spans {
                     return template.render_with_spans(&conversation).ok();
                 }
                 template.render(&conversation).ok().map(|text| (text, Vec::new()))
             });
-            made.map(|made| (out.text, out.spans) = made).is_some()
+            let Printed { text, spans, .. } = &mut made.printed;
+            rendered.map(|rendered| (*text, *spans) = rendered).is_some()
         } else {
-            skim.read(line, &shape) && replayer.render(&skim, read, &mut out)
+            skim.read(line, &shape) && replayer.render(&skim, read, &mut made)
         };
+        let out = made.printed;
         let found = out.spans.into_iter().map(|span| (span.start, span.end)).collect();
         is_rendered.then_some((out.text, spans.then_some(found)))
     });

@@ -51,6 +51,7 @@ mod split;
 mod tokenizer;
 mod unicode;
 
+pub use compiled::Settled;
 pub use error::{Error, Result};
 pub use pretrained::{NamedTemplate, Pretrained};
 pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};

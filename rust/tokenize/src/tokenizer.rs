@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::added::AddedToken;
-use crate::compiled::{Compiled, Description, File, Memory, Names, Written, recognise};
+use crate::compiled::{Compiled, Description, File, Memory, Names, Settled, Written, recognise};
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::load;
@@ -295,9 +295,35 @@ impl Encoder {
         special: SpecialTokens,
         out: &mut Encoding,
     ) -> Result<()> {
+        self.encode_around(text, std::iter::empty(), spans, special, out)
+    }
+
+    /// The part of `text` whose ids are the same in every text that has `text` in it, if there is one: what stands from
+    /// one added token to another.
+    pub fn settle(&mut self, text: &str) -> Option<Settled> {
         match (&self.tokenizer.compiled, &mut self.memory) {
             (Ok(compiled), Some(memory)) if text.len() < LONGEST_TEXT => {
-                compiled.0.encode(text, spans, special, memory, out);
+                compiled.0.settle(text, memory)
+            }
+            _ => None,
+        }
+    }
+
+    /// Does the same as [`encode`](Self::encode), and saves the work for parts of which the ids are known: `settled` gives
+    /// them, ascending, with the byte of `text` at which the text stands that each was [made of](Self::settle).
+    ///
+    /// What does not stand there is encoded as all else.
+    pub fn encode_around<'s>(
+        &mut self,
+        text: &str,
+        settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
+        spans: &[Range<usize>],
+        special: SpecialTokens,
+        out: &mut Encoding,
+    ) -> Result<()> {
+        match (&self.tokenizer.compiled, &mut self.memory) {
+            (Ok(compiled), Some(memory)) if text.len() < LONGEST_TEXT => {
+                compiled.0.encode(text, settled, spans, special, memory, out);
                 Ok(())
             }
             _ => self.tokenizer.reference.get()?.encode(text, spans, special, out),

@@ -16,6 +16,8 @@ pub(crate) struct Check {
     random: Random,
     pub(crate) texts: usize,
     pub(crate) bytes: usize,
+    /// How many parts of texts had ids before the text.
+    pub(crate) parts: usize,
 }
 
 impl Check {
@@ -31,6 +33,7 @@ impl Check {
             random: Random::new(7),
             texts: 0,
             bytes: 0,
+            parts: 0,
         }
     }
 
@@ -91,6 +94,37 @@ impl Check {
                 self.name, text, spans, self.found, self.expected
             );
         }
+        if self.random.once_in(4) {
+            self.settled(text, spans, special);
+        }
+    }
+
+    /// Compares with what is expected where the ids of some parts of the text are made before.
+    fn settled(&mut self, text: &str, spans: &[Range<usize>], special: SpecialTokens) {
+        let boundaries = |random: &mut Random| {
+            let mut at = random.below(text.len() + 1);
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            // Most tokens that are added begin and end so.
+            match random.below(3) {
+                0 => at,
+                1 => text[at..].find(['<', '[']).map_or(at, |further| at + further),
+                _ => text[at..].find(['>', ']']).map_or(at, |further| at + further + 1),
+            }
+        };
+        let mut ends: Vec<usize> = (0..6).map(|_| boundaries(&mut self.random)).collect();
+        ends.sort_unstable();
+        let parts = ends.chunks(2).map(|ends| (ends[0], &text[ends[0]..ends[1]]));
+        let settled: Vec<_> =
+            parts.filter_map(|(at, part)| Some((at, self.compiled.settle(part)?))).collect();
+        self.parts += settled.len();
+        self.found.clear();
+        let given = settled.iter().map(|(at, part)| (*at, part));
+        self.compiled
+            .encode_around(text, given, spans, special, &mut self.found)
+            .expect("the text is encoded");
+        assert_eq!(self.found, self.expected, "{}: {text:?} with {settled:?}", self.name);
     }
 
     /// Cuts off both ends while the engines still differ; only without spans, which would have to move along.

@@ -147,10 +147,13 @@ fn added_tokens(random: &mut Random, vocab: &Map<String, Value>) -> Value {
             next += 1;
             json!(next - 1)
         });
+        // As most tokens in the wild are.
+        let plain = random.once_in(3);
+        let mut flag = |often: usize| !plain && random.once_in(often);
         tokens.push(json!({
             "id": id, "content": content,
-            "single_word": random.once_in(3), "lstrip": random.once_in(3), "rstrip": random.once_in(3),
-            "normalized": random.once_in(2), "special": random.once_in(2),
+            "single_word": flag(3), "lstrip": flag(3), "rstrip": flag(3),
+            "normalized": flag(2), "special": plain || flag(2),
         }));
     }
     Value::Array(tokens)
@@ -260,7 +263,7 @@ fn sentence(random: &mut Random, normalizer: &Value, pre_tokenizer: &Value) -> T
 /// As [`run`], for SentencePiece-style tokenizers.
 fn run_sentences(models: u64, texts: usize) {
     let special: Vec<String> = TOKENS.map(str::to_owned).to_vec();
-    let mut text = String::new();
+    let (mut text, mut parts) = (String::new(), 0);
     for (name, normalizer, pre_tokenizer) in spaces() {
         for seed in 0..models {
             let mut random = Random::new(seed * 31 + 7);
@@ -275,8 +278,10 @@ fn run_sentences(models: u64, texts: usize) {
                 check.ids(&text);
                 check.masks(&text);
             }
+            parts += check.parts;
         }
     }
+    assert!(parts > 0, "some parts of texts have ids before the text");
 }
 
 #[test]
@@ -293,7 +298,7 @@ fn many_random_sentence_models_give_the_ids_of_the_reference() {
 /// `models` random models a pre-tokenizer, `texts` random texts each.
 fn run(models: u64, texts: usize) {
     let special: Vec<String> = TOKENS.map(str::to_owned).to_vec();
-    let mut text = String::new();
+    let (mut text, mut parts) = (String::new(), 0);
     for (name, pre_tokenizer) in pre_tokenizers() {
         for seed in 0..models {
             let mut random = Random::new(seed * 97 + 13);
@@ -307,8 +312,10 @@ fn run(models: u64, texts: usize) {
                 check.ids(&text);
                 check.masks(&text);
             }
+            parts += check.parts;
         }
     }
+    assert!(parts > 0, "some parts of texts have ids before the text");
 }
 
 #[test]

@@ -62,7 +62,8 @@ fn for_each(run: impl Fn(&str, &Tokenizer, &mut Check)) {
         run(&name, &tokenizer, &mut check);
         #[expect(clippy::print_stderr, reason = "the counts are the result")]
         {
-            eprintln!("{name}: {} texts, {} bytes, no difference", check.texts, check.bytes);
+            let Check { texts, bytes, parts, .. } = check;
+            eprintln!("{name}: {texts} texts, {bytes} bytes, {parts} parts, no difference");
         }
     }
 }

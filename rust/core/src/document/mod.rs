@@ -2,6 +2,7 @@
 //!
 //! [`tokenize`] makes documents of text, [`table`] of rows that are tokenized already.
 
+mod literals;
 pub mod table;
 pub mod tokenize;
 mod turns;

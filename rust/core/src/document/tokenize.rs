@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
+use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, Run, TURN_ENDS};
 use crate::config::Eos;
@@ -47,6 +48,7 @@ impl Ending {
 pub struct DocumentMaker {
     encoder: Encoder,
     ending: Ending,
+    literals: Literals,
     encoding: Encoding,
     ranges: Vec<Range<usize>>,
     edges: Edges,
@@ -61,6 +63,7 @@ impl DocumentMaker {
         Self {
             encoder: tokenizer.encoder(),
             ending,
+            literals: Literals::default(),
             encoding: Encoding::default(),
             ranges: Vec::new(),
             edges: Edges::default(),
@@ -178,8 +181,10 @@ impl DocumentMaker {
             let Rendered { text, turn_ends, .. } = rendered;
             self.edges.stretches(spans, turn_ends, text.len(), &mut self.ranges);
         }
-        self.encoder
-            .encode(&rendered.text, &self.ranges, special, &mut self.encoding)
+        let Self { encoder, literals, ranges, encoding, .. } = self;
+        literals.look_up(rendered, encoder);
+        encoder
+            .encode_around(&rendered.text, literals.settled(), ranges, special, encoding)
             .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
         self.turn_ends.clear();
         if let Some(spans) = spans {

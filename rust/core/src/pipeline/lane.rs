@@ -75,6 +75,7 @@ impl<'a> Lane<'a> {
         clock: &mut Clock,
     ) -> Result<Made, Failure<'a>> {
         self.rendered.turn_ends.clear();
+        self.rendered.literals.clear();
         let Asked { words, reading, shape } = asked;
         let general = || {
             let record = read(raw, shape, expectation(reading), words.calls());
@@ -147,7 +148,9 @@ impl<'a> Lane<'a> {
         if self.skim.prompt().is_none() && !words.takes_unprompted() {
             return None;
         }
-        self.replayed.text = std::mem::take(&mut self.rendered.text);
+        let Rendered { text, literals, .. } = &mut self.rendered;
+        self.replayed.printed.text = std::mem::take(text);
+        self.replayed.printed.literals = std::mem::take(literals);
         let done = self.replayer.as_mut()?.render(&self.skim, read, &mut self.replayed);
         let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
         self.roads.compiled += u64::from(matches!(made, Some(Ok(_))));

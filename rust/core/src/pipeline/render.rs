@@ -11,7 +11,7 @@ use crate::ledger::Reason;
 use crate::record::{
     Calls, Conversation, Fault, Pair, Record, Shown, Skim, Tokens, as_messages, is_assistant,
 };
-use crate::template::{ChatTemplate, Prompts, Rendered, Replayed, Span, Trained};
+use crate::template::{ChatTemplate, Printed, Prompts, Rendered, Replayed, Span, Trained};
 
 /// What a record became.
 pub(super) enum Made {
@@ -125,7 +125,8 @@ impl<'a> Renderer<'a> {
         replayed: &mut Replayed,
         skim: &Skim,
     ) -> std::result::Result<Made, Failure<'a>> {
-        let Replayed { text, spans, turns, cuts } = std::mem::take(replayed);
+        let Replayed { printed, turns, cuts } = std::mem::take(replayed);
+        let Printed { text, spans, literals } = printed;
         let trained = if self.eos.is_some() || skim.weights().is_some() {
             let choice = Choice {
                 train_on: self.train_on,
@@ -140,12 +141,15 @@ impl<'a> Renderer<'a> {
         } else {
             trained(spans)
         };
-        self.made(text, trained, cuts, Kind::Conversation)
+        let rendered = Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false };
+        self.made(rendered, Kind::Conversation)
     }
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
-            TrainOn::Auto | TrainOn::All => self.made(text, Trained::All, Vec::new(), Kind::Text),
+            TrainOn::Auto | TrainOn::All => {
+                self.made(Rendered { text, ..Rendered::default() }, Kind::Text)
+            }
             TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
                 "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
             )),
@@ -202,14 +206,17 @@ impl<'a> Renderer<'a> {
             } else {
                 Vec::new()
             };
-            return self.made(text, trained(ranges), ends, Kind::Conversation);
+            let trained = trained(ranges);
+            let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
+            return self.made(rendered, Kind::Conversation);
         };
         let ends = if self.trims && prompt.is_none() {
             turn_ends(template, conversation)
         } else {
             Vec::new()
         };
-        self.made(text, trained, ends, Kind::Conversation)
+        let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
+        self.made(rendered, Kind::Conversation)
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
@@ -226,24 +233,18 @@ impl<'a> Renderer<'a> {
         // A prompt that writes the token that begins a text has it once.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { Kind::BegunText } else { Kind::Text };
-        self.made(text, trained, Vec::new(), kind)
+        self.made(Rendered { text, trained, ..Rendered::default() }, kind)
     }
 
     /// A text with what is trained of it, unless that has a weight that the rows cannot hold.
-    fn made(
-        &self,
-        text: String,
-        trained: Trained,
-        turn_ends: Vec<usize>,
-        kind: Kind,
-    ) -> std::result::Result<Made, Failure<'a>> {
-        if let (Trained::Spans(spans), false) = (&trained, self.weighs)
+    fn made(&self, mut rendered: Rendered, kind: Kind) -> std::result::Result<Made, Failure<'a>> {
+        if let (Trained::Spans(spans), false) = (&rendered.trained, self.weighs)
             && let Some(span) = spans.iter().find(|span| span.weight.to_bits() != 1_f32.to_bits())
         {
             return Err(Failure::Unweighed(span.weight));
         }
-        let end_untrained = self.eos == Some(TrainOnEos::None);
-        Ok(Made::Text(Rendered { text, trained, turn_ends, end_untrained }, kind))
+        rendered.end_untrained = self.eos == Some(TrainOnEos::None);
+        Ok(Made::Text(rendered, kind))
     }
 
     fn template(&self) -> std::result::Result<&'a ChatTemplate, Failure<'a>> {

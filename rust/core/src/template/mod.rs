@@ -64,6 +64,7 @@ use ast::Program;
 pub use outside::Launch;
 use outside::Outside;
 pub use prompts::Prompts;
+pub use replay::Printed;
 pub use replayer::{Replayed, Replayer, Wanted};
 pub use select::select_template;
 pub use spans::Turn;
@@ -94,6 +95,8 @@ pub enum Trained {
 pub struct Rendered {
     /// The text.
     pub text: String,
+    /// What of it stands in the template, ascending and apart, where that is known: it is the same in many texts.
+    pub literals: Vec<Range<usize>>,
     /// What is trained of it.
     pub trained: Trained,
     /// Where it may be cut: places at which a turn of the assistant is over, ascending. None where nobody asks.

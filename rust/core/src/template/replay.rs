@@ -19,6 +19,26 @@ pub(super) struct Program {
     pieces: Vec<Piece>,
 }
 
+/// What a template prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// The text.
+    pub text: String,
+    /// What the assistant writes of it.
+    pub spans: Vec<Range<usize>>,
+    /// What of it stands in the template, ascending and apart: all else is of the conversation.
+    pub literals: Vec<Range<usize>>,
+}
+
+impl Printed {
+    /// Empties it, keeping its memory.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.spans.clear();
+        self.literals.clear();
+    }
+}
+
 impl Program {
     /// A program of these steps and pieces, those that only make a longer literal made one.
     pub(super) fn new(steps: Vec<Step>, pieces: Vec<Piece>) -> Self {
@@ -82,18 +102,20 @@ impl Program {
         })
     }
 
-    /// Appends what the template prints to `text`, and to `spans` what the assistant writes of it.
-    pub(super) fn print(
-        &self,
-        source: &str,
-        bench: &mut Workbench,
-        text: &mut String,
-        spans: &mut Vec<Range<usize>>,
-    ) {
+    /// Appends what the template prints to `out`.
+    pub(super) fn print(&self, source: &str, bench: &mut Workbench, out: &mut Printed) {
+        let Printed { text, spans, literals } = out;
         bench.begun.clear();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Literal(literal) => {
+                    let start = text.len();
+                    text.push_str(literal);
+                    match literals.last_mut().filter(|last| last.end == start) {
+                        Some(last) => last.end = text.len(),
+                        None => literals.push(start..text.len()),
+                    }
+                }
                 Piece::Cut(cut) => text.push_str(bench.text(source, *cut)),
                 Piece::Begin => bench.begun.push(text.len()),
                 Piece::End => spans.extend(bench.begun.pop().map(|start| start..text.len())),

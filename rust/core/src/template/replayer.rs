@@ -12,7 +12,7 @@ use super::completion::last_spans;
 use super::derive::{self, Said};
 use super::header;
 use super::marks::{MARKED, has_marks, marked, unmark};
-use super::replay::Program;
+use super::replay::{Printed, Program};
 use super::spans::{self, Turn};
 use super::trace::{Given, Trace};
 use super::turns::turn_ends;
@@ -57,10 +57,8 @@ impl Wanted {
 /// What became of a conversation, as far as it was wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The text.
-    pub text: String,
-    /// What the assistant wrote, in its last turn if that is wanted; or what completes the prompt.
-    pub spans: Vec<Range<usize>>,
+    /// The text; and as its spans what the assistant wrote, in its last turn if that is wanted, or what completes the prompt.
+    pub printed: Printed,
     /// What the assistant wrote, turn by turn.
     pub turns: Vec<Turn>,
     /// Where it may be cut; nowhere if it has a prompt.
@@ -77,7 +75,7 @@ pub struct Replayer<'t> {
     pieces: usize,
     bench: Workbench,
     /// What is rendered besides, to be looked at.
-    scratch: String,
+    scratch: Printed,
     places: Vec<(usize, usize)>,
     /// Why the last conversation was left to the interpreter.
     refused: &'static str,
@@ -131,7 +129,7 @@ impl<'t> Replayer<'t> {
             known: HashMap::new(),
             pieces: 0,
             bench: Workbench::default(),
-            scratch: String::new(),
+            scratch: Printed::default(),
             places: Vec::new(),
             refused: "",
         }
@@ -170,9 +168,8 @@ impl<'t> Replayer<'t> {
 
     /// Runs the program that serves a conversation; nothing if there is none yet.
     pub(super) fn replay(&mut self, skim: &Skim, out: &mut Replayed) -> Option<bool> {
-        let Replayed { text, spans, turns, cuts } = out;
-        text.clear();
-        spans.clear();
+        let Replayed { printed, turns, cuts } = out;
+        printed.clear();
         turns.clear();
         cuts.clear();
         let wanted = self.wanted_of(skim);
@@ -194,7 +191,8 @@ impl<'t> Replayer<'t> {
                 && programs.whole.serves(material, bench)
         };
         let Programs { whole, before } = kind.programs.iter().find(&mut serves)?;
-        whole.print(material.source, bench, text, spans);
+        whole.print(material.source, bench, printed);
+        let Printed { text, spans, .. } = printed;
         if wanted == Wanted::Text {
             spans.clear();
             return Some(true);
@@ -212,8 +210,8 @@ impl<'t> Replayer<'t> {
         let reached = before.as_ref().and_then(|before| {
             before.serves(material, bench);
             self.scratch.clear();
-            before.print(material.source, bench, &mut self.scratch, &mut Vec::new());
-            text.starts_with(&self.scratch).then_some(self.scratch.len())
+            before.print(material.source, bench, &mut self.scratch);
+            text.starts_with(&self.scratch.text).then_some(self.scratch.text.len())
         });
         let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
         let speaking: Vec<usize> = speaking.map(|(message, _)| message).collect();
@@ -397,10 +395,11 @@ fn with_marks(skim: &Skim, program: &Program, bench: &mut Workbench) -> Option<S
     });
     let values: Vec<Json> = values.collect::<Option<_>>()?;
     let material = Material { source: &source, texts: &texts, values: &values };
-    let mut text = String::new();
-    let served = program.serves(material, bench);
-    served.then(|| program.print(&source, bench, &mut text, &mut Vec::new()));
-    served.then_some(text)
+    program.serves(material, bench).then(|| {
+        let mut printed = Printed::default();
+        program.print(&source, bench, &mut printed);
+        printed.text
+    })
 }
 
 /// What of a conversation its outline does not tell.

@@ -88,6 +88,8 @@ fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Programs)) -> Result<(),
                 refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
                 continue;
             }
+            // The interpreter does not tell what of it stands in the template.
+            out.printed.literals.clear();
             if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
                 return Err("its programs differ from the interpreter");
             }
@@ -105,21 +107,21 @@ fn interpreted(
 ) -> Option<Replayed> {
     let mut out = Replayed::default();
     if wanted == Wanted::Text {
-        out.text = template.render(conversation).ok()?;
+        out.printed.text = template.render(conversation).ok()?;
         return Some(out);
     }
     if let Some(prompt) = conversation.prompt {
         let (text, completion) = template.render_completion(conversation, prompt).ok()?;
-        (out.text, out.spans) = (text, vec![completion]);
+        (out.printed.text, out.printed.spans) = (text, vec![completion]);
         return Some(out);
     }
     let (text, spans) = template.render_with_spans(conversation).ok()?;
     out.cuts = template.turn_ends(conversation, &text, &spans);
-    (out.text, out.spans) = (text, spans);
+    (out.printed.text, out.printed.spans) = (text, spans);
     if wanted == Wanted::Turns {
         out.turns = template.render_turns(conversation).ok()?.1;
     } else if wanted == Wanted::LastTurn {
-        out.spans = template.render_last_turn(conversation).ok()?.1;
+        out.printed.spans = template.render_last_turn(conversation).ok()?.1;
     }
     Some(out)
 }

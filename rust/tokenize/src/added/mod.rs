@@ -26,6 +26,8 @@ pub(crate) struct AddedToken {
 pub(crate) struct Matcher {
     trie: Trie,
     tokens: Vec<Rule>,
+    /// What each of them matches.
+    contents: Vec<Box<str>>,
 }
 
 /// What a match of one token does.
@@ -50,7 +52,7 @@ impl Matcher {
     pub(crate) fn new<'a>(
         tokens: impl IntoIterator<Item = (&'a str, &'a AddedToken)>,
     ) -> Option<Self> {
-        let (mut trie, mut rules) = (Builder::default(), Vec::new());
+        let (mut trie, mut rules, mut contents) = (Builder::default(), Vec::new(), Vec::new());
         for (pattern, token) in tokens {
             let index = u32::try_from(rules.len()).ok()?;
             if !trie.insert(pattern.as_bytes(), index) {
@@ -62,8 +64,9 @@ impl Matcher {
                 lstrip: token.lstrip,
                 rstrip: token.rstrip,
             });
+            contents.push(pattern.into());
         }
-        Some(Self { trie: trie.finish(), tokens: rules })
+        Some(Self { trie: trie.finish(), tokens: rules, contents })
     }
 
     /// Whether there is nothing to find.
@@ -71,16 +74,38 @@ impl Matcher {
         self.tokens.is_empty()
     }
 
+    /// The part of `text` from the first match to the last, if all that is found there is found wherever `text` stands,
+    /// and changes nothing that is found around it.
+    pub(crate) fn settled(&self, text: &str) -> Option<Range<usize>> {
+        let mut found = self.found(text);
+        let (first, begin) = found.next()?;
+        let (last, end) = found.last().unwrap_or_else(|| (first, begin.clone()));
+        let looks_around = first.single_word || first.lstrip || last.single_word || last.rstrip;
+        let part = &text[begin.start..end.end];
+        // Words and blanks at its ends are what tokens beside it look at.
+        let is_plain =
+            |end: Option<char>| end.is_some_and(|c| !unicode::is_word(c) && !c.is_whitespace());
+        let plain = is_plain(part.chars().next()) && is_plain(part.chars().next_back());
+        let settled =
+            plain && !looks_around && !self.contents.iter().any(|token| overhangs(token, part));
+        settled.then_some(begin.start..end.end)
+    }
+
     /// All matches in `text`: leftmost first, the longest at each place.
+    pub(crate) fn matches<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Match> + 'a {
+        self.found(text).map(|(rule, range)| Match { id: rule.id, range })
+    }
+
+    /// All matches in `text` with what they do.
     ///
     /// The search goes on behind the content, not behind whitespace that was stripped.
-    pub(crate) fn matches<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Match> + 'a {
+    fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Rule, Range<usize>)> + 'a {
         let (mut from, mut emitted) = (0, 0);
         std::iter::from_fn(move || {
             loop {
                 let (found, index) = self.trie.find(text.as_bytes(), from)?;
                 from = found.end;
-                let rule = self.tokens.get(index as usize)?;
+                let rule = *self.tokens.get(index as usize)?;
                 let (before, after) = (&text[..found.start], &text[found.end..]);
                 let in_word = || {
                     before.chars().next_back().is_some_and(unicode::is_word)
@@ -94,8 +119,81 @@ impl Matcher {
                 let end =
                     if rule.rstrip { text.len() - after.trim_start().len() } else { found.end };
                 emitted = end;
-                return Some(Match { id: rule.id, range: start..end });
+                return Some((rule, start..end));
             }
         })
+    }
+}
+
+/// Whether `token` can stand in a text that has `part` in it, and be a part of both that and what is around it.
+fn overhangs(token: &str, part: &str) -> bool {
+    let (token, part) = (token.as_bytes(), part.as_bytes());
+    let agree = |a: &[u8], b: &[u8]| a.iter().zip(b).all(|(a, b)| a == b);
+    let before = (1..token.len()).any(|cut| agree(&token[cut..], part));
+    let behind = (1..token.len()).any(|cut| {
+        let (inside, part) = (token[..cut].iter().rev(), part.iter().rev());
+        inside.zip(part).all(|(a, b)| a == b)
+    });
+    before || behind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(content: &str) -> AddedToken {
+        AddedToken {
+            id: 0,
+            content: content.to_owned(),
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: false,
+            special: true,
+        }
+    }
+
+    fn settled(tokens: &[AddedToken], text: &str) -> Option<Range<usize>> {
+        let tokens = tokens.iter().map(|token| (token.content.as_str(), token));
+        Matcher::new(tokens).expect("no token is there twice").settled(text)
+    }
+
+    #[test]
+    fn what_stands_between_tokens_is_settled() {
+        let tokens = [token("<a>"), token("<b>")];
+        assert_eq!(settled(&tokens, "x<a>user<b>\n"), Some(1..11));
+        assert_eq!(settled(&tokens, "<b>"), Some(0..3));
+        assert_eq!(settled(&tokens, "user\n"), None);
+    }
+
+    #[test]
+    fn nothing_is_settled_that_a_token_can_reach_over() {
+        for other in ["<a>b", "b<a>", "x<", ">x", "x<a>x", ">>", "<<"] {
+            assert_eq!(settled(&[token("<a>"), token(other)], "<a>"), None, "{other}");
+        }
+        assert_eq!(settled(&[token("<a>"), token("a>x"), token("x<x")], "<a>"), None);
+        assert_eq!(settled(&[token("<a>"), token("x<x"), token("<a")], "<a>"), Some(0..3));
+    }
+
+    #[test]
+    fn nothing_is_settled_that_blanks_or_words_end() {
+        for content in [" <a>", "<a>\n", "a>", "<a"] {
+            assert_eq!(settled(&[token(content)], content), None, "{content:?}");
+        }
+        let stripping = AddedToken { rstrip: true, ..token("<a>") };
+        assert_eq!(settled(std::slice::from_ref(&stripping), "<a> "), None);
+        assert_eq!(settled(&[stripping, token("<b>")], "<a> <b>"), Some(0..7));
+    }
+
+    #[test]
+    fn nothing_is_settled_that_ends_with_a_token_that_looks_around() {
+        let plain = token("<a>");
+        let stripping = AddedToken { lstrip: true, rstrip: true, ..token("<b>") };
+        let alone = AddedToken { single_word: true, ..token("<c>") };
+        let tokens = [plain, stripping, alone];
+        for text in ["<b>", "<c>", "<a><b>", "<c><a>"] {
+            assert_eq!(settled(&tokens, text), None, "{text}");
+        }
+        assert_eq!(settled(&tokens, "<a> <b>x<c><a>"), Some(0..14));
     }
 }

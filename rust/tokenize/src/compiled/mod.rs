@@ -15,6 +15,7 @@ mod normalize;
 mod patterns;
 mod recognise;
 mod sentence;
+mod settled;
 mod spans;
 mod template;
 mod words;
@@ -32,6 +33,7 @@ pub(crate) use names::Names;
 use normalize::Normalizer;
 pub(crate) use recognise::{Description, recognise};
 use sentence::Sentence;
+pub use settled::Settled;
 use spans::Watch;
 use template::Template;
 use words::Words;
@@ -56,26 +58,33 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Appends the ids of `text` and what the spans touch, as [`crate::Encoder::encode`] says.
-    pub(crate) fn encode(
+    /// Appends the ids of `text` and what the spans touch, as [`crate::Encoder::encode_around`] says.
+    pub(crate) fn encode<'s>(
         &self,
         text: &str,
+        settled: impl Iterator<Item = (usize, &'s Settled)> + Clone,
         spans: &[Range<usize>],
         special: SpecialTokens,
         memory: &mut Memory,
         out: &mut Encoding,
     ) {
-        let start = out.ids.len();
         let mut watch = match self.model {
             _ if spans.is_empty() => Watch::Nothing,
             Model::ByteLevel(_) | Model::Sentence(_) => Watch::new(text, spans),
             // Words leave out what stands between them.
             Model::Words(_) => Watch::all(false),
         };
-        if !self.ids(text, special, memory, &mut out.ids, &mut watch) {
-            out.ids.truncate(start);
+        if special == SpecialTokens::Add {
+            out.ids.extend_from_slice(self.template.before());
+        }
+        let begin = out.ids.len();
+        if !self.ids(text, settled.clone(), memory, &mut out.ids, &mut watch) {
+            out.ids.truncate(begin);
             watch = Watch::all(true);
-            self.ids(text, special, memory, &mut out.ids, &mut watch);
+            self.ids(text, settled, memory, &mut out.ids, &mut watch);
+        }
+        if special == SpecialTokens::Add {
+            out.ids.extend_from_slice(self.template.after());
         }
         watch.finish(text, spans, out.ids.len(), &mut out.touched);
     }
@@ -86,33 +95,71 @@ impl Compiled {
             .map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
+    /// The part of `text` whose ids are the same wherever it stands, if there is one.
+    pub(crate) fn settle(&self, text: &str, memory: &mut Memory) -> Option<Settled> {
+        let range = self.raw.settled(text)?;
+        let (mut ids, mut watch) = (Vec::new(), Watch::all(false));
+        let mut from = range.start;
+        for found in self.raw.matches(text) {
+            let between = &text[from..found.range.start];
+            // What has another form has sources that are found another way.
+            let is_kept =
+                self.normalizer.is_none_or(|it| it.normalize(between, 0, false).is_none());
+            if !between.is_empty() && !is_kept {
+                return None;
+            }
+            from = found.range.end;
+        }
+        self.found(text, range.clone(), memory, &mut ids, &mut watch);
+        Some(Settled { text: text.into(), range, ids, sources: watch.into_sources() })
+    }
+
     /// Appends the ids of `text`; `false` if it must be done again with a watch on all sources.
-    fn ids(
+    fn ids<'s>(
         &self,
         text: &str,
-        special: SpecialTokens,
+        settled: impl Iterator<Item = (usize, &'s Settled)>,
         memory: &mut Memory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) -> bool {
-        if special == SpecialTokens::Add {
-            ids.extend_from_slice(self.template.before());
-        }
         let mut from = 0;
         let mut done = true;
+        for (at, part) in settled {
+            let Some(range) = part.find(text, at).filter(|range| from <= range.start) else {
+                continue;
+            };
+            done &= self.found(text, from..range.start, memory, ids, watch);
+            if watch.next() < range.end {
+                watch.again(&part.sources, ids.len(), at);
+            }
+            ids.extend_from_slice(&part.ids);
+            from = range.end;
+        }
+        done & self.found(text, from..text.len(), memory, ids, watch)
+    }
+
+    /// Appends the ids of a part of `text` in which its added tokens are found.
+    fn found(
+        &self,
+        text: &str,
+        part: Range<usize>,
+        memory: &mut Memory,
+        ids: &mut Vec<u32>,
+        watch: &mut Watch,
+    ) -> bool {
+        let mut from = part.start;
+        let mut done = true;
         if !self.raw.is_empty() {
-            for found in self.raw.matches(text) {
-                done &= self.gap(text, from..found.range.start, memory, ids, watch);
-                from = found.range.end;
-                watch.token(ids.len(), found.range);
+            for found in self.raw.matches(&text[part.clone()]) {
+                let range = part.start + found.range.start..part.start + found.range.end;
+                done &= self.gap(text, from..range.start, memory, ids, watch);
+                from = range.end;
+                watch.token(ids.len(), range);
                 ids.push(found.id);
             }
         }
-        done &= self.gap(text, from..text.len(), memory, ids, watch);
-        if special == SpecialTokens::Add {
-            ids.extend_from_slice(self.template.after());
-        }
-        done
+        done & self.gap(text, from..part.end, memory, ids, watch)
     }
 
     /// Appends the ids of what stands between two added tokens: it is normalized and searched again.

@@ -3,9 +3,12 @@
 use std::ops::Range;
 
 /// A token's position in the ids, and which bytes of the text it comes from.
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     position: usize,
     range: Range<usize>,
+    /// Whether it is [put before](Watch::before) what it comes from.
+    before: bool,
 }
 
 /// What the encoder notes about source ranges.
@@ -81,7 +84,7 @@ impl Watch {
             }
             Self::Sources { list, .. } => {
                 if range.start < range.end {
-                    list.push(Source { position, range });
+                    list.push(Source { position, range, before: false });
                 }
             }
         }
@@ -96,7 +99,32 @@ impl Watch {
                     found[*span].get_or_insert((position, position + 1));
                 }
             }
-            Self::Nothing | Self::Sources { .. } => self.token(position, range),
+            Self::Nothing => {}
+            Self::Sources { list, .. } => {
+                if range.start < range.end {
+                    list.push(Source { position, range, before: true });
+                }
+            }
+        }
+    }
+
+    /// What was noted of every token, if that was wanted.
+    pub(crate) fn into_sources(self) -> Vec<Source> {
+        match self {
+            Self::Sources { list, .. } => list,
+            Self::Nothing | Self::Bytes { .. } => Vec::new(),
+        }
+    }
+
+    /// Notes tokens that were noted elsewhere, so many positions and bytes further on.
+    pub(crate) fn again(&mut self, sources: &[Source], positions: usize, bytes: usize) {
+        for Source { position, range, before } in sources {
+            let (position, range) = (position + positions, range.start + bytes..range.end + bytes);
+            if *before {
+                self.before(position, range);
+            } else {
+                self.token(position, range);
+            }
         }
     }
 

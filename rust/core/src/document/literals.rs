@@ -1,0 +1,53 @@
+//! [`Literals`]: the ids of what a template writes itself, made once.
+
+use std::collections::HashMap;
+
+use fastpack_tokenize::{Encoder, Settled};
+use foldhash::fast::RandomState;
+
+use crate::template::Rendered;
+
+/// Bytes of literals that are remembered: some times what templates have.
+const MOST: usize = 1 << 20;
+
+/// One thread's memory of what templates write, with the ids of what is the same in every text.
+#[derive(Debug, Default)]
+pub(super) struct Literals {
+    known: HashMap<Box<str>, Option<usize>, RandomState>,
+    settled: Vec<Settled>,
+    /// Bytes of all that is known.
+    bytes: usize,
+    /// What stands at which byte of the text that was looked at last.
+    here: Vec<(usize, usize)>,
+}
+
+impl Literals {
+    /// Finds what stands in `rendered` of which the ids are the same everywhere.
+    pub(super) fn look_up(&mut self, rendered: &Rendered, encoder: &mut Encoder) {
+        self.here.clear();
+        for range in &rendered.literals {
+            let literal = &rendered.text[range.clone()];
+            let found = match self.known.get(literal) {
+                Some(found) => *found,
+                None if self.bytes + literal.len() > MOST => None,
+                None => self.learn(literal, encoder),
+            };
+            self.here.extend(found.map(|found| (range.start, found)));
+        }
+    }
+
+    /// What was found, and where.
+    pub(super) fn settled(&self) -> impl Iterator<Item = (usize, &Settled)> + Clone {
+        self.here.iter().map(|(at, found)| (*at, &self.settled[*found]))
+    }
+
+    fn learn(&mut self, literal: &str, encoder: &mut Encoder) -> Option<usize> {
+        let found = encoder.settle(literal).map(|settled| {
+            self.settled.push(settled);
+            self.settled.len() - 1
+        });
+        self.bytes += literal.len();
+        self.known.insert(literal.into(), found);
+        found
+    }
+}
