@@ -25,7 +25,7 @@ VICUNA = (
 )
 
 
-def pack(path: Path, tokenizer: Path, **options: Any) -> Any:
+def pack(path: Path | list[Path], tokenizer: Path, **options: Any) -> Any:
     return fastpack.pack_files(path, tokenizer, **{"max_length": 4096, "strategy": "none", **options})
 
 
@@ -368,6 +368,30 @@ def test_a_prompt_that_cannot_be_used_is_refused(prompt, said, one, tokenizer_di
     with pytest.raises(fastpack.OptionError, match=said) as caught:
         pack(one({"question": USER, "answer": ASSISTANT}), tokenizer_dir, prompt=prompt)
     assert caught.value.option == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        ({"messages": MESSAGES}, "conversations"),
+        ({"prompt": MESSAGES[:1], "completion": MESSAGES[1:]}, "prompts and completions that are messages"),
+        ({"text": ASSISTANT}, "texts"),
+        ({"input_ids": [5, 6, 7]}, "ids"),
+    ],
+)
+def test_a_prompt_that_nothing_has_a_use_for_is_told(record, kind, one, tmp_path, tokenizer_dir):
+    path = one(record)
+
+    def warnings(*paths: Path, **options: Any) -> list[str]:
+        return fastpack.Report.of(pack([*paths], tokenizer_dir, **options)).warnings
+
+    [warning] = warnings(path, prompt="alpaca")
+    assert warning.startswith(f"`prompt` has no use for {kind}")
+    assert warnings(path) == []
+    # Where something has a use for it, the others are there on purpose.
+    request = tmp_path / "requests.jsonl"
+    request.write_text(json.dumps({"question": USER, "answer": ASSISTANT}), encoding="utf-8")
+    assert warnings(path, request, prompt="alpaca") == []
 
 
 def test_a_system_text_without_a_place_is_refused(one, tokenizer_dir):

@@ -55,8 +55,8 @@ pub fn stream(
     let mut about = About::new(job, &found);
     let mut rows = Rows::new(job, about.sources.clone(), options, control, emit)?;
     let blocks = Blocks::new(found);
-    about.inputs = Intake::new(job, control).read(blocks, None, |outcome| rows.take(outcome))?;
-    about.rendered(job);
+    let seen = Intake::new(job, control).read(blocks, None, |outcome| rows.take(outcome))?;
+    about.read(job, seen);
     rows.finish()?.report(about, started)
 }
 

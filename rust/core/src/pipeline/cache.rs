@@ -70,12 +70,11 @@ fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) ->
     let log = Log::open(&folder.blocks())?;
     let mut about = About::new(job, found);
     let mut blocks = 0;
-    about.inputs =
-        Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |_| {
-            blocks += 1;
-            Ok(())
-        })?;
-    about.rendered(job);
+    let seen = Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |_| {
+        blocks += 1;
+        Ok(())
+    })?;
+    about.read(job, seen);
     let report = about.alone(&job.options);
     let tokens = Tokens { bytes: log.finish()?, blocks };
     folder.finish(&report.to_json(), BTreeMap::new(), Some(tokens))?;

@@ -157,11 +157,11 @@ fn pack_into(
             let packing = Packing::with_store(&job.options, layout, store);
             let mut packing = packing.with_validation(output.validation);
             let reader = Intake::new(job, control);
-            about.inputs = reader.read(blocks, Some(&log), |outcome| {
+            let seen = reader.read(blocks, Some(&log), |outcome| {
                 consumed(&outcome);
                 packing.gather(outcome)
             })?;
-            about.rendered(job);
+            about.read(job, seen);
             split::pack_into(packing, folder, about, control, started)?
         }
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use super::lane::{Asked, Lane};
-use super::recognise::{Recogniser, columns_read};
+use super::recognise::{Recogniser, Seen, columns_read};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
 use crate::assemble::schema;
@@ -19,7 +19,6 @@ use crate::error::{Error, Origin, Result};
 use crate::ledger::Ledger;
 use crate::ordered::ordered;
 use crate::record::Shape;
-use crate::report::InputReport;
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, Place};
@@ -65,7 +64,7 @@ impl<'a> Intake<'a> {
         mut blocks: Blocks,
         log: Option<&Log>,
         consume: impl FnMut(Outcome) -> Result<()>,
-    ) -> Result<Vec<InputReport>> {
+    ) -> Result<Seen> {
         self.control.enter(Phase::Tokenize);
         let all = blocks.size();
         self.control.expect_bytes(all);
@@ -111,7 +110,7 @@ impl<'a> Intake<'a> {
         };
         let read = ordered(self.job.options.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
-        Ok(recogniser.into_report())
+        Ok(recogniser.into_seen())
     }
 
     /// The tokens of `shares`, and what it takes to work on them on this thread: by a worker that has met nothing

@@ -48,6 +48,7 @@ use cache::cached;
 use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
+use recognise::Seen;
 use render::CHAT_TEMPLATE;
 use tokens::pack_kept;
 
@@ -146,9 +147,8 @@ fn pack_blocks(
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
     let mut packing = packing.with_validation(validation);
-    about.inputs =
-        Intake::new(job, control).read(blocks, None, |outcome| packing.gather(outcome))?;
-    about.rendered(job);
+    let seen = Intake::new(job, control).read(blocks, None, |outcome| packing.gather(outcome))?;
+    about.read(job, seen);
     split::pack_into(packing, sink, about, control, started)
 }
 
@@ -232,8 +232,12 @@ impl About {
         }
     }
 
-    /// Says what rendered the conversations, once all is rendered.
-    pub(crate) fn rendered(&mut self, job: &Job) {
+    /// Says what the files were recognised as, and what put them into words, once all is read.
+    pub(crate) fn read(&mut self, job: &Job, seen: Seen) {
+        self.inputs = seen.inputs;
+        self.warnings.extend(seen.unprompted.iter().map(|what| {
+            format!("`prompt` has no use for {what}: it puts requests and their answers into words")
+        }));
         let any = self.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));
         let JobTemplate::Ready(template) = &job.template else { return };
         self.warnings.extend(template.rendered_outside());

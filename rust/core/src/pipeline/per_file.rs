@@ -44,7 +44,7 @@ pub(super) fn pack_each(
         total: Books::default(),
         reports: BTreeMap::new(),
     };
-    let inputs = Intake::new(job, control).read(Blocks::new(found), Some(log), |outcome| {
+    let seen = Intake::new(job, control).read(Blocks::new(found), Some(log), |outcome| {
         consumed(&outcome);
         each.take(outcome)
     })?;
@@ -53,8 +53,7 @@ pub(super) fn pack_each(
     }
     let Each { total, reports, .. } = each;
     total.allow(job.options.max_lost)?;
-    about.inputs = inputs;
-    about.rendered(job);
+    about.read(job, seen);
     let report = total.report(&job.options, about, started)?;
     Ok(Report { per_file: reports, ..report })
 }

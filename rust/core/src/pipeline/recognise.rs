@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use super::Job;
-use super::render::prompt_name;
+use super::render::{prompt_name, unprompted_kind};
 use crate::assemble::schema;
 use crate::config::{Reading, RowColumn, Source};
 use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
@@ -38,12 +38,23 @@ pub(super) struct Recogniser<'a> {
     job: &'a Job,
     /// The shape of each file whose shape is known.
     shapes: HashMap<usize, Arc<Shape>>,
-    seen: Vec<InputReport>,
+    seen: Seen,
+    /// Whether a prompt that was given put something into words.
+    prompted: bool,
+}
+
+/// What files were recognised as.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Each kind once, in the order in which it came first.
+    pub(super) inputs: Vec<InputReport>,
+    /// What a prompt was given for, if nothing in the run has a use for one.
+    pub(super) unprompted: Vec<&'static str>,
 }
 
 impl<'a> Recogniser<'a> {
     pub(super) fn new(job: &'a Job) -> Self {
-        Self { job, shapes: HashMap::new(), seen: Vec::new() }
+        Self { job, shapes: HashMap::new(), seen: Seen::default(), prompted: false }
     }
 
     /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
@@ -70,16 +81,27 @@ impl<'a> Recogniser<'a> {
             repeat: source.repeat.get(),
             limit: source.limit.map(NonZeroU64::get),
         };
-        let same =
-            self.seen.iter_mut().find(|seen| InputReport { files: 1, ..(*seen).clone() } == entry);
-        match same {
+        let Seen { inputs, unprompted } = &mut self.seen;
+        if source.reading.prompt.is_some() {
+            match unprompted_kind(found) {
+                None => self.prompted = true,
+                Some(what) if unprompted.contains(&what) => {}
+                Some(what) => unprompted.push(what),
+            }
+        }
+        let is_same =
+            |seen: &&mut InputReport| InputReport { files: 1, ..(**seen).clone() } == entry;
+        match inputs.iter_mut().find(is_same) {
             Some(seen) => seen.files += 1,
-            None => self.seen.push(entry),
+            None => inputs.push(entry),
         }
     }
 
-    /// What the files were recognised as, in the order in which each kind came first.
-    pub(super) fn into_report(self) -> Vec<InputReport> {
+    /// What the files were recognised as.
+    pub(super) fn into_seen(mut self) -> Seen {
+        if self.prompted {
+            self.seen.unprompted.clear();
+        }
         self.seen
     }
 }

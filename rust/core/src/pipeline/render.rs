@@ -276,6 +276,19 @@ pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option
     })
 }
 
+/// What records are called that a prompt is not asked for, whatever it is.
+pub(super) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
+    match found.shape.name() {
+        ShapeName::Conversations => Some("conversations, which the chat template renders"),
+        ShapeName::PromptCompletion if found.messages => {
+            Some("prompts and completions that are messages, which the chat template renders")
+        }
+        ShapeName::Text => Some("texts"),
+        ShapeName::Tokens => Some("ids"),
+        ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => None,
+    }
+}
+
 fn trained(ranges: Vec<Range<usize>>) -> Trained {
     Trained::Spans(ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect())
 }

@@ -200,14 +200,14 @@ pub fn scan(
     if sample.is_some() {
         intake = intake.keeping_shares();
     }
-    about.inputs = intake.read(blocks, None, |outcome| {
+    let recognised = intake.read(blocks, None, |outcome| {
         for fitting in &mut fits {
             fitting.take(&outcome, seen.documents)?;
         }
         seen.take(outcome);
         Ok(())
     })?;
-    about.rendered(job);
+    about.read(job, recognised);
     control.enter(Phase::Plan);
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
     let Some(sample) = sample else {
