@@ -14,6 +14,9 @@ use crate::sample::places_before;
 /// Bytes of text that a thread takes at once: some thousand tokens, so that taking costs nothing beside encoding.
 const SHARE: usize = 1 << 17;
 
+/// Bytes of text for which there is room for a token from the start: ids that are moved to a larger room are written twice.
+const BYTES_OF_TOKEN: usize = 4;
+
 /// A tokenizer whose encoders are kept from call to call, with what their caches have learned.
 #[derive(Debug)]
 pub struct Encoders {
@@ -114,6 +117,7 @@ impl Encoders {
             return Ok(share.into_batch());
         }
         let mut whole = Share::default();
+        whole.ids.reserve(room_for(bytes));
         let mut next = 0;
         let shares = || {
             let start = next;
@@ -146,6 +150,8 @@ impl Encoders {
         encoder: &mut Encoder,
     ) -> Result<Share> {
         let mut encoding = Encoding::default();
+        let bytes = texts[share.clone()].iter().map(|text| text.as_ref().len()).sum();
+        encoding.ids.reserve(room_for(bytes));
         let mut characters = Vec::new();
         let mut lengths = Vec::with_capacity(share.len());
         let all = texts.len() as u64;
@@ -176,6 +182,11 @@ impl Encoders {
         }
         Ok(Share { ids: encoding.ids, lengths, characters })
     }
+}
+
+/// How many tokens there is room for at first where texts have so many bytes: as many as there would be after some moves.
+fn room_for(bytes: usize) -> usize {
+    (bytes / BYTES_OF_TOKEN).next_power_of_two()
 }
 
 /// An encoder on loan, given back however its thread ends.

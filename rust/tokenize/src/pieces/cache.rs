@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapOptions};
 
 use super::key::{Key, SPARE};
 use crate::machine::prefetch;
@@ -39,8 +39,12 @@ impl Found {
     }
 }
 
-/// A cache starts with this many bytes and grows fourfold, so that short uses touch little memory.
-const SMALLEST: usize = 1 << 20;
+/// A cache starts with this many bytes, so that short uses touch little memory.
+const SMALLEST: usize = 1 << 18;
+
+/// How many times as large a cache that is full becomes: what follows the smallest is of large pages, of which a few take
+/// less time than many small ones.
+const GROWTH: usize = 16;
 
 /// A word of memory.
 type Word = [u8; 8];
@@ -63,7 +67,13 @@ impl PieceCache {
 
     fn of_size(bytes: usize, most_bytes: usize) -> io::Result<Self> {
         let sets = (bytes / size_of::<[Word; SET]>()).clamp(1, 1 << 31);
-        let memory = MmapMut::map_anon(sets * size_of::<[Word; SET]>())?;
+        let mut memory = MmapOptions::new();
+        memory.len(sets * size_of::<[Word; SET]>());
+        if bytes <= SMALLEST {
+            // All of it is looked at soon, and a page costs twice what is read before it is written.
+            memory.populate();
+        }
+        let memory = memory.map_anon()?;
         // Pages of 2 MiB: with the usual ones nearly every look-up misses the cache of addresses as well.
         #[cfg(target_os = "linux")]
         if bytes > SMALLEST {
@@ -88,7 +98,7 @@ impl PieceCache {
             return;
         }
         // Where there is no more memory, the cache stays as it is.
-        let Ok(larger) = Self::of_size(self.most_bytes.min(bytes * 4), self.most_bytes) else {
+        let Ok(larger) = Self::of_size(self.most_bytes.min(bytes * GROWTH), self.most_bytes) else {
             return;
         };
         let old = std::mem::replace(self, larger);
