@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         Some((Self { records, bytes: first.offset..end }, rest))
     }
 
-    /// Is it one record, of which only what is wanted is read?
+    /// Whether the first record is so large that only what is wanted is read.
     fn is_large(&self) -> bool {
         self.records[0].bytes > LARGE
     }

@@ -102,10 +102,9 @@ impl Compiled {
         let mut from = range.start;
         for found in self.raw.matches(text) {
             let between = &text[from..found.range.start];
+            let normalizer = self.normalizer.filter(|_| !between.is_empty());
             // What has another form has sources that are found another way.
-            let is_kept =
-                self.normalizer.is_none_or(|it| it.normalize(between, 0, false).is_none());
-            if !between.is_empty() && !is_kept {
+            if normalizer.is_some_and(|it| it.normalize(between, 0, false).is_some()) {
                 return None;
             }
             from = found.range.end;
