@@ -22,16 +22,19 @@ pub(crate) fn announce(file: &File, bytes: Range<u64>) {
     let _ = (file, bytes);
 }
 
-/// Has the first `end` bytes of a file read in order, as many as the system has room for beside `others` bytes.
+/// Has some bytes of a file read in order, as many of them as the system has room for beside `others` bytes.
 ///
 /// A disk reads a file in order in a fraction of the time that it takes for the same bytes in small pieces: what will be
 /// read piece by piece had best be in memory before.
-pub(crate) fn bring(file: &File, end: u64, others: u64, control: &Control) -> Result<()> {
+pub(crate) fn bring(file: &File, bytes: Range<u64>, others: u64, control: &Control) -> Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
     let room = available().unwrap_or(0).saturating_sub(others);
-    let mut at = 0;
-    while at < end.min(room) {
+    let mut at = bytes.start;
+    while at < bytes.end.min(bytes.start.saturating_add(room)) {
         control.tick()?;
-        announce(file, at..(at + STEP).min(end));
+        announce(file, at..(at + STEP).min(bytes.end));
         at += STEP;
     }
     Ok(())
@@ -73,9 +76,11 @@ mod tests {
         file.write_all(&[1; 100]).expect("room for 100 bytes");
         let control = Control::default();
         announce(&file, 0..0);
-        assert!(bring(&file, 100, 0, &control).is_ok());
-        assert!(bring(&file, 100, u64::MAX, &control).is_ok());
+        assert!(bring(&file, 0..100, 0, &control).is_ok());
         control.cancel();
-        assert!(bring(&file, 100, 0, &control).is_err());
+        assert!(bring(&file, 0..100, 0, &control).is_err());
+        // Where there is nothing to read or no room for it, the system is not asked.
+        assert!(bring(&file, 100..100, 0, &control).is_ok());
+        assert!(bring(&file, 0..100, u64::MAX, &control).is_ok());
     }
 }

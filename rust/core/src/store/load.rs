@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::entry::WORD;
@@ -119,11 +118,8 @@ impl Store {
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Loaded> {
-        let Spilled { log, budget, brought, .. } =
-            self.spilled.as_ref().expect("a store with a log");
-        if !brought.swap(true, Ordering::Relaxed) {
-            log.bring(*budget, control)?;
-        }
+        let Spilled { log, budget, .. } = self.spilled.as_ref().expect("a store with a log");
+        log.bring(*budget, control)?;
         let mut wanted: Vec<Wanted> = stretches
             .iter()
             .enumerate()

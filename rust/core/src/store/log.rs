@@ -48,6 +48,8 @@ type Found = BTreeMap<u64, (u64, u64)>;
 #[derive(Debug)]
 struct Tail {
     end: u64,
+    /// How much was read in order, before documents are in none.
+    brought: u64,
     behind: Behind,
 }
 
@@ -70,7 +72,8 @@ impl Log {
     }
 
     fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
-        let tail = Tail { end, behind: Behind::new(end, Afterwards::Release) };
+        let behind = Behind::new(end, Afterwards::Release);
+        let tail = Tail { end, brought: 0, behind };
         Self { path: path.to_owned(), file, found, tail: Mutex::new(tail) }
     }
 
@@ -170,10 +173,14 @@ impl Log {
         ahead::announce(&self.file, bytes);
     }
 
-    /// Has as much of the file read in order as the system has room for beside `others` bytes.
+    /// Has what was written since this was last asked for read in order, as much of it as the system has room for beside
+    /// `others` bytes.
     pub(super) fn bring(&self, others: u64, control: &Control) -> Result<()> {
-        let end = self.tail().end;
-        ahead::bring(&self.file, end, others, control)
+        let mut tail = self.tail();
+        let new = tail.brought..tail.end;
+        tail.brought = new.end;
+        drop(tail);
+        ahead::bring(&self.file, new, others, control)
     }
 
     fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {

@@ -9,7 +9,6 @@ mod log;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::document::{ColumnName, Document, Documents};
 
@@ -38,8 +37,6 @@ struct Spilled {
     budget: u64,
     /// Whether they took more, and all are in the log alone.
     over: bool,
-    /// Whether the log was read once, in order, before its documents are in none.
-    brought: AtomicBool,
 }
 
 /// Documents and the number of each, ascending.
@@ -78,10 +75,7 @@ impl Store {
     /// A store of documents that lie in `log` too, where they are left once they take more than `budget` bytes of
     /// memory.
     pub fn over(log: Arc<Log>, budget: u64) -> Self {
-        Self {
-            spilled: Some(Spilled { log, budget, over: false, brought: AtomicBool::new(false) }),
-            ..Self::default()
-        }
+        Self { spilled: Some(Spilled { log, budget, over: false }), ..Self::default() }
     }
 
     /// Appends documents and returns the numbers they got. `place` is where they lie in the log of the store.
