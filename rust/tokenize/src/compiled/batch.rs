@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use super::memory::{Absent, BATCH, Memory, NOWHERE, Waiting};
+use super::gaps;
+use super::memory::{BATCH, Gap, Memory, NOWHERE, Waiting};
 use super::spans::Watch;
-use crate::pieces::{Key, LONGEST, MOST};
+use crate::pieces::{Key, LONGEST, MOST, PieceCache};
 use crate::split::Cursor;
 
 /// The bytes of a stretch, and where they come from.
@@ -49,7 +50,7 @@ pub(super) trait Pieces {
         false
     }
 
-    /// Says that [`Self::learn`] will be asked for a piece.
+    /// Says that [`Self::learn`] may be asked for a piece.
     fn expect(&self, _: Key) {}
 
     /// Puts the ids of all absent pieces into the cache, if that is faster than one at a time.
@@ -79,34 +80,52 @@ pub(super) fn encode(
     out: &mut Output<'_>,
 ) {
     let mut cursor = Cursor::new(start);
-    let mut begin = start;
+    let (mut begin, mut at) = (start, start);
+    let mut ends = std::mem::take(&mut memory.ends);
     loop {
         memory.short.grow();
-        let count = model.fill(text, &mut cursor, &mut memory.ends[..]);
+        let count = model.fill(text, &mut cursor, &mut ends[..]);
         if count == 0 {
-            return;
+            break;
         }
-        let mut at = begin;
-        for index in 0..count {
-            let end = memory.ends[index] as usize;
-            if end - at <= LONGEST {
-                wait(Key::new(text, at, end - at), end, memory);
-            } else {
-                begin = long(model, text, at..end, begin, memory, out);
-            }
-            at = end;
+        let mut rest = &ends[..count];
+        loop {
+            let short = wait(text, at, rest, memory);
+            at = short.checked_sub(1).map_or(at, |last| rest[last] as usize);
+            let Some((end, after)) = rest[short..].split_first() else { break };
+            begin = long(model, text, at..*end as usize, begin, memory, out);
+            (at, rest) = (*end as usize, after);
         }
         flush(model, text, begin, memory, out);
         begin = at;
     }
+    memory.ends = ends;
 }
 
-/// Lets a short piece wait.
+/// Lets the first of the pieces wait that are short, one behind the other, and returns how many they are.
 #[inline]
-fn wait(key: Key, end: usize, memory: &mut Memory) {
-    let place = memory.short.place(key);
-    memory.short.prefetch(place);
-    memory.waiting.push(Waiting { key, place, end: position(end) });
+fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut Memory) -> usize {
+    let Memory { short, waiting, count: waits, .. } = memory;
+    let mut count = 0;
+    for (end, place) in ends.iter().zip(&mut waiting[*waits..]) {
+        let length = *end as usize - begin;
+        if length > LONGEST {
+            break;
+        }
+        *place = short_piece(Key::new(text, begin, length), *end, short);
+        begin = *end as usize;
+        count += 1;
+    }
+    *waits += count;
+    count
+}
+
+/// A short piece, whose place in the cache is brought near.
+#[inline]
+fn short_piece(key: Key, end: u32, cache: &PieceCache) -> Waiting {
+    let place = cache.place(key);
+    cache.prefetch(place);
+    Waiting { key, place, end }
 }
 
 /// Lets the parts of a long piece wait, and returns where what waits begins.
@@ -123,14 +142,16 @@ fn long(
     while at < piece.end {
         let end = at + model.cut(&text[at..piece.end], at == piece.start);
         let part = model.tells_parts() && (at..end) != piece;
-        if end - at <= LONGEST {
+        let waiting = if end - at <= LONGEST {
             let key = Key::new(text, at, end - at);
-            wait(if part { key.part() } else { key }, end, memory);
+            short_piece(if part { key.part() } else { key }, position(end), &memory.short)
         } else {
             let key = if part { Key::default().part() } else { Key::default() };
-            memory.waiting.push(Waiting { key, place: NOWHERE, end: position(end) });
-        }
-        if memory.waiting.len() >= 2 * BATCH {
+            Waiting { key, place: NOWHERE, end: position(end) }
+        };
+        memory.waiting[memory.count] = waiting;
+        memory.count += 1;
+        if memory.count >= 2 * BATCH {
             flush(model, text, begin, memory, out);
             begin = end;
         }
@@ -141,68 +162,21 @@ fn long(
 
 /// A position as it is stored; texts of 4 GiB and more never come here.
 #[inline]
-fn position(at: usize) -> u32 {
+pub(super) fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")
 }
 
-/// The second pass: appends the ids of all that waits from `begin` on.
-///
-/// What the cache has is copied; what it has not is left out at first, made together, and put in between.
-fn flush(
-    model: &impl Pieces,
-    text: &[u8],
-    begin: usize,
-    memory: &mut Memory,
-    out: &mut Output<'_>,
-) {
-    let waiting = std::mem::take(&mut memory.waiting);
-    let pieces = Run { text, begin, pieces: &waiting };
-    let from = out.ids.len();
-    out.ids.resize(from + MOST * waiting.len(), 0);
-    let copied = copy(memory, &waiting, &mut out.ids[from..]);
-    out.ids.truncate(from + copied);
-    if memory.gaps.is_empty() {
-        tell(model, &pieces, 0..waiting.len(), from, memory, out);
-    } else {
-        fill_gaps(model, &pieces, from, memory, out);
-    }
-    memory.waiting = waiting;
-    memory.waiting.clear();
-}
-
-/// Copies the ids of the pieces that the cache has, notes where those of each piece begin and which are left out, and
-/// returns how many there are.
-#[inline]
-fn copy(memory: &mut Memory, waiting: &[Waiting], ids: &mut [u32]) -> usize {
-    let sets = memory.short.sets();
-    memory.gaps.clear();
-    memory.positions.resize(waiting.len(), 0);
-    let mut filled = 0;
-    let places = memory.positions.iter_mut().zip(waiting);
-    for (index, (position, Waiting { key, place, .. })) in places.enumerate() {
-        *position = filled;
-        let found = sets.get(*place, *key).filter(|found| found.count <= MOST);
-        let room = ids.get_mut(filled..).and_then(<[u32]>::first_chunk_mut);
-        if let (Some(found), Some(room)) = (found, room) {
-            *room = found.all();
-            filled += found.count;
-        } else {
-            memory.gaps.push(index);
-        }
-    }
-    filled
-}
-
 /// Pieces that wait; each begins where the one before it ends.
-struct Run<'a> {
-    text: &'a [u8],
+pub(super) struct Run<'a> {
+    pub(super) text: &'a [u8],
     /// Where the first one begins.
     begin: usize,
-    pieces: &'a [Waiting],
+    pub(super) pieces: &'a [Waiting],
 }
 
 impl Run<'_> {
-    fn range(&self, index: usize) -> Range<usize> {
+    /// Where a piece stands.
+    pub(super) fn range(&self, index: usize) -> Range<usize> {
         let before = index.checked_sub(1).map(|before| self.pieces[before].end as usize);
         before.unwrap_or(self.begin)..self.pieces[index].end as usize
     }
@@ -213,101 +187,89 @@ impl Run<'_> {
     }
 }
 
-/// Makes the ids of what was left out, and puts them between those from `from` on.
-#[inline(never)]
-fn fill_gaps(
+/// The second pass: appends the ids of all that waits from `begin` on.
+fn flush(
     model: &impl Pieces,
-    pieces: &Run<'_>,
-    from: usize,
+    text: &[u8],
+    begin: usize,
     memory: &mut Memory,
     out: &mut Output<'_>,
 ) {
-    let gaps = std::mem::take(&mut memory.gaps);
-    for &index in &gaps {
-        let (Waiting { key, place, end }, start) =
-            (pieces.pieces[index], pieces.range(index).start);
-        if place != NOWHERE && !memory.short.has(place, key) {
-            model.expect(key);
-            memory.absent.push(Absent { key, place, start: position(start), end });
-        }
+    if memory.count == 0 {
+        return;
     }
-    if !memory.absent.is_empty() {
-        model.learn(pieces.text, memory);
-        memory.absent.clear();
+    let waiting = std::mem::take(&mut memory.waiting);
+    let run = Run { text, begin, pieces: &waiting[..memory.count] };
+    memory.count = 0;
+    let copied = answer(run.pieces, memory);
+    if !memory.gaps.is_empty() {
+        gaps::fill(model, &run, memory);
     }
-    let mut copied = std::mem::take(&mut memory.copied);
-    let first = memory.positions[gaps[0]];
-    copied.clear();
-    copied.extend_from_slice(&out.ids[from + first..]);
-    out.ids.truncate(from + first);
-    tell(model, pieces, 0..gaps[0], from, memory, out);
-    let mut taken = 0;
-    for (&gap, next) in gaps.iter().zip(gaps.iter().skip(1).chain([&pieces.pieces.len()])) {
-        let (range, Waiting { key, place, .. }) = (pieces.range(gap), pieces.pieces[gap]);
-        rest(model, &pieces.text[range.clone()], key, place, memory);
-        let at = out.ids.len();
-        out.ids.extend_from_slice(&memory.made);
-        if range.end > out.watch.next() {
-            model.watch(pieces.text, range.start, at, &memory.made, out.origin, out.watch);
-        }
-        let shift = out.ids.len().wrapping_sub(first + taken);
-        let end = memory.positions.get(*next).map_or(copied.len(), |position| position - first);
-        out.ids.extend_from_slice(&copied[taken..end]);
-        tell(model, pieces, gap + 1..*next, shift, memory, out);
-        taken = end;
+    let from = out.ids.len();
+    gaps::assemble(copied, memory, out.ids);
+    if run.range(run.pieces.len() - 1).end > out.watch.next() {
+        tell(model, &run, from, copied, memory, out);
     }
-    (memory.gaps, memory.copied) = (gaps, copied);
+    memory.waiting = waiting;
 }
 
-/// Tells the watch where the ids of some pieces that were copied come from; they stand where they were noted to, and
-/// `shift` further.
+/// Copies the ids of the pieces that the cache has, notes where those of each piece begin and which it has not, and returns
+/// how many ids there are.
 #[inline]
+fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
+    let sets = memory.short.sets();
+    let Memory { copied, positions, missing, gaps, .. } = memory;
+    let (positions, missing) = (&mut positions[..pieces.len()], &mut missing[..pieces.len()]);
+    let (mut filled, mut count) = (0, 0);
+    for (index, (piece, position)) in pieces.iter().zip(positions).enumerate() {
+        *position = filled;
+        let found = sets.get(piece.place, piece.key).unwrap_or_default();
+        // What is too much is written over: how many ids count, and which pieces are there, cannot be predicted.
+        if let Some(room) = copied.get_mut(filled..filled + MOST) {
+            room.copy_from_slice(&found.all());
+        }
+        filled += found.count();
+        missing[count] = index;
+        count += usize::from(!found.is_whole());
+    }
+    gaps.clear();
+    gaps.extend(missing[..count].iter().map(|index| Gap { index: *index, ..Gap::default() }));
+    filled
+}
+
+/// Tells the watch where the ids of the pieces come from that it waits for; those of the first stand at `from`.
+#[cold]
 fn tell(
     model: &impl Pieces,
-    pieces: &Run<'_>,
-    mut which: Range<usize>,
-    shift: usize,
+    run: &Run<'_>,
+    mut from: usize,
+    copied: usize,
     memory: &Memory,
     out: &mut Output<'_>,
 ) {
+    let Memory { positions, gaps, .. } = memory;
+    let mut gaps = gaps.iter().peekable();
+    let mut index = 0;
     loop {
-        which.start = match out.watch.next() {
+        index = match out.watch.next() {
             usize::MAX => return,
-            byte => pieces.behind(which.start, byte),
+            byte => run.behind(index, byte),
         };
-        if which.start >= which.end {
-            return;
+        let Some(position) = positions[..run.pieces.len()].get(index) else { return };
+        while let Some(gap) = gaps.next_if(|gap| gap.index < index) {
+            from += gap.count;
         }
-        let start = memory.positions[which.start].wrapping_add(shift);
-        let after = memory.positions.get(which.start + 1);
-        let end = after.map_or(out.ids.len(), |after| after.wrapping_add(shift));
-        let (begin, ids) = (pieces.range(which.start).start, &out.ids[start..end]);
-        model.watch(pieces.text, begin, start, ids, out.origin, out.watch);
-        which.start += 1;
+        let start = from + position;
+        let count = match gaps.peek() {
+            Some(gap) if gap.index == index => gap.count,
+            _ => {
+                let after = positions[..run.pieces.len()].get(index + 1);
+                let end = after.map_or(copied, |after| *after);
+                end - position
+            }
+        };
+        let ids = &out.ids[start..start + count];
+        model.watch(run.text, run.range(index).start, start, ids, out.origin, out.watch);
+        index += 1;
     }
-}
-
-/// Puts the ids of one piece into the memory for them.
-#[inline(never)]
-fn rest(model: &impl Pieces, piece: &[u8], key: Key, place: u32, memory: &mut Memory) {
-    let mut made = std::mem::take(&mut memory.made);
-    made.clear();
-    let found = memory.short.get(place, key);
-    let known = match found {
-        Some(found) if found.count <= MOST => Some(&found.all()[..found.count]),
-        None if place != NOWHERE => None,
-        _ => memory.long.get(piece, key.is_part()),
-    };
-    if let Some(known) = known {
-        made.extend_from_slice(known);
-    } else {
-        model.miss(piece, key.is_part(), memory, &mut made);
-        if place != NOWHERE {
-            memory.short.insert(place, key, &made);
-        }
-        if place == NOWHERE || made.len() > MOST {
-            memory.long.insert(piece, key.is_part(), &made);
-        }
-    }
-    memory.made = made;
 }

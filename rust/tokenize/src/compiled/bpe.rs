@@ -59,10 +59,10 @@ impl Bpe {
         let mut lanes = std::mem::take(&mut memory.lanes);
         let absent = std::mem::take(&mut memory.absent);
         for (name, absent) in absent.iter().enumerate() {
-            let (key, place) = (absent.key, absent.place);
+            let key = absent.key;
             if let Some(id) = self.token(self.answers.get(key.whole()), key.is_part()) {
-                if !memory.short.has(place, key) {
-                    memory.short.insert(place, key, &[id]);
+                if memory.short.get(key).is_none() {
+                    memory.short.insert(key, &[id]);
                 }
                 continue;
             }
@@ -80,12 +80,12 @@ impl Bpe {
         }
         for lane in &lanes {
             let absent = &absent[lane.name()];
-            if memory.short.has(absent.place, absent.key) {
+            if memory.short.get(absent.key).is_some() {
                 continue;
             }
             memory.word.clear();
             memory.word.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
-            memory.short.insert(absent.place, absent.key, &memory.word);
+            memory.short.insert(absent.key, &memory.word);
             if memory.word.len() > MOST {
                 let piece = &text[absent.start as usize..absent.end as usize];
                 memory.long.insert(piece, absent.key.is_part(), &memory.word);

@@ -8,6 +8,7 @@ mod compose;
 mod cuts;
 mod edges;
 mod file;
+mod gaps;
 mod memory;
 mod models;
 mod names;

@@ -13,7 +13,7 @@ use super::edges::Edges;
 use super::memory::Memory;
 use super::spans::Watch;
 use crate::merge::{Merge, NONE, Symbol};
-use crate::pieces::{Key, LONGEST, MOST, Vocabulary};
+use crate::pieces::{Key, Vocabulary};
 use crate::split::{Cursor, decode};
 
 /// The bytes of `▁`.
@@ -157,19 +157,16 @@ impl Sentence {
     fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
         let start = ids.len();
         // The bit that marks parts of pieces elsewhere marks pieces with a prefix here.
-        let short = (piece.len() <= LONGEST).then(|| {
-            let key = Key::new(piece, 0, piece.len()).part();
-            (memory.short.place(key), key)
-        });
-        let found = short.and_then(|(place, key)| memory.short.get(place, key));
-        if let Some(found) = found.filter(|found| found.count <= MOST) {
-            ids.extend_from_slice(&found.all()[..found.count]);
+        let short = Key::of(piece).map(Key::part);
+        let found = short.and_then(|key| memory.short.get(key));
+        if let Some(found) = found.filter(|found| found.is_whole()) {
+            ids.extend(found.ids());
             return;
         }
         let spaced = [b" ", piece].concat();
         self.bpe.merge(self, &spaced, memory, ids);
-        if let Some((place, key)) = short {
-            memory.short.insert(place, key, &ids[start..]);
+        if let Some(key) = short {
+            memory.short.insert(key, &ids[start..]);
         }
     }
 

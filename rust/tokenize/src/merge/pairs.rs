@@ -10,23 +10,34 @@ pub(crate) const LARGEST_MERGES: usize = (1 << 22) - 1;
 
 const SYMBOL_BITS: u32 = 21;
 const VALUE_BITS: u32 = 22;
-const EMPTY: u64 = u64::MAX;
 
 /// Odd, with well-mixed bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Open addressing with linear probing, one word an entry, at most half full.
+/// How many pairs a line holds.
+const WIDTH: usize = 8;
+
+/// Pairs a line holds on average, at most: more would overflow into the next one too often.
+const FILL: usize = 4;
+
+/// A cache line of pairs: the key of each, and its value plus one behind it; 0 is a free place. Used places come first.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([u64; WIDTH]);
+
+/// A table of which a question reads one cache line, and compares all of it: how far to look cannot be predicted.
 pub(super) struct PairTable {
-    entries: Box<[u64]>,
+    lines: Box<[Line]>,
     shift: u32,
 }
 
 impl PairTable {
     /// The table of pairs and what they become; of equal pairs, the last counts.
     pub(super) fn new(pairs: impl Iterator<Item = [u32; 3]> + Clone) -> Self {
-        let size = (pairs.clone().count().max(1) * 2).next_power_of_two();
+        // Two lines at least: a word can't be shifted by all of its bits.
+        let size = (pairs.clone().count() / FILL + 2).next_power_of_two();
         let shift = 64 - size.trailing_zeros();
-        let mut table = Self { entries: vec![EMPTY; size].into_boxed_slice(), shift };
+        let mut table = Self { lines: vec![Line::default(); size].into_boxed_slice(), shift };
         let mut ahead = pairs.clone().skip(AHEAD);
         for [left, right, value] in pairs {
             if let Some([left, right, _]) = ahead.next() {
@@ -48,37 +59,45 @@ impl PairTable {
     }
 
     fn insert(&mut self, left: u32, right: u32, value: u32) {
-        let key = u64::from(left) << SYMBOL_BITS | u64::from(right);
-        let mask = self.entries.len() - 1;
+        let key = key(left, right);
         let mut place = self.place(key);
-        while self.entries[place] != EMPTY && self.entries[place] >> VALUE_BITS != key {
-            place = (place + 1) & mask;
+        loop {
+            let free = |entry: &&mut u64| **entry == 0 || **entry >> VALUE_BITS == key;
+            if let Some(entry) = self.lines[place].0.iter_mut().find(free) {
+                *entry = key << VALUE_BITS | u64::from(value + 1);
+                return;
+            }
+            place = (place + 1) & (self.lines.len() - 1);
         }
-        self.entries[place] = key << VALUE_BITS | u64::from(value);
     }
 
     /// Has what [`Self::get`] will look at brought near.
     #[inline]
     pub(super) fn prefetch(&self, left: u32, right: u32) {
-        let place = self.place(u64::from(left) << SYMBOL_BITS | u64::from(right));
-        prefetch(self.entries.as_ptr().wrapping_add(place));
+        prefetch(self.lines.as_ptr().wrapping_add(self.place(key(left, right))));
     }
 
     /// The value of a pair, or `u32::MAX`.
     #[inline]
     pub(super) fn get(&self, left: u32, right: u32) -> u32 {
-        let key = u64::from(left) << SYMBOL_BITS | u64::from(right);
-        let mask = self.entries.len() - 1;
+        let key = key(left, right);
         let mut place = self.place(key);
         loop {
-            let entry = self.entries[place & mask];
-            if entry >> VALUE_BITS == key {
-                return (entry & ((1 << VALUE_BITS) - 1)) as u32;
-            }
-            if entry == EMPTY {
-                return u32::MAX;
+            let Line(entries) = &self.lines[place & (self.lines.len() - 1)];
+            // At most one of them is that of the pair.
+            let found = entries.iter().fold(0, |found, entry| {
+                found | if entry >> VALUE_BITS == key { *entry } else { 0 }
+            });
+            if found != 0 || entries[WIDTH - 1] == 0 {
+                let value = (found & ((1 << VALUE_BITS) - 1)) as u32;
+                return value.wrapping_sub(1);
             }
             place += 1;
         }
     }
+}
+
+#[inline]
+fn key(left: u32, right: u32) -> u64 {
+    u64::from(left) << SYMBOL_BITS | u64::from(right)
 }

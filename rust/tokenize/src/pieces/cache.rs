@@ -2,40 +2,53 @@
 
 use std::io;
 
-use memmap2::{MmapMut, MmapOptions};
-
 use super::key::{Key, SPARE};
-use crate::machine::prefetch;
+use super::memory::{Line, LineMemory, Word};
 
 /// The most ids that an entry holds.
 pub(crate) const MOST: usize = 4;
 
-/// The number that stands for more ids than that: they are in the cache of long pieces.
-const MORE: u64 = 7;
-
-/// Words of one entry: the key, and four ids. The spare bits of the key are the number of ids, 0 in an empty entry.
+/// Words of one entry: the key, and four ids. The spare bits of the key are one more than the number of ids, or 0 where they
+/// are too many and in the cache of long pieces. An entry of zeros is free.
 const ENTRY: usize = 4;
 
-/// Words of one set: two entries in one cache line of 64 bytes, the more recent one first.
-const SET: usize = 8;
+/// How far that number is shifted.
+const COUNT: u32 = SPARE.trailing_zeros();
 
 /// An answer of the cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// Two ids a word, and anything behind them.
-    pub(crate) ids: [u64; 2],
-    /// How many of them count.
-    pub(crate) count: usize,
+    ids: [u64; 2],
+    /// One more than how many of them count, or 0.
+    next: usize,
 }
 
 impl Found {
+    /// Whether the ids are here; else the cache of long pieces has them.
+    #[inline]
+    pub(crate) fn is_whole(self) -> bool {
+        self.next > 0
+    }
+
+    /// How many ids are here.
+    #[inline]
+    pub(crate) fn count(self) -> usize {
+        self.next.saturating_sub(1)
+    }
+
     /// The ids, and anything behind them.
     #[inline]
-    pub(crate) fn all(&self) -> [u32; MOST] {
+    pub(crate) fn all(self) -> [u32; MOST] {
         let [first, second] = self.ids;
         #[expect(clippy::cast_possible_truncation, reason = "two ids a word")]
         let all = [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32];
         all
+    }
+
+    /// The ids.
+    #[inline]
+    pub(crate) fn ids(self) -> impl Iterator<Item = u32> {
+        self.all().into_iter().take(self.count())
     }
 }
 
@@ -46,13 +59,12 @@ const SMALLEST: usize = 1 << 18;
 /// less time than many small ones.
 const GROWTH: usize = 16;
 
-/// A word of memory.
-type Word = [u8; 8];
-
 /// A bounded table from short pieces to their ids.
+///
+/// A set is a line of two entries, the more recent one first. A piece that finds no room in its set goes to another one,
+/// if there is room: without that, one in fifteen of the rarer words had no place though most places were free.
 pub(crate) struct PieceCache {
-    /// Zeroed by the system, so that memory is touched only as it is used; a set is a cache line.
-    memory: MmapMut,
+    memory: LineMemory,
     sets: u64,
     /// How many entries were written since the cache last grew.
     written: u64,
@@ -66,20 +78,8 @@ impl PieceCache {
     }
 
     fn of_size(bytes: usize, most_bytes: usize) -> io::Result<Self> {
-        let sets = (bytes / size_of::<[Word; SET]>()).clamp(1, 1 << 31);
-        let mut memory = MmapOptions::new();
-        memory.len(sets * size_of::<[Word; SET]>());
-        if bytes <= SMALLEST {
-            // All of it is looked at soon, and a page costs twice what is read before it is written.
-            memory.populate();
-        }
-        let memory = memory.map_anon()?;
-        // Pages of 2 MiB: with the usual ones nearly every look-up misses the cache of addresses as well.
-        #[cfg(target_os = "linux")]
-        if bytes > SMALLEST {
-            let _ = memory.advise(memmap2::Advice::HugePage);
-        }
-        Ok(Self { memory, sets: sets as u64, written: 0, most_bytes })
+        let sets = (bytes / size_of::<Line>()).clamp(1, 1 << 31);
+        Ok(Self { memory: LineMemory::new(sets)?, sets: sets as u64, written: 0, most_bytes })
     }
 
     /// Makes the cache larger if it is full and may grow. Places that were asked for before are void.
@@ -93,7 +93,7 @@ impl PieceCache {
     #[cold]
     fn grow_now(&mut self) {
         self.written = 0;
-        let bytes = self.memory.len();
+        let bytes = size_of_val(self.memory.lines());
         if bytes * 4 > self.most_bytes * 3 {
             return;
         }
@@ -103,20 +103,18 @@ impl PieceCache {
         };
         let old = std::mem::replace(self, larger);
         // The older entry of a set goes first, so that it stays the older one.
-        for entry in words(&old.memory).as_chunks::<ENTRY>().0.iter().rev() {
+        for entry in old.memory.lines().as_flattened().as_chunks::<ENTRY>().0.iter().rev() {
             let [low, high, ..] = entry.map(u64::from_le_bytes);
-            let key = Key::stored(low, high);
             if high != 0 {
-                let place = self.place(key);
-                self.push(place, entry);
+                self.put(Key::stored(low, high), entry);
             }
         }
     }
 
-    /// Has the set brought into the first-level cache.
+    /// Has a set brought into the first-level cache.
     #[inline]
     pub(crate) fn prefetch(&self, place: u32) {
-        prefetch(self.memory.as_ptr().wrapping_add(place as usize * size_of::<[Word; SET]>()));
+        self.memory.prefetch(place as usize);
     }
 
     /// Which set a key is in.
@@ -125,52 +123,50 @@ impl PieceCache {
         (((key.hash() >> 32) * self.sets) >> 32) as u32
     }
 
+    /// Which set a key is in if it found no room in that one.
+    #[inline]
+    pub(crate) fn other_place(&self, key: Key) -> u32 {
+        (((key.hash() & u64::from(u32::MAX)) * self.sets) >> 32) as u32
+    }
+
     /// The table as it is now.
     #[inline]
     pub(crate) fn sets(&self) -> Sets<'_> {
-        Sets(words(&self.memory).as_chunks().0)
+        Sets(self.memory.lines())
     }
 
     /// The ids of the piece, if it is there.
     #[inline]
-    pub(crate) fn get(&self, place: u32, key: Key) -> Option<Found> {
-        self.sets().get(place, key)
-    }
-
-    /// Whether the piece is there.
-    #[inline]
-    pub(crate) fn has(&self, place: u32, key: Key) -> bool {
-        self.get(place, key).is_some()
+    pub(crate) fn get(&self, key: Key) -> Option<Found> {
+        let places = [self.place(key), self.other_place(key)];
+        places.into_iter().find_map(|place| self.sets().get(place, key))
     }
 
     /// Remembers the ids of a piece, or that they are too many.
-    pub(crate) fn insert(&mut self, place: u32, key: Key, ids: &[u32]) {
-        let count = if ids.len() > MOST { MORE } else { ids.len() as u64 };
+    pub(crate) fn insert(&mut self, key: Key, ids: &[u32]) {
+        let next = if ids.len() > MOST { 0 } else { ids.len() as u64 + 1 };
         let id = |index: usize| u64::from(ids.get(index).copied().unwrap_or(0));
-        let high = key.high & !SPARE | count << 61;
+        let high = key.high & !SPARE | next << COUNT;
         let entry = [key.low, high, id(0) | id(1) << 32, id(2) | id(3) << 32];
-        self.push(place, &entry.map(u64::to_le_bytes));
+        self.put(key, &entry.map(u64::to_le_bytes));
         self.written += 1;
     }
 
-    /// Makes an entry the more recent one of its set.
-    fn push(&mut self, place: u32, entry: &[Word; ENTRY]) {
-        let sets = self.memory.as_chunks_mut().0.as_chunks_mut::<SET>().0;
-        if let Some(set) = sets.get_mut(place as usize) {
-            set.copy_within(..ENTRY, ENTRY);
-            set[..ENTRY].copy_from_slice(entry);
-        }
+    /// Makes an entry the more recent one of a set.
+    fn put(&mut self, key: Key, entry: &[Word; ENTRY]) {
+        let (place, other) = (self.place(key) as usize, self.other_place(key) as usize);
+        let sets = self.memory.lines_mut();
+        let full = |set: &Line| set[ENTRY + 1] != Word::default();
+        let place = if full(&sets[place]) && !full(&sets[other]) { other } else { place };
+        let set = &mut sets[place];
+        set.copy_within(..ENTRY, ENTRY);
+        set[..ENTRY].copy_from_slice(entry);
     }
-}
-
-/// Memory, word by word.
-fn words(memory: &[u8]) -> &[Word] {
-    memory.as_chunks().0
 }
 
 /// The table, to be looked at many times.
 #[derive(Clone, Copy)]
-pub(crate) struct Sets<'a>(&'a [[Word; SET]]);
+pub(crate) struct Sets<'a>(&'a [Line]);
 
 impl Sets<'_> {
     /// The ids of the piece, if it is there.
@@ -178,10 +174,13 @@ impl Sets<'_> {
     pub(crate) fn get(self, place: u32, key: Key) -> Option<Found> {
         let set = self.0.get(place as usize)?;
         let word = |at: usize| u64::from_le_bytes(set[at]);
+        // The spare bits of the key are zeros, so those of the difference are the entry's.
+        let differs = |entry: usize| [key.low ^ word(entry), key.high ^ word(entry + 1)];
+        let is = |[low, high]: [u64; 2]| low | high << (u64::BITS - COUNT) == 0;
         // An address instead of a branch: which of the two it is cannot be predicted.
-        let entry = usize::from(!key.is(word(0), word(1))) * ENTRY;
-        let (low, high) = (word(entry), word(entry + 1));
+        let entry = usize::from(!is(differs(0))) * ENTRY;
+        let difference = differs(entry);
         let ids = [word(entry + 2), word(entry + 3)];
-        key.is(low, high).then_some(Found { ids, count: (high >> 61) as usize })
+        is(difference).then_some(Found { ids, next: (difference[1] >> COUNT) as usize })
     }
 }

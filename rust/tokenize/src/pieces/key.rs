@@ -81,13 +81,6 @@ impl Key {
         Self { high: self.high & !PART, ..self }
     }
 
-    /// Whether a stored key, whose spare bits mean something else, is this one.
-    #[inline]
-    pub(super) fn is(self, low: u64, high: u64) -> bool {
-        // One comparison of both: which of them differs cannot be predicted.
-        (self.low ^ low) | (self.high ^ (high & !SPARE)) == 0
-    }
-
     #[inline]
     pub(super) fn hash(self) -> u64 {
         fold(self.low, self.high)

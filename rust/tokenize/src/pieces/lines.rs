@@ -1,62 +1,66 @@
 //! A table from short pieces to a number each: one cache line a question.
 
-use super::fold;
 use super::key::Key;
-use crate::machine::prefetch;
+use super::memory::{Line, LineMemory};
 
-/// How many pieces a line holds.
+/// How many pieces a line holds: six words of keys, and behind them their numbers, and whether a piece has gone on to the
+/// next line for want of room. A key of zeros is a free place.
 const WIDTH: usize = 3;
+
+/// The byte of the last word that says so.
+const GONE_ON: usize = 4;
 
 /// Pieces a line holds on average: more would overflow into the next one too often.
 const FILL: usize = 2;
 
-/// A cache line of pieces; a key of zeros is a free place.
-#[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Line {
-    keys: [Key; WIDTH],
-    values: [u32; WIDTH],
-}
-
 /// A table that never holds more pieces than it was made for.
 pub(super) struct Lines {
-    lines: Vec<Line>,
+    memory: LineMemory,
+    /// One less than the number of lines, a power of two.
+    mask: u32,
 }
 
 impl Lines {
     /// A table for up to `count` pieces.
     pub(super) fn with_capacity(count: usize) -> Self {
-        Self { lines: vec![Line::default(); (count / FILL + 1).next_power_of_two()] }
+        let lines = (count / FILL + 1).next_power_of_two();
+        let mask = u32::try_from(lines - 1).expect("a vocabulary has fewer than 2^32 tokens");
+        Self { memory: LineMemory::new(lines).expect("the system has memory"), mask }
     }
 
+    /// Which line a piece is in, if that has room.
     #[inline]
-    fn place(&self, key: Key) -> usize {
+    pub(super) fn place(&self, key: Key) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are taken")]
-        let hash = fold(key.low, key.high) as usize;
-        hash & (self.lines.len() - 1)
+        let hash = key.hash() as u32;
+        hash & self.mask
     }
 
     /// Has what [`Self::get`] will look at brought near.
     #[inline]
-    pub(super) fn prefetch(&self, key: Key) {
-        prefetch(self.lines.as_ptr().wrapping_add(self.place(key)));
+    pub(super) fn prefetch(&self, place: u32) {
+        self.memory.prefetch(place as usize);
     }
 
     /// Adds a piece; `false` if it is there already.
     pub(super) fn insert(&mut self, key: Key, value: u32) -> bool {
         let mut place = self.place(key);
         loop {
-            let line = &mut self.lines[place];
-            for (known, place) in line.keys.iter_mut().zip(&mut line.values) {
-                if *known == key {
+            let line = &mut self.memory.lines_mut()[place as usize];
+            for index in 0..WIDTH {
+                let known = key_of(line, index);
+                if known == key {
                     return false;
                 }
-                if *known == Key::default() {
-                    (*known, *place) = (key, value);
+                if known == Key::default() {
+                    line[2 * index] = key.low.to_le_bytes();
+                    line[2 * index + 1] = key.high.to_le_bytes();
+                    set_value(line, index, value);
                     return true;
                 }
             }
-            place = (place + 1) & (self.lines.len() - 1);
+            line[7][GONE_ON] = 1;
+            place = (place + 1) & self.mask;
         }
     }
 
@@ -65,30 +69,44 @@ impl Lines {
     pub(super) fn get(&self, key: Key) -> Option<u32> {
         let mut place = self.place(key);
         loop {
-            let line = &self.lines[place];
-            for (known, value) in line.keys.iter().zip(line.values) {
-                if *known == key {
-                    return Some(value);
-                }
+            let line = &self.memory.lines()[place as usize];
+            if let Some(index) = (0..WIDTH).find(|index| key_of(line, *index) == key) {
+                return Some(values(line)[index]);
             }
-            if line.keys[WIDTH - 1] == Key::default() {
+            if line[7][GONE_ON] == 0 {
                 return None;
             }
-            place = (place + 1) & (self.lines.len() - 1);
+            place = (place + 1) & self.mask;
         }
     }
 
     /// The same pieces with other numbers.
     pub(super) fn map(&self, of: impl Fn(u32) -> u32) -> Self {
-        let map = |line: &Line| {
-            let mut line = *line;
-            for (key, value) in line.keys.iter().zip(&mut line.values) {
-                if *key != Key::default() {
-                    *value = of(*value);
-                }
+        let mut mapped = LineMemory::new(self.memory.lines().len()).expect("the system has memory");
+        for (line, known) in mapped.lines_mut().iter_mut().zip(self.memory.lines()) {
+            *line = *known;
+            for index in (0..WIDTH).filter(|index| key_of(known, *index) != Key::default()) {
+                set_value(line, index, of(values(known)[index]));
             }
-            line
-        };
-        Self { lines: self.lines.iter().map(map).collect() }
+        }
+        Self { memory: mapped, mask: self.mask }
     }
+}
+
+#[inline]
+fn key_of(line: &Line, index: usize) -> Key {
+    let [low, high] = [line[2 * index], line[2 * index + 1]].map(u64::from_le_bytes);
+    Key { low, high }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "two numbers a word")]
+fn values(line: &Line) -> [u32; WIDTH] {
+    let [first, second] = [line[6], line[7]].map(u64::from_le_bytes);
+    [first as u32, (first >> 32) as u32, second as u32]
+}
+
+fn set_value(line: &mut Line, index: usize, value: u32) {
+    let at = 4 * (index % 2);
+    line[6 + index / 2][at..at + 4].copy_from_slice(&value.to_le_bytes());
 }

@@ -1,6 +1,7 @@
 //! What a thread has seen of pieces that are longer, or have more ids, than an entry of the short cache.
 
 use super::hash;
+use crate::machine::prefetch;
 
 /// The longest piece that is remembered, in bytes: longer ones hardly come again.
 const LONGEST: usize = 256;
@@ -10,7 +11,8 @@ const ENTRY_WORDS: usize = 14;
 
 /// Pieces and their ids, one behind the other; when the memory is full, all are forgotten at once.
 pub(crate) struct LongCache {
-    /// For each hash: its upper half, and where the piece stands in `memory`.
+    /// For each hash: its upper half, and one more than where the piece stands in `memory`; zeros where nothing is, so
+    /// that memory is touched only as it is used.
     slots: Vec<(u32, u32)>,
     /// Byte length, number of ids, the bytes padded to words, the ids.
     memory: Vec<u32>,
@@ -18,7 +20,7 @@ pub(crate) struct LongCache {
 }
 
 /// A slot that holds nothing.
-const FREE: (u32, u32) = (0, u32::MAX);
+const FREE: (u32, u32) = (0, 0);
 
 impl LongCache {
     /// A cache of at most `bytes`.
@@ -34,6 +36,15 @@ impl LongCache {
         (low & (self.slots.len() - 1), high)
     }
 
+    /// Has what [`Self::get`] looks at first brought near.
+    #[inline]
+    pub(crate) fn prefetch(&self, piece: &[u8], part: bool) {
+        if piece.len() <= LONGEST {
+            let (place, _) = self.place(hash(piece) ^ u64::from(part));
+            prefetch(self.slots.as_ptr().wrapping_add(place));
+        }
+    }
+
     /// The ids of `piece`, if it is there; `part` tells parts of longer pieces from whole ones.
     #[inline]
     pub(crate) fn get(&self, piece: &[u8], part: bool) -> Option<&[u32]> {
@@ -41,11 +52,11 @@ impl LongCache {
             return None;
         }
         let (place, tag) = self.place(hash(piece) ^ u64::from(part));
-        let (found, start) = self.slots[place];
+        let (found, next) = self.slots[place];
         if found != tag {
             return None;
         }
-        let entry = self.memory.get(start as usize..)?;
+        let entry = self.memory.get((next as usize).checked_sub(1)?..)?;
         let (header, rest) = entry.split_first_chunk::<2>()?;
         if header[0] != Self::length(piece, part) {
             return None;
@@ -64,11 +75,12 @@ impl LongCache {
             self.slots.fill(FREE);
         }
         let (place, tag) = self.place(hash(piece) ^ u64::from(part));
-        let (Ok(start), Ok(count)) = (u32::try_from(self.memory.len()), u32::try_from(ids.len()))
+        let (Ok(next), Ok(count)) =
+            (u32::try_from(self.memory.len() + 1), u32::try_from(ids.len()))
         else {
             return;
         };
-        self.slots[place] = (tag, start);
+        self.slots[place] = (tag, next);
         self.memory.extend([Self::length(piece, part), count]);
         self.memory.extend(words(piece));
         self.memory.extend_from_slice(ids);

@@ -5,6 +5,7 @@ mod cache;
 mod key;
 mod lines;
 mod long;
+mod memory;
 mod prefixes;
 mod vocabulary;
 

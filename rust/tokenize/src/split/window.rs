@@ -174,13 +174,15 @@ fn fill_with(
             count += 1;
             continue;
         }
-        let base = at;
-        while found != 0 && count < ends.len() {
-            at = base + found.trailing_zeros() as usize;
+        let base = position(at);
+        let room = &mut ends[count..];
+        let most = (found.count_ones() as usize).min(room.len());
+        for end in &mut room[..most] {
+            *end = base + found.trailing_zeros();
             found &= found - 1;
-            ends[count] = position(at);
-            count += 1;
         }
+        count += most;
+        at = ends[count - 1] as usize;
     }
     cursor.at = at;
     count

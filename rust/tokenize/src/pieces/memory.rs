@@ -1,0 +1,57 @@
+//! Memory for tables of cache lines, as the system gives it: zeroed, and touched only as it is used.
+
+use std::io;
+
+use memmap2::{MmapMut, MmapOptions};
+
+use crate::machine::prefetch;
+
+/// A word of memory.
+pub(super) type Word = [u8; 8];
+
+/// A cache line of 64 bytes.
+pub(super) type Line = [Word; 8];
+
+/// What is smaller than this is made of small pages, all at once.
+const LARGE: usize = 1 << 21;
+
+/// So many lines, each on its own cache line.
+pub(super) struct LineMemory(MmapMut);
+
+impl LineMemory {
+    /// `count` lines of zeros, at least one.
+    pub(super) fn new(count: usize) -> io::Result<Self> {
+        let bytes = count.max(1) * size_of::<Line>();
+        let mut memory = MmapOptions::new();
+        memory.len(bytes);
+        if bytes < LARGE {
+            // All of it is looked at soon, and a page costs twice what is read before it is written.
+            memory.populate();
+        }
+        let memory = memory.map_anon()?;
+        // Pages of 2 MiB: with the usual ones nearly every look-up misses the cache of addresses as well.
+        #[cfg(target_os = "linux")]
+        if bytes >= LARGE {
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Self(memory))
+    }
+
+    /// The lines.
+    #[inline]
+    pub(super) fn lines(&self) -> &[Line] {
+        self.0.as_chunks().0.as_chunks().0
+    }
+
+    /// The lines, to be written.
+    #[inline]
+    pub(super) fn lines_mut(&mut self) -> &mut [Line] {
+        self.0.as_chunks_mut().0.as_chunks_mut().0
+    }
+
+    /// Has a line brought into the first-level cache.
+    #[inline]
+    pub(super) fn prefetch(&self, line: usize) {
+        prefetch(self.0.as_ptr().wrapping_add(line * size_of::<Line>()));
+    }
+}
