@@ -60,9 +60,7 @@ impl Buckets {
                 self.wait(rank, position);
             }
         }
-        while let Some(rank) = self.lowest() {
-            self.run(merges, rank);
-        }
+        self.run_all(merges);
         let mut at = 0;
         std::iter::from_fn(move || {
             let link = self.links.get(at as usize)?;
@@ -81,8 +79,35 @@ impl Buckets {
         }
     }
 
+    /// Merges all that waits.
+    fn run_all(&mut self, merges: &Merges) {
+        #[cfg(target_arch = "x86_64")]
+        if crate::machine::has_avx2() {
+            #[expect(unsafe_code, reason = "the function needs features of the machine")]
+            // SAFETY: the machine has the features that the function is compiled for.
+            return unsafe { self.run_all_avx2(merges) };
+        }
+        self.run_all_with(merges);
+    }
+
+    /// As [`Self::run_all_with`], with AVX2, which compares a line of pairs in two steps.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn run_all_avx2(&mut self, merges: &Merges) {
+        self.run_all_with(merges);
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn run_all_with(&mut self, merges: &Merges) {
+        while let Some(rank) = self.lowest() {
+            self.run(merges, rank);
+        }
+    }
+
     /// Looks up what `position` and its successor become, and lets the position wait for it.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn rank(&mut self, merges: &Merges, position: u32) -> Symbol {
         let link = self.links[position as usize];
         let rank = match self.links.get(link.next as usize) {
@@ -146,6 +171,8 @@ impl Buckets {
     }
 
     /// Merges what waits for `rank`, left to right, until something of a lower rank turns up.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn run(&mut self, merges: &Merges, rank: Symbol) {
         self.take(rank);
         let round = std::mem::take(&mut self.round);

@@ -118,13 +118,34 @@ impl Merges {
         windows: &mut Windows,
         initial: impl Fn(usize) -> Symbol,
     ) {
+        if word.len() > SHORT {
+            return windows.merge(self, word, initial);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::machine::has_avx2() {
+            #[expect(unsafe_code, reason = "the function needs features of the machine")]
+            // SAFETY: the machine has the features that the function is compiled for.
+            return unsafe { self.merge_avx2(word, initial) };
+        }
+        self.merge_with(word, initial);
+    }
+
+    /// As [`Self::merge_with`], with AVX2, which compares a line of pairs in two steps.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn merge_avx2(&self, word: &mut Vec<Symbol>, initial: impl Fn(usize) -> Symbol) {
+        self.merge_with(word, initial);
+    }
+
+    /// Merges a word of at most [`SHORT`] symbols.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
+    fn merge_with(&self, word: &mut Vec<Symbol>, initial: impl Fn(usize) -> Symbol) {
         let pair = |left, right| self.pair(left, right);
         if word.len() <= TINY {
             reduce::<TINY>(word, initial, pair, |symbol| symbol);
-        } else if word.len() <= SHORT {
-            reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         } else {
-            windows.merge(self, word, initial);
+            reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         }
     }
 }
@@ -204,7 +225,8 @@ fn placed(rank: u32, at: usize) -> u32 {
 ///
 /// Symbols stay where they are, and a bit tells which are alive: moving the rest of a short word up cost a tenth of
 /// the time of a first sight.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
 fn reduce<const N: usize>(
     word: &mut Vec<Symbol>,
     initial: impl Fn(usize) -> u32,
@@ -254,7 +276,8 @@ fn reduce<const N: usize>(
 }
 
 /// The smallest of all.
-#[inline]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
 fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
     let (blocks, _) = ranks.as_chunks::<8>();
     let mut least = [NONE; 8];
