@@ -189,7 +189,7 @@ fn room_for(bytes: usize) -> usize {
     (bytes / BYTES_OF_TOKEN).next_power_of_two()
 }
 
-/// An encoder on loan, given back however its thread ends.
+/// An encoder on loan, given back unless its thread panics: what it was at then is not done.
 struct Held<'a> {
     encoders: &'a Encoders,
     encoder: Option<Encoder>,
@@ -203,7 +203,9 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let Some(encoder) = self.encoder.take() {
+        if let Some(encoder) = self.encoder.take()
+            && !std::thread::panicking()
+        {
             self.encoders.give_back(encoder);
         }
     }

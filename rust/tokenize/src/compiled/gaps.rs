@@ -1,4 +1,6 @@
-//! The pieces of a batch that were not where they were looked for first: their ids are found or made, and put in between.
+//! The pieces of a batch that were not where they were looked for first.
+//!
+//! Their ids are found or made, together, and put between those of the others.
 
 use std::ops::Range;
 
@@ -59,7 +61,7 @@ fn rest(model: &impl Pieces, piece: &[u8], waiting: &Waiting, memory: &mut Memor
         return;
     }
     let is_long = place == NOWHERE || short.is_some();
-    if let Some(known) = memory.long.get(piece, key.is_part()).filter(|_| is_long) {
+    if is_long && let Some(known) = memory.long.get(piece, key.is_part()) {
         memory.made.extend_from_slice(known);
         return;
     }
@@ -67,7 +69,7 @@ fn rest(model: &impl Pieces, piece: &[u8], waiting: &Waiting, memory: &mut Memor
     let before = made.len();
     model.miss(piece, key.is_part(), memory, &mut made);
     let ids = &made[before..];
-    if place != NOWHERE {
+    if place != NOWHERE && short.is_none() {
         memory.short.insert(key, ids);
     }
     if place == NOWHERE || ids.len() > MOST {
@@ -106,7 +108,7 @@ pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
     ids.truncate(filled + copied - begin);
 }
 
-/// Copies a range to the start of `to`, and up to [`STEP`] more.
+/// Copies a range to the start of `to`, in steps: up to [`STEP`] more are read and written, for which there is room.
 #[inline]
 fn copy(from: &[u32], range: Range<usize>, to: &mut [u32]) {
     let steps = from[range.start..].chunks(STEP).zip(to.chunks_mut(STEP));

@@ -165,7 +165,7 @@ impl Sentence {
         }
         let spaced = [b" ", piece].concat();
         self.bpe.merge(self, &spaced, memory, ids);
-        if let Some(key) = short {
+        if let Some(key) = short.filter(|_| found.is_none()) {
             memory.short.insert(key, &ids[start..]);
         }
     }

@@ -265,7 +265,7 @@ impl Pieces for Words {
         if ids.is_empty() {
             return;
         }
-        let end = self.raw.piece_end(text, begin);
+        let end = text.len();
         let mut at = begin + usize::from(text[begin] == b' ');
         if ids.len() == 1 {
             // One token is one whole word. If its first and last characters stay, it reaches from one to the other.

@@ -101,3 +101,56 @@ impl PairTable {
 fn key(left: u32, right: u32) -> u64 {
     u64::from(left) << SYMBOL_BITS | u64::from(right)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_pair_has_the_value_that_was_listed_last(
+            pairs in prop::collection::vec((0..40_u32, 0..40_u32, 0..1000_u32), 0..300),
+            asked in prop::collection::vec((0..41_u32, 0..41_u32), 50),
+        ) {
+            // Numbers far apart and near the limits, so that lines are shared by chance alone.
+            let spread = |symbol: u32| symbol * 52_428;
+            let listed = pairs.iter().map(|(left, right, value)| [spread(*left), spread(*right), *value]);
+            let table = PairTable::new(listed.clone());
+            let known: HashMap<[u32; 2], u32> =
+                listed.map(|[left, right, value]| ([left, right], value)).collect();
+            for (left, right) in asked {
+                let pair = [spread(left), spread(right)];
+                let expected = known.get(&pair).copied().unwrap_or(u32::MAX);
+                prop_assert_eq!(table.get(pair[0], pair[1]), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_without_room_in_their_line_are_found_in_the_next() {
+        let size = 20;
+        let mut table = PairTable::new((0..size).map(|right| [0, right, right]));
+        let place = table.place(key(0, 0));
+        let last = table.lines.len() - 1;
+        let crowded = [place, last].map(|place| {
+            let at = |right: &u32| table.place(key(1, *right)) == place;
+            (0..10_000).filter(at).take(2 * WIDTH + 1).collect::<Vec<_>>()
+        });
+        // The last line goes on at the first one; there is room for all of one crowd.
+        table.lines.fill(Line::default());
+        for rights in crowded {
+            for right in &rights[..2 * WIDTH] {
+                table.insert(1, *right, *right);
+            }
+            for right in &rights[..2 * WIDTH] {
+                assert_eq!(table.get(1, *right), *right);
+            }
+            assert_eq!(table.get(1, rights[2 * WIDTH]), u32::MAX);
+            table.lines.fill(Line::default());
+        }
+    }
+}

@@ -56,7 +56,7 @@ impl Answers {
     /// Has what [`Self::get`] will look at brought near.
     #[inline]
     pub(crate) fn prefetch(&self, key: Key) {
-        self.short.prefetch(self.short.place(key));
+        self.short.prefetch(key);
     }
 
     /// The token with the bytes of `key`, which is not that of a part.

@@ -1,4 +1,4 @@
-//! A short piece as two words, so that comparing it costs two comparisons.
+//! A short piece as two words, so that it is compared without a loop.
 
 use super::fold;
 

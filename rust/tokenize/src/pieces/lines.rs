@@ -3,8 +3,8 @@
 use super::key::Key;
 use super::memory::{Line, LineMemory};
 
-/// How many pieces a line holds: six words of keys, and behind them their numbers, and whether a piece has gone on to the
-/// next line for want of room. A key of zeros is a free place.
+/// How many pieces a line holds: six words of keys, and behind them their numbers, and whether a piece has gone on to
+/// the next line for want of room. A key of zeros is a free place.
 const WIDTH: usize = 3;
 
 /// The byte of the last word that says so.
@@ -30,7 +30,7 @@ impl Lines {
 
     /// Which line a piece is in, if that has room.
     #[inline]
-    pub(super) fn place(&self, key: Key) -> u32 {
+    fn place(&self, key: Key) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are taken")]
         let hash = key.hash() as u32;
         hash & self.mask
@@ -38,8 +38,8 @@ impl Lines {
 
     /// Has what [`Self::get`] will look at brought near.
     #[inline]
-    pub(super) fn prefetch(&self, place: u32) {
-        self.memory.prefetch(place as usize);
+    pub(super) fn prefetch(&self, key: Key) {
+        self.memory.prefetch(self.place(key) as usize);
     }
 
     /// Adds a piece; `false` if it is there already.

@@ -12,7 +12,7 @@ pub(super) type Word = [u8; 8];
 /// A cache line of 64 bytes.
 pub(super) type Line = [Word; 8];
 
-/// What is smaller than this is made of small pages, all at once.
+/// What has fewer bytes than a large page is made of small ones, all at once.
 const LARGE: usize = 1 << 21;
 
 /// So many lines, each on its own cache line.
@@ -25,7 +25,7 @@ impl LineMemory {
         let mut memory = MmapOptions::new();
         memory.len(bytes);
         if bytes < LARGE {
-            // All of it is looked at soon, and a page costs twice what is read before it is written.
+            // Hashes lead everywhere at once, and a page costs twice what is read before it is written.
             memory.populate();
         }
         let memory = memory.map_anon()?;

@@ -126,7 +126,7 @@ impl Vocabulary {
     pub(crate) fn name(&self, text: &[u8], place: Range<usize>) -> Name {
         let name = Name::new(text, place);
         if let Some(key) = name.key {
-            self.short.prefetch(self.short.place(key));
+            self.short.prefetch(key);
         }
         name
     }
