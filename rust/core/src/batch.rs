@@ -238,4 +238,22 @@ mod tests {
             assert!((1..=most).contains(&made), "{made} encoders for {times} texts");
         }
     }
+
+    #[test]
+    fn the_encoder_of_a_thread_that_panics_is_not_given_back() {
+        let tokenizer = Tokenizer::from_json(WORDS).expect("a tokenizer of words");
+        for (panics, left) in [(true, 0), (false, 1)] {
+            let encoders = Encoders::new(tokenizer.clone());
+            let joined = std::thread::scope(|scope| {
+                let work = || {
+                    let mut held = Held { encoders: &encoders, encoder: None };
+                    held.encoder();
+                    assert!(!panics, "on purpose");
+                };
+                scope.spawn(work).join()
+            });
+            assert_eq!(joined.is_err(), panics);
+            assert_eq!(encoders.idle.lock().expect("nobody holds it").len(), left);
+        }
+    }
 }

@@ -23,7 +23,8 @@ pub enum SpecialTokens {
     Omit,
 }
 
-/// What an encoder's caches may take, in bytes: of twice as much, English text gains 3 %.
+/// What an encoder's caches may take, in bytes: with half of it, English not seen before is 5 % slower, and of twice as much
+/// it gains nothing (llama3, 30 MB, Intel Xeon, 2026-11-22).
 const CACHE_BYTES: usize = 32 << 20;
 
 /// Positions in texts that the compiled engines take fit into 32 bits, with room for what normalizing adds.
