@@ -61,19 +61,23 @@ def containers(lines: Path) -> dict[str, Path]:
     return dict(sorted(files.items(), key=lambda file: file[0] != "jsonl"))
 
 
-def measure(files: dict[str, Path], tokenizer: Path, template: Path, rounds: int, threads: int) -> list[str]:
-    """Pack each container in turn; a line of the table each."""
-    loaded = fastpack.Tokenizer(tokenizer)
+def tokens(lines: Path, tokenizer: fastpack.Tokenizer, template: Path) -> dict[str, Path]:
+    """Write the ids of the records, which leave little to do but to read them, as lines and as gzip."""
+    options = {"max_length": MAX_LENGTH, "chat_template": template}
+    packed = fastpack.pack_files(lines, tokenizer, **options).column("input_ids").to_pylist()
+    ids = "".join(f"{json.dumps({'input_ids': row})}\n" for row in packed).encode()
+    files = {name: lines.with_name(f"ids.{name}") for name in ("jsonl", "jsonl.gz")}
+    files["jsonl"].write_bytes(ids)
+    files["jsonl.gz"].write_bytes(gzip.compress(ids, 6))
+    return files
+
+
+def measure(files: dict[str, Path], pack: Callable[[Path], object], rounds: int) -> list[str]:
+    """Pack each container in turn, and unpack the gzip file by itself; a line of the table each."""
     taken: dict[str, list[float]] = {}
     for _ in range(rounds):
         for name, path in files.items():
-            taken.setdefault(name, []).append(
-                seconds(
-                    lambda path=path: fastpack.pack_files(
-                        path, loaded, max_length=MAX_LENGTH, chat_template=template, threads=threads
-                    )
-                )
-            )
+            taken.setdefault(name, []).append(seconds(lambda path=path: pack(path)))
         taken.setdefault("gunzip alone (zlib)", []).append(
             seconds(lambda: gzip.decompress(files["jsonl.gz"].read_bytes()))
         )
@@ -108,10 +112,24 @@ def main() -> None:
             head(shared / "corpora" / "chat.jsonl", lines, arguments.megabytes)
             [(tokenizer_name, template_name)] = PAIRS[:1]
             tokenizer, template = shared / "tokenizers" / tokenizer_name, templates() / template_name
-        print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn\n")
-        print("| container | seconds | MB/s of JSON Lines | × jsonl |\n|---|---:|---:|---:|")
-        files = containers(lines)
-        print("\n".join(measure(files, tokenizer, template, arguments.rounds, arguments.threads)))
+        print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn")
+        loaded = fastpack.Tokenizer(tokenizer)
+        threads = arguments.threads
+
+        def chats(path: Path) -> object:
+            return fastpack.pack_files(
+                path, loaded, max_length=MAX_LENGTH, chat_template=template, threads=threads
+            )
+
+        def ids(path: Path) -> object:
+            return fastpack.pack_files(path, loaded, max_length=MAX_LENGTH, threads=threads)
+
+        for what, files, pack in [
+            ("chats", containers(lines), chats),
+            ("ids, which are only read", tokens(lines, loaded, template), ids),
+        ]:
+            print(f"\n{what}\n\n| container | seconds | MB/s of JSON Lines | × jsonl |\n|---|---:|---:|---:|")
+            print("\n".join(measure(files, pack, arguments.rounds)))
 
 
 if __name__ == "__main__":
