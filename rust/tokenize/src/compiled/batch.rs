@@ -53,8 +53,8 @@ pub(super) trait Pieces {
     /// Says that [`Self::learn`] may be asked for a piece.
     fn expect(&self, _: Key) {}
 
-    /// Puts the ids of all absent pieces into the cache, if that is faster than one at a time.
-    fn learn(&self, _: &[u8], _: &mut Memory) {}
+    /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a time.
+    fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut Memory) {}
 
     /// Appends the ids of a piece, or of a part of one, that no cache has.
     fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>);

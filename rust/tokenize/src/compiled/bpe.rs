@@ -1,6 +1,6 @@
 //! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
 
-use super::memory::Memory;
+use super::memory::{Gap, Memory};
 use crate::machine::prefetch;
 use crate::merge::{Lane, Merge, Merges, Symbol};
 use crate::pieces::{Answer, Answers, Key, MOST, Vocabulary};
@@ -54,13 +54,20 @@ impl Bpe {
         self.answers.prefetch(key.whole());
     }
 
-    /// Puts the ids of all absent pieces into the cache.
-    pub(super) fn learn(&self, speller: &impl Spell, text: &[u8], memory: &mut Memory) {
+    /// Puts the ids of all absent pieces into their gaps, and into the cache.
+    pub(super) fn learn(
+        &self,
+        speller: &impl Spell,
+        text: &[u8],
+        gaps: &mut [Gap],
+        memory: &mut Memory,
+    ) {
         let mut lanes = std::mem::take(&mut memory.lanes);
         let absent = std::mem::take(&mut memory.absent);
         for (name, absent) in absent.iter().enumerate() {
             let key = absent.key;
             if let Some(id) = self.token(self.answers.get(key.whole()), key.is_part()) {
+                gaps[absent.gap].fill(&[id]);
                 if memory.short.get(key).is_none() {
                     memory.short.insert(key, &[id]);
                 }
@@ -80,11 +87,12 @@ impl Bpe {
         }
         for lane in &lanes {
             let absent = &absent[lane.name()];
+            memory.word.clear();
+            memory.word.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
+            gaps[absent.gap].fill(&memory.word);
             if memory.short.get(absent.key).is_some() {
                 continue;
             }
-            memory.word.clear();
-            memory.word.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
             memory.short.insert(absent.key, &memory.word);
             if memory.word.len() > MOST {
                 let piece = &text[absent.start as usize..absent.end as usize];

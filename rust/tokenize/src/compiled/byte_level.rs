@@ -3,7 +3,7 @@
 use super::batch::{Origin, Pieces};
 use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
-use super::memory::Memory;
+use super::memory::{Gap, Memory};
 use super::spans::Watch;
 use crate::merge::{Merge, NONE, Symbol};
 use crate::pieces::{Key, LONGEST, Vocabulary};
@@ -120,8 +120,8 @@ impl Pieces for ByteLevel {
         self.bpe.prefetch(key);
     }
 
-    fn learn(&self, text: &[u8], memory: &mut Memory) {
-        self.bpe.learn(self, text, memory);
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+        self.bpe.learn(self, text, gaps, memory);
     }
 
     fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {

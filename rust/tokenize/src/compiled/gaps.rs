@@ -22,7 +22,7 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
         }
     }
     memory.absent.clear();
-    for gap in &mut gaps {
+    for (number, gap) in gaps.iter_mut().enumerate() {
         let at = gap.index;
         let Waiting { key, place, end } = run.pieces[at];
         if place == NOWHERE {
@@ -31,11 +31,12 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
         if let Some(found) = memory.short.get(key) {
             (gap.ids, gap.count, gap.known) = (found.all(), found.count(), found.is_whole());
         } else {
-            memory.absent.push(Absent { key, start: position(run.range(at).start), end });
+            let start = position(run.range(at).start);
+            memory.absent.push(Absent { key, gap: number, start, end });
         }
     }
     if !memory.absent.is_empty() {
-        model.learn(run.text, memory);
+        model.learn(run.text, &mut gaps, memory);
     }
     memory.made.clear();
     for gap in gaps.iter_mut().filter(|gap| !gap.known) {
@@ -43,10 +44,11 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
         let (piece, before) = (&run.text[run.range(at)], memory.made.len());
         rest(model, piece, &run.pieces[at], memory);
         let made = &memory.made[before..];
-        gap.count = made.len();
-        if made.len() <= MOST {
-            gap.ids[..made.len()].copy_from_slice(made);
+        gap.fill(made);
+        if gap.known {
             memory.made.truncate(before);
+        } else {
+            gap.count = made.len();
         }
     }
     memory.gaps = gaps;

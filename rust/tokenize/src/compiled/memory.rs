@@ -48,10 +48,23 @@ pub(super) struct Gap {
     pub(super) ids: [u32; MOST],
 }
 
+impl Gap {
+    /// Takes the ids, if they are not too many.
+    #[inline]
+    pub(super) fn fill(&mut self, ids: &[u32]) {
+        if let Some(room) = self.ids.get_mut(..ids.len()) {
+            room.copy_from_slice(ids);
+            (self.count, self.known) = (ids.len(), true);
+        }
+    }
+}
+
 /// A short piece that was not in the cache when it was looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Absent {
     pub(super) key: Key,
+    /// Which of the gaps it is.
+    pub(super) gap: usize,
     pub(super) start: u32,
     pub(super) end: u32,
 }

@@ -10,7 +10,7 @@ use super::batch::{self, Origin, Output, Pieces};
 use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
 use super::edges::Edges;
-use super::memory::Memory;
+use super::memory::{Gap, Memory};
 use super::spans::Watch;
 use crate::merge::{Merge, NONE, Symbol};
 use crate::pieces::{Key, Vocabulary};
@@ -251,8 +251,8 @@ impl Pieces for Sentence {
         self.bpe.prefetch(key);
     }
 
-    fn learn(&self, text: &[u8], memory: &mut Memory) {
-        self.bpe.learn(self, text, memory);
+    fn learn(&self, text: &[u8], gaps: &mut [Gap], memory: &mut Memory) {
+        self.bpe.learn(self, text, gaps, memory);
     }
 
     fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
