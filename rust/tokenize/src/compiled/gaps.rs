@@ -57,7 +57,7 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
 /// Appends the ids of one piece to the memory for them.
 fn rest(model: &impl Pieces, piece: &[u8], waiting: &Waiting, memory: &mut Memory) {
     let Waiting { key, place, .. } = *waiting;
-    let short = memory.short.get(key).filter(|_| place != NOWHERE);
+    let short = if place == NOWHERE { None } else { memory.short.get(key) };
     if let Some(found) = short.filter(|found| found.is_whole()) {
         memory.made.extend(found.ids());
         return;

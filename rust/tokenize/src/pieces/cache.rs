@@ -18,6 +18,7 @@ const COUNT: u32 = SPARE.trailing_zeros();
 /// An answer of the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
+    /// Two a word.
     ids: [u64; 2],
     /// One more than how many of them count, or 0.
     next: usize,
