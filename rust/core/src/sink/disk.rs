@@ -1,7 +1,7 @@
-//! [`Disk`]: a file that a thread of its own hashes and brings to the disk while it is being written.
+//! [`Disk`]: a file that is hashed, and that a thread of its own brings to the disk, while it is being written.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -18,13 +18,15 @@ const PIECE: usize = 4 << 20;
 /// for more.
 const PAGE: usize = 4096;
 
-/// A file that a thread of its own hashes and brings to the disk while it is being written.
+/// A file that is hashed, and that a thread of its own brings to the disk, while it is being written.
 ///
 /// The thread is started for the second piece, and ends with this. Unless the file is to be finished, nobody waits for it.
 pub(super) struct Disk {
     /// What is written next.
     piece: Piece,
-    written: Arc<Mutex<Written>>,
+    /// Of all pieces before: who fills them hashes them, since the disk would stand still while its thread does.
+    hasher: Box<blake3::Hasher>,
+    target: Arc<Mutex<Target>>,
     thread: Option<Thread>,
 }
 
@@ -38,26 +40,29 @@ struct Thread {
 impl Disk {
     /// Creates the file at `path`, or empties the one that is there.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let written = Arc::new(Mutex::new(Written::create(path)?));
-        Ok(Self { piece: Piece::new(), written, thread: None })
+        let target = Arc::new(Mutex::new(Target::create(path)?));
+        Ok(Self { piece: Piece::new(), hasher: Box::default(), target, thread: None })
     }
 
     /// Brings the rest there.
     pub(super) fn finish(mut self) -> io::Result<Written> {
+        self.hasher.update(self.piece.bytes());
         self.join()?;
-        lock(&self.written).append(self.piece.bytes())?;
-        let written = Arc::into_inner(self.written).expect("the thread has ended");
-        Ok(written.into_inner().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.target).append(self.piece.bytes())?;
+        let target = Arc::into_inner(self.target).expect("the thread has ended");
+        let target = target.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Written { target, hasher: self.hasher })
     }
 
     /// Hands the piece over, and goes on with an empty one.
     fn hand_over(&mut self) -> io::Result<()> {
+        self.hasher.update(self.piece.bytes());
         if self.thread.is_none() {
             // Where the system gives no more threads, this one writes.
-            self.thread = Thread::start(&self.written).ok();
+            self.thread = Thread::start(&self.target).ok();
         }
         let Some(thread) = &self.thread else {
-            lock(&self.written).append(self.piece.bytes())?;
+            lock(&self.target).append(self.piece.bytes())?;
             self.piece.clear();
             return Ok(());
         };
@@ -92,8 +97,8 @@ impl Write for Disk {
 }
 
 impl Thread {
-    fn start(written: &Arc<Mutex<Written>>) -> io::Result<Self> {
-        let written = Arc::clone(written);
+    fn start(target: &Arc<Mutex<Target>>) -> io::Result<Self> {
+        let target = Arc::clone(target);
         let (full, pieces) = sync_channel::<Piece>(1);
         let (back, empty) = sync_channel(2);
         let handle = thread::Builder::new().name("fastpack-disk".to_owned()).spawn(move || {
@@ -102,7 +107,7 @@ impl Thread {
             while back.send(spare).is_ok()
                 && let Ok(piece) = pieces.recv()
             {
-                lock(&written).append(piece.bytes())?;
+                lock(&target).append(piece.bytes())?;
                 spare = piece;
                 spare.clear();
             }
@@ -112,28 +117,26 @@ impl Thread {
     }
 }
 
-/// What is in the file so far.
-pub(super) struct Written {
+/// Where pieces go.
+struct Target {
     file: File,
     /// The same file, past the system's cache: what is written once and read much later would only wait there for the
     /// disk, and displace what others keep. `None` where the system does not allow it.
     direct: Option<File>,
-    hasher: Box<blake3::Hasher>,
     bytes: u64,
     behind: Behind,
 }
 
-impl Written {
+impl Target {
     fn create(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
         let behind = Behind::new(0, Afterwards::Release);
-        Ok(Self { file, direct: direct(path), hasher: Box::default(), bytes: 0, behind })
+        Ok(Self { file, direct: direct(path), bytes: 0, behind })
     }
 
     /// Appends a piece; all before it were whole.
     fn append(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.hasher.update(piece);
         if piece.len() != PIECE || !self.is_written_directly(piece) {
             self.file.seek(SeekFrom::Start(self.bytes))?;
             self.file.write_all(piece)?;
@@ -153,22 +156,31 @@ impl Written {
         }
         written
     }
+}
 
+/// A file with all that was to be written.
+pub(super) struct Written {
+    target: Target,
+    hasher: Box<blake3::Hasher>,
+}
+
+impl Written {
     /// Puts `bytes` in the place of others, and takes the hash anew.
     pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.write_all(bytes)?;
-        self.file.rewind()?;
+        let file = &mut self.target.file;
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(bytes)?;
+        file.rewind()?;
         self.hasher.reset();
-        self.hasher.update_reader(Read::by_ref(&mut self.file))?;
+        self.hasher.update_reader(file)?;
         Ok(())
     }
 
     /// Makes all of it outlive a loss of power; returns the number of bytes, and their hash.
     pub(super) fn sync(mut self) -> io::Result<(u64, blake3::Hash)> {
-        self.behind.finish()?;
-        self.file.sync_all()?;
-        Ok((self.bytes, self.hasher.finalize()))
+        self.target.behind.finish()?;
+        self.target.file.sync_all()?;
+        Ok((self.target.bytes, self.hasher.finalize()))
     }
 }
 
@@ -218,8 +230,8 @@ impl Piece {
     }
 }
 
-fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
-    written.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -241,7 +253,7 @@ mod tests {
                 let bytes = bytes(count);
                 let mut disk = Disk::create(&path).expect("a file");
                 if !directly {
-                    lock(&disk.written).direct = None;
+                    lock(&disk.target).direct = None;
                 }
                 for part in bytes.chunks(step) {
                     disk.write_all(part).expect("room for it");
@@ -265,9 +277,9 @@ mod tests {
         let mut disk = Disk::create(&path).expect("a file");
         disk.write_all(&bytes).expect("room for it");
         // Reading alone: every write to it fails.
-        lock(&disk.written).direct = File::open(&path).ok();
+        lock(&disk.target).direct = File::open(&path).ok();
         let written = disk.finish().expect("room for it");
-        assert!(written.direct.is_none());
+        assert!(written.target.direct.is_none());
         written.sync().expect("a disk");
         assert!(std::fs::read(&path).expect("the file") == bytes);
     }

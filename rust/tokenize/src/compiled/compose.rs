@@ -1,12 +1,53 @@
 //! NFC and NFKC: nearly all text is composed already, and the rest goes through the reference's own normalizer.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use tokenizers::normalizers::{NFC, NFKC};
 
 use super::normalize::Normalized;
 use crate::split::decode;
 use crate::unicode::{self, Composition, Table};
+
+/// The bytes with which only inert characters begin, and those within characters: most text is of these alone.
+struct Calm([bool; 256]);
+
+impl Calm {
+    fn new(table: &Table) -> Self {
+        let inert = |mut range: Range<u32>| {
+            range.all(|code_point| table.get(code_point) == Composition::Inert as u8)
+        };
+        let mut calm = [true; 256];
+        for (first, calm) in (0..).zip(&mut calm) {
+            *calm = match first {
+                0..0xC0 => true,
+                0xC0..0xE0 => inert((first & 0x1F) << 6..((first & 0x1F) + 1) << 6),
+                0xE0..0xF0 => inert((first & 0x0F) << 12..((first & 0x0F) + 1) << 12),
+                _ => false,
+            };
+        }
+        Self(calm)
+    }
+
+    #[inline]
+    fn begins(&self, byte: u8) -> bool {
+        self.0[usize::from(byte)]
+    }
+
+    /// Where the first character from `at` on begins that may not be inert.
+    fn end(&self, bytes: &[u8], at: usize) -> usize {
+        let (chunks, rest) = bytes[at..].as_chunks::<32>();
+        let stormy = |bytes: &[u8]| bytes.iter().position(|byte| !self.begins(*byte));
+        for (index, chunk) in chunks.iter().enumerate() {
+            if !chunk.is_ascii()
+                && let Some(found) = stormy(chunk)
+            {
+                return at + index * chunk.len() + found;
+            }
+        }
+        stormy(rest).map_or(bytes.len(), |found| bytes.len() - rest.len() + found)
+    }
+}
 
 /// A composing normalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +66,30 @@ impl Composer {
         }
     }
 
+    fn calm(self) -> &'static Calm {
+        static CANONICAL: LazyLock<Calm> = LazyLock::new(|| Calm::new(unicode::canonical()));
+        static COMPATIBILITY: LazyLock<Calm> =
+            LazyLock::new(|| Calm::new(unicode::compatibility()));
+        match self {
+            Self::Nfc => &CANONICAL,
+            Self::Nfkc => &COMPATIBILITY,
+        }
+    }
+
     /// The first part of `text` from `from` on that may change: it begins with the last character before the
     /// change that is unmoved, and ends before the next such character.
     fn affected(self, text: &str, from: usize) -> Option<Range<usize>> {
-        let table = self.table();
+        let (table, calm) = (self.table(), self.calm());
         let bytes = text.as_bytes();
         let (mut at, mut start, mut after_mark, mut found) = (from, from, false, false);
-        while let Some(byte) = bytes.get(at) {
-            if byte.is_ascii() {
+        while at < bytes.len() {
+            if calm.begins(bytes[at]) {
                 if found {
                     return Some(start..at);
                 }
-                let run = bytes[at..].iter().position(|byte| !byte.is_ascii());
-                at = run.map_or(bytes.len(), |run| at + run);
-                (start, after_mark) = (at - 1, false);
+                at = calm.end(bytes, at);
+                let last = (start..at).rev().find(|at| text.is_char_boundary(*at));
+                (start, after_mark) = (last.unwrap_or(start), false);
                 continue;
             }
             let (code_point, length) = decode(bytes, at);
@@ -78,5 +129,42 @@ impl Composer {
         }
         composed.keep(&text[done..], offset + done, sources);
         Some(composed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_composed_text_is_what_the_reference_makes_of_it(
+            text in "([a-z ]{0,70}|[\u{400}-\u{4FF}]{0,20}|[\u{E0}-\u{FF}e\u{300}-\u{345}]{0,4}|[\u{3000}-\u{30FF}\u{4E00}-\u{4E10}]{0,20}|[\u{1100}-\u{11FF}가-각]{0,4}|[\u{FB00}-\u{FB06}\u{FF21}-\u{FF2A}\u{1F600}\u{1D400}\u{2F800}]{0,4}){0,6}"
+        ) {
+            for composer in [Composer::Nfc, Composer::Nfkc] {
+                let mut expected = Normalized::default();
+                match composer {
+                    Composer::Nfc => expected.ask(&NFC, &text, 0, false),
+                    Composer::Nfkc => expected.ask(&NFKC, &text, 0, false),
+                }
+                let composed = composer.compose(&text, 0, false);
+                let made = composed.map_or_else(|| text.clone(), |composed| composed.text);
+                prop_assert_eq!(&made, &expected.text);
+            }
+        }
+    }
+
+    #[test]
+    fn most_letters_are_calm() {
+        let calm = Composer::Nfc.calm();
+        for letter in ["a", "é", "д", "中", "북"] {
+            assert_eq!(calm.end(letter.as_bytes(), 0), letter.len(), "{letter}");
+        }
+        for other in ["\u{301}", "が", "’", "😀"] {
+            let text = format!("{}д{other}", "a".repeat(31));
+            assert_eq!(calm.end(text.as_bytes(), 0), text.len() - other.len(), "{other}");
+        }
     }
 }
