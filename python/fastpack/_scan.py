@@ -18,7 +18,13 @@ _QUANTILES = ("min", "p50", "p90", "p99", "max")
 
 
 class Lost(NamedTuple):
-    """Records that no row can hold, for one reason: how many, and the first of them."""
+    """Records that no row can hold, for one reason.
+
+    Attributes:
+        documents: How many.
+        tokens: Their tokens; a record that could not be read has none.
+        places: Each record that could not be read, in the order of the input; of documents without a label, the first.
+    """
 
     documents: int
     tokens: int

@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use fastpack_core::config::{Fields, Part};
+use fastpack_core::config::{Fields, Part, ShapeName};
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::value::Value;
 use fastpack_core::record::{
-    self, Calls, Conversation, Expectation, Fault, MAX_DEPTH, Record, TokenColumns, find_shape,
+    self, Conversation, Expectation, Fault, MAX_DEPTH, Record, Takes, TokenColumns, find_shape,
 };
 use fastpack_core::source::Raw;
 
-/// Reads a line as the first of its file.
-fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
+fn expecting(fields: &Fields) -> Expectation<'_> {
     let columns =
         TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
-    let expected = Expectation { shape: None, fields, columns };
+    Expectation { shape: None, fields, columns }
+}
+
+/// Reads a line as the first of its file.
+fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
+    let expected = expecting(fields);
     let found = find_shape([Raw::Json(line)], expected).map(|found| found.shape);
-    record::read(Raw::Json(line), found.as_ref(), expected, Calls::Structured)
+    record::read(Raw::Json(line), found.as_ref(), expected, Takes::ALL)
 }
 
 fn conversation(line: &str) -> Conversation {
@@ -185,4 +189,42 @@ fn other_faults_are_told_apart() {
         Reason::WrongType,
         "chat_template_kwargs",
     );
+}
+
+#[test]
+fn a_record_that_says_what_another_shape_is_told_by_is_of_another_shape() {
+    let fields = Fields::default();
+    let expected = expecting(&fields);
+    let read = |lines: [&str; 2], expected: Expectation<'_>| {
+        let raw = lines.map(|line| Raw::Json(line.as_bytes()));
+        let shape = find_shape(raw, expected).expect("a shape").shape;
+        record::read(raw[1], Some(&shape), expected, Takes::ALL).map(drop)
+    };
+    let text = r#"{"text": "a"}"#;
+    let both = r#"{"text": "a", "messages": [{"role": "user", "content": "b"}]}"#;
+    let fault = read([text, both], expected).expect_err("another shape");
+    assert_eq!(fault.reason, Reason::OtherShape);
+    assert!(fault.message.contains("`conversations` (`messages`)"), "{}", fault.message);
+    let silent = r#"{"text": "a", "messages": null, "prompt": "no completion"}"#;
+    assert!(read([text, silent], expected).is_ok());
+    assert!(read([silent, both], expected).is_err());
+    let named = Expectation { shape: Some(ShapeName::Text), ..expected };
+    assert!(read([text, both], named).is_ok());
+}
+
+#[test]
+fn prompts_of_a_file_are_texts_or_lists() {
+    let fields = Fields::default();
+    let expected = expecting(&fields);
+    let text = r#"{"prompt": "a", "completion": "b"}"#;
+    let list = r#"{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}"#;
+    for (first, second, said) in [(text, list, "is no string"), (list, text, "is a string")] {
+        let raw = [first, second].map(|line| Raw::Json(line.as_bytes()));
+        let shape = find_shape(raw, expected).expect("a shape").shape;
+        let read = |raw| record::read(raw, Some(&shape), expected, Takes::ALL);
+        assert!(read(raw[0]).is_ok());
+        let fault = read(raw[1]).expect_err("another shape");
+        assert_eq!(fault.reason, Reason::OtherShape);
+        assert!(fault.message.contains(said), "{}", fault.message);
+    }
 }

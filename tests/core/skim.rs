@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_core::config::Fields;
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{
-    self, Calls, Conversation, Expectation, Record, Shape, Skim, TokenColumns, find_shape,
+    self, Conversation, Expectation, Record, Shape, Skim, Takes, TokenColumns, find_shape,
     skim_text,
 };
 use fastpack_core::source::Raw;
@@ -15,7 +15,7 @@ fn read(line: &str, shape: &Shape) -> Option<Record> {
     let columns =
         TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
     let expected = Expectation { shape: None, fields: &Fields::default(), columns };
-    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Calls::Structured).ok()
+    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Takes::ALL).ok()
 }
 
 fn shape_of(line: &str) -> Shape {

@@ -61,19 +61,61 @@ fn a_recursive_folder_gives_the_files_of_its_folders_too() {
 fn other_data_in_a_folder_is_mentioned() {
     let dir = folder(&[
         ("a.jsonl", ""),
-        ("b.tar", ""),
-        ("README", ""),
+        ("b.tar", "{}\n"),
+        ("LICENSE", "Do what you like."),
         ("README.md", "about"),
+        ("_SUCCESS", ""),
+        ("_started", "{}\n"),
         ("info.json", "{\n  \"rows\": 3\n}"),
         ("list.json", "[]"),
         ("lines.json", "{}\n{}\n"),
+        ("settings.ini", "[all]\nrows = 3\n"),
     ]);
     let found = find(&[dir.path().to_owned()], false).expect("files");
     assert_eq!(names(&found, dir.path()), ["a.jsonl", "lines.json", "list.json"]);
-    assert_eq!(
-        found.passed_over,
-        ["README.md", "b.tar", "info.json"].map(|it| dir.path().join(it))
-    );
+    let others = ["LICENSE", "README.md", "_started", "b.tar", "info.json", "settings.ini"];
+    assert_eq!(found.passed_over, others.map(|it| dir.path().join(it)));
+}
+
+#[test]
+fn files_of_a_folder_are_looked_into_where_their_names_say_nothing() {
+    let dir = folder(&[
+        ("part-00000", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n"),
+        ("data.dat", "\u{feff}\n{\"text\": \"a\"}"),
+        ("list", "[\n{\"text\": \"a\"}]"),
+        ("pairs", "question,answer\n1,2\n"),
+        ("tabs.tab", "\"prompt\"\t\"completion\"\n1\t2\n"),
+        ("notes", "question, answer: both matter\n"),
+        ("pretty", "{\n  \"text\": 1\n}"),
+    ]);
+    let found = find(&[dir.path().to_owned()], false).expect("files");
+    let formats: Vec<String> = found.files.iter().map(|file| file.format.to_string()).collect();
+    assert_eq!(names(&found, dir.path()), ["data.dat", "list", "pairs", "part-00000", "tabs.tab"]);
+    assert_eq!(formats, ["jsonl", "json", "csv", "jsonl", "tsv"]);
+    assert_eq!(found.passed_over, ["notes", "pretty"].map(|it| dir.path().join(it)));
+}
+
+#[test]
+fn a_file_that_is_named_is_a_text_where_it_can_be_nothing_else() {
+    let dir = folder(&[
+        ("notes", "Of rivers.\n\nThey flow."),
+        ("quoted.rst", "\"Of rivers\", he said."),
+        ("lines", "no record\n{\"text\": \"a\"}\n"),
+        ("broken", "{'text': 'a'}\n"),
+        ("bytes", "a\u{1}b"),
+        // A character goes on behind what is looked at.
+        ("long", &format!("a{}", "é".repeat(64 << 10))),
+    ]);
+    let format = |name: &str| {
+        let found = find(&[dir.path().join(name)], false).expect("a file");
+        found.files[0].format.to_string()
+    };
+    assert_eq!(format("notes"), "txt");
+    assert_eq!(format("quoted.rst"), "txt");
+    assert_eq!(format("lines"), "jsonl");
+    assert_eq!(format("broken"), "jsonl");
+    assert_eq!(format("bytes"), "jsonl");
+    assert_eq!(format("long"), "txt");
 }
 
 #[test]

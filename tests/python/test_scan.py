@@ -55,21 +55,25 @@ def test_bad_records_are_named_by_reason_and_end_nothing(write_jsonl, tokenizer_
     lines = [json.dumps(record).encode() for record in RECORDS]
     for at in range(20):
         lines.insert(at * 7 + 3, b"{no json")
-    lines += [b'{"messages": []}', b'{"other": 1}']
+    lines += [b'{"messages": []}', b'{"other": 1}', b'{"other": 2}']
     path = write_jsonl(lines)
     found = fastpack.scan(path, tokenizer_dir, max_length=256)
     assert {reason: lost.documents for reason, lost in found.lost.items()} == {
         "invalid_json": 20,
         "empty": 1,
-        "no_content": 1,
+        "no_content": 2,
     }
-    assert [place.line for place in found.lost["invalid_json"].places] == [4, 11, 18]
+    assert [place.line for place in found.lost["invalid_json"].places] == [at * 7 + 4 for at in range(20)]
     assert [(place.line, place.reason) for place in found.lost["empty"].places] == [(321, "empty")]
+    assert [place.line for place in found.lost["no_content"].places] == [322, 323]
+    assert all("found `other`" in place.message for place in found.lost["no_content"].places)
+    for lost in found.lost.values():
+        assert all(f"{path}:{place.line}: {place.message}" in str(found) for place in lost.places)
     report = fastpack.Report.of(
         fastpack.pack_files(path, tokenizer_dir, max_length=256, on_bad_record="skip")
     )
     assert found.fits[0].rows == report.rows
-    assert (found.read, found.documents) == ((322, report.tokens.read), 300)
+    assert (found.read, found.documents) == ((323, report.tokens.read), 300)
 
 
 def test_what_is_trained_is_told(write_jsonl, tokenizer_dir):

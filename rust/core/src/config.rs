@@ -2,6 +2,7 @@
 
 mod inputs;
 mod packing;
+pub(crate) mod usual;
 mod validation;
 
 use std::fmt;

@@ -72,11 +72,13 @@ impl Parts {
             (id(pretrained.special_token("bos_token")), id(pretrained.eos_token()));
         let pad_id = id(pretrained.pad_token());
         let begin = pretrained.special_token("bos_token").map(str::to_owned);
+        let end = pretrained.eos_token().map(str::to_owned);
         let template = self.renderer.template(self.options.now.time(), caller)?;
         Ok(Job {
             options: self.options,
             tokenizer,
             begin,
+            end,
             bos_id,
             eos_id,
             pad_id,

@@ -9,9 +9,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Int64Type};
 
 use super::{Documents, INPUTS, Run};
-use crate::config::TrainOn;
+use crate::config::{OnBadRecord, TrainOn};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Reason};
+use crate::record::Fault;
 
 /// What errors call a table that came from memory.
 pub const TABLE: &str = "<table>";
@@ -40,67 +41,36 @@ pub struct Columns {
 ///
 /// A row's trained tokens are those with a label, or with a 1 in its mask; all of them where the table has
 /// neither, and with [`TrainOn::All`]. What weighs nothing is not trained. Padding at the ends, by the attention mask, is
-/// left out. Rows without a token or a label are counted in `ledger`.
+/// left out. Rows without a token or a label are counted in `ledger`, and so are those that are no documents, or the first
+/// of them is the error, as `on_bad_record` says.
 pub fn read(
     batch: &RecordBatch,
     columns: &Columns,
-    train_on: TrainOn,
+    (train_on, on_bad_record): (TrainOn, OnBadRecord),
     first_row: u64,
     ledger: &mut Ledger,
 ) -> Result<Documents> {
-    let name = columns.input_ids;
-    let ids = Lists::of(batch, name)?
-        .ok_or_else(|| Error::option("table", format!("must have a column `{name}`")))?;
-    let marks = match train_on {
-        TrainOn::All => Marks::None,
-        _ => Marks::of(batch, columns.labels)?,
-    };
-    if train_on == TrainOn::Assistant && matches!(marks, Marks::None) {
-        let reason = format!(
-            "is \"assistant\", but the table has neither `{}` nor `{}`",
-            columns.labels,
-            MASKS.join("` nor `"),
-        );
-        return Err(Error::option("train_on", reason));
-    }
-    let weights = match train_on {
-        TrainOn::All => None,
-        _ => weights(batch, columns.loss_weights)?,
-    };
-    let attention = Lists::of(batch, ATTENTION_MASK)?;
+    let rows = Rows::of(batch, columns, train_on)?;
     let mut documents = Documents::new(Arc::from(Path::new(TABLE)), &[INPUTS]);
     for row in 0..batch.num_rows() {
         let line = first_row + row as u64 + 1;
-        let wrong = |reason: String| Error::option("table", format!("row {}: {reason}", line - 1));
-        let row_ids = ids.row(row).map_err(wrong)?;
-        let real = match &attention {
-            Some(mask) => unpadded(mask.row(row).map_err(wrong)?, row_ids.len()).map_err(wrong)?,
-            None => 0..row_ids.len(),
+        let (tokens, trained) = match rows.row(row) {
+            Ok(found) => found,
+            Err(reason) => {
+                let (fault, origin) =
+                    (Fault::new(Reason::WrongType, reason), documents.origin_of(line));
+                match on_bad_record {
+                    OnBadRecord::Error => return Err(fault.into_error(origin)),
+                    OnBadRecord::Skip => ledger.bad_record(fault.into_place(origin)),
+                }
+                continue;
+            }
         };
-        let tokens = row_ids[real.clone()]
-            .iter()
-            .map(|&id| u32::try_from(id).ok().filter(|&id| i32::try_from(id).is_ok()))
-            .collect::<Option<Vec<u32>>>()
-            .ok_or_else(|| wrong(format!("`{name}` holds a number that is no token id")))?;
-        if u32::try_from(tokens.len()).is_err() {
-            return Err(wrong(format!(
-                "`{name}` holds {} tokens, more than a row can",
-                tokens.len()
-            )));
-        }
         let length = tokens.len() as u64;
         ledger.read.add(length);
         if tokens.is_empty() {
             ledger.drop_document(Reason::Empty, 0, || documents.origin_of(line));
-            continue;
-        }
-        let mut trained = marks.trained(row, row_ids).map_err(wrong)?;
-        if let Some(weights) = &weights {
-            trained = weigh(&trained, weights, row, columns.loss_weights, row_ids.len())
-                .map_err(wrong)?;
-        }
-        let trained = within(trained, &real);
-        if trained.last().is_none_or(|run| run.end <= 1) {
+        } else if trained.last().is_none_or(|run| run.end <= 1) {
             let origin = || documents.origin_of(line);
             ledger.drop_document(Reason::NoTrainedToken, length, origin);
         } else {
@@ -110,9 +80,67 @@ pub fn read(
     Ok(documents)
 }
 
+/// The columns of a batch.
+struct Rows<'c> {
+    columns: &'c Columns,
+    ids: Lists,
+    marks: Marks,
+    weights: Option<LargeListArray>,
+    attention: Option<Lists>,
+}
+
+impl<'c> Rows<'c> {
+    fn of(batch: &RecordBatch, columns: &'c Columns, train_on: TrainOn) -> Result<Self> {
+        let name = columns.input_ids;
+        let ids = Lists::of(batch, name)?
+            .ok_or_else(|| Error::option("table", format!("must have a column `{name}`")))?;
+        let marks = match train_on {
+            TrainOn::All => Marks::None,
+            _ => Marks::of(batch, columns.labels)?,
+        };
+        if train_on == TrainOn::Assistant && matches!(marks, Marks::None) {
+            let reason = format!(
+                "is \"assistant\", but the table has neither `{}` nor `{}`",
+                columns.labels,
+                MASKS.join("` nor `"),
+            );
+            return Err(Error::option("train_on", reason));
+        }
+        let weights = match train_on {
+            TrainOn::All => None,
+            _ => weights(batch, columns.loss_weights)?,
+        };
+        Ok(Self { columns, ids, marks, weights, attention: Lists::of(batch, ATTENTION_MASK)? })
+    }
+
+    /// The tokens of a row and which of them are trained, or what is wrong with it.
+    fn row(&self, row: usize) -> std::result::Result<(Vec<u32>, Vec<Run>), String> {
+        let name = self.columns.input_ids;
+        let ids = self.ids.row(row)?;
+        let real = match &self.attention {
+            Some(mask) => unpadded(mask.row(row)?, ids.len())?,
+            None => 0..ids.len(),
+        };
+        let tokens = ids[real.clone()]
+            .iter()
+            .map(|&id| u32::try_from(id).ok().filter(|&id| i32::try_from(id).is_ok()))
+            .collect::<Option<Vec<u32>>>()
+            .ok_or_else(|| format!("`{name}` holds a number that is no token id"))?;
+        if u32::try_from(tokens.len()).is_err() {
+            return Err(format!("`{name}` holds {} tokens, more than a row can", tokens.len()));
+        }
+        let mut trained = self.marks.trained(row, ids)?;
+        if let Some(weights) = &self.weights {
+            trained = weigh(&trained, weights, row, self.columns.loss_weights, ids.len())?;
+        }
+        Ok((tokens, within(trained, &real)))
+    }
+}
+
 /// A column of lists of integers.
 struct Lists {
-    lists: arrow::array::LargeListArray,
+    name: String,
+    lists: LargeListArray,
 }
 
 impl Lists {
@@ -132,7 +160,8 @@ impl Lists {
                 format!("`{name}` must be lists of integers, found {}", column.data_type());
             return Err(Error::option("table", reason));
         }
-        Ok(Some(Self { lists: cast(column, &wanted)?.as_list::<i64>().clone() }))
+        let lists = cast(column, &wanted)?.as_list::<i64>().clone();
+        Ok(Some(Self { name: name.to_owned(), lists }))
     }
 
     /// The numbers of one row, or what is wrong with it.
@@ -142,7 +171,7 @@ impl Lists {
         let (start, end) = (bound(row), bound(row + 1));
         let values = self.lists.values();
         if self.lists.is_null(row) || (start..end).any(|at| values.is_null(at)) {
-            return Err("holds a null".to_owned());
+            return Err(format!("`{}` is null or holds a null", self.name));
         }
         Ok(&values.as_primitive::<Int64Type>().values()[start..end])
     }

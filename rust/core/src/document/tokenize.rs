@@ -110,16 +110,18 @@ impl DocumentMaker {
         Ok(())
     }
 
-    /// Appends ids that a record brought to `documents`, all of them trained where `all` says so.
+    /// Appends ids that a record brought to `documents`, all of them trained where `all` says so, and the one that ends
+    /// a text not where `end_untrained` does and the record says nothing of it.
     pub fn take(
         &mut self,
         tokens: Tokens,
-        all: bool,
+        (all, end_untrained): (bool, bool),
         line: u64,
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
         let Tokens { mut ids, weights } = tokens;
+        let silent = weights.is_none();
         let mut weights = weights.filter(|_| !all).unwrap_or_else(|| vec![1.0; ids.len()]);
         if let Some(bos) = self.ending.bos_id.filter(|id| ids.first() != Some(id)) {
             ids.insert(0, bos);
@@ -131,6 +133,13 @@ impl DocumentMaker {
         };
         ids.extend(due);
         weights.resize(ids.len(), weights.last().copied().unwrap_or(0.0));
+        if end_untrained
+            && (silent || due.is_some())
+            && ids.last() == self.ending.eos_id.as_ref()
+            && let Some(last) = weights.last_mut()
+        {
+            *last = 0.0;
+        }
         let too_many = |_| {
             let message =
                 format!("the document has {} tokens, more than a row can hold", ids.len());
@@ -218,7 +227,7 @@ impl DocumentMaker {
         let spans = match &rendered.trained {
             Trained::All => {
                 self.runs.push(Run { start: 0, end: length, weight: 1.0 });
-                return;
+                &[][..]
             }
             Trained::Spans(spans) => spans,
         };

@@ -16,7 +16,7 @@ use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place as Lost};
 use crate::ordered::ordered;
 use crate::record::Shape;
 use crate::sample::places_before;
@@ -30,6 +30,8 @@ pub(crate) struct Intake<'a> {
     control: &'a Control,
     /// Whether what was worked on is handed over too.
     keeps_shares: bool,
+    /// Whether every record that is left out is named.
+    names_all: bool,
 }
 
 /// What one block came to.
@@ -43,11 +45,18 @@ pub(crate) struct Outcome {
     pub(crate) fingerprint: Option<String>,
     /// The block, where it is asked for.
     pub(crate) share: Option<Share>,
+    /// The records that were left out, where all are to be named.
+    pub(crate) left_out: Vec<Lost>,
 }
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        Self { job, control, keeps_shares: false }
+        Self { job, control, keeps_shares: false, names_all: false }
+    }
+
+    /// Names every record that is left out.
+    pub(super) fn naming_all(self) -> Self {
+        Self { names_all: true, ..self }
     }
 
     /// Hands over the blocks too, so that they can be worked on [`twice`](Self::twice).
@@ -170,6 +179,7 @@ impl<'a> Intake<'a> {
                 place: None,
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
                 share: None,
+                left_out: Vec::new(),
             };
             clock.lap(Stage::Read);
             if let Some(log) = log
@@ -199,7 +209,7 @@ impl<'a> Intake<'a> {
                         )));
                     }
                     Err(failure) => {
-                        self.refuse(failure, &block.path, number_of_line, &mut outcome.ledger)?;
+                        self.refuse(failure, &block.path, number_of_line, &mut outcome)?;
                     }
                 }
             }
@@ -225,8 +235,8 @@ impl<'a> Intake<'a> {
         let Outcome { documents, ledger, .. } = outcome;
         let (rendered, kind) = match made {
             Made::Text(rendered, kind) => (rendered, kind),
-            Made::Tokens(tokens, all) => {
-                maker.take(tokens, all, raw.line, documents, ledger)?;
+            Made::Tokens(tokens, trained) => {
+                maker.take(tokens, trained, raw.line, documents, ledger)?;
                 return Ok(Checked::No);
             }
         };
@@ -253,7 +263,7 @@ impl<'a> Intake<'a> {
         failure: Failure<'_>,
         path: &Arc<Path>,
         line: u64,
-        ledger: &mut Ledger,
+        outcome: &mut Outcome,
     ) -> Result<()> {
         if let JobTemplate::Ready(template) = &self.job.template
             && let Some(error) = template.broken()
@@ -272,7 +282,11 @@ impl<'a> Intake<'a> {
             }
             (Failure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
             (Failure::Record(fault), OnBadRecord::Skip) => {
-                ledger.bad_record(fault.into_place(origin));
+                let place = fault.into_place(origin);
+                if self.names_all {
+                    outcome.left_out.push(place.clone());
+                }
+                outcome.ledger.bad_record(place);
                 Ok(())
             }
         }

@@ -10,9 +10,9 @@ use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
 use crate::config::{Overlong, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
-use crate::record::{Conversation, Record, Shape, Skim, read, skim_text};
+use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
 use crate::source::Raw;
-use crate::template::{Rendered, Replayed, Replayer, Trained, Wanted};
+use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained, Wanted};
 use crate::timing::{Clock, Roads, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
@@ -60,7 +60,7 @@ impl<'a> Lane<'a> {
         Self {
             texts: texts && options.train_on_eos.is_none(),
             replayer: template.map(|template| Replayer::new(template, wanted, cuts)),
-            skim: Skim::default(),
+            skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
             roads: Roads::default(),
@@ -78,7 +78,7 @@ impl<'a> Lane<'a> {
         self.rendered.literals.clear();
         let Asked { words, reading, shape } = asked;
         let general = || {
-            let record = read(raw, shape, expectation(reading), words.calls());
+            let record = read(raw, shape, expectation(reading), words.takes());
             record.map(|record| words.as_rendered(record))
         };
         let skimmed = match (raw, shape) {

@@ -118,6 +118,7 @@ fn tokens_of(block: &Block, number: u64, options: &Options, log: Option<&Log>) -
         place: None,
         fingerprint: log.map(|_| block.fingerprint()).transpose()?,
         share: None,
+        left_out: Vec::new(),
     };
     clock.lap(Stage::Read);
     let known = log.map_or(Ok(false), |log| outcome.take_back(log, number, block))?;
@@ -128,8 +129,8 @@ fn tokens_of(block: &Block, number: u64, options: &Options, log: Option<&Log>) -
             labels: schema::name(RowColumn::Labels),
             loss_weights: schema::name(RowColumn::LossWeights),
         };
-        let (before, train_on) = (first.line - 1, options.train_on);
-        outcome.documents = table::read(rows, &columns, train_on, before, &mut outcome.ledger)?;
+        let (before, asked) = (first.line - 1, (options.train_on, options.on_bad_record));
+        outcome.documents = table::read(rows, &columns, asked, before, &mut outcome.ledger)?;
         clock.lap(Stage::Parse);
         log.map_or(Ok(()), |log| outcome.write_down(log, number))?;
         clock.lap(Stage::Keep);

@@ -63,6 +63,8 @@ pub struct Job {
     pub bos_id: Option<u32>,
     /// What begins a text, if the tokenizer names a token for it.
     pub begin: Option<String>,
+    /// The text of the token that ends a text, if the tokenizer names one.
+    pub end: Option<String>,
     /// The id that ends a text, if the tokenizer names one.
     pub eos_id: Option<u32>,
     /// The id that fills rows up, if the tokenizer names one.

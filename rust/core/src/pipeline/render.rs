@@ -9,7 +9,7 @@ use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{
-    Calls, Conversation, Fault, Pair, Record, Shown, Skim, Tokens, as_messages, is_assistant,
+    Conversation, Fault, Pair, Record, Shown, Skim, Takes, Tokens, as_messages, is_assistant,
 };
 use crate::template::{ChatTemplate, Printed, Prompts, Rendered, Replayed, Span, Trained};
 
@@ -17,8 +17,8 @@ use crate::template::{ChatTemplate, Printed, Prompts, Rendered, Replayed, Span, 
 pub(super) enum Made {
     /// A text to be tokenized.
     Text(Rendered, Kind),
-    /// Ids, and whether all of them are trained whatever the record says.
-    Tokens(Tokens, bool),
+    /// Ids; whether all of them are trained whatever the record says, and whether the one that ends a text is not.
+    Tokens(Tokens, (bool, bool)),
 }
 
 /// Why a record became nothing.
@@ -56,6 +56,8 @@ pub(super) struct Renderer<'a> {
     examples: Vec<(String, String)>,
     /// The token that begins a text, if the tokenizer names one.
     begin: Option<String>,
+    /// The token that ends a text, if the chat template writes it behind an answer.
+    end: Option<String>,
 }
 
 impl<'a> Renderer<'a> {
@@ -76,16 +78,14 @@ impl<'a> Renderer<'a> {
             joined: Prompts::joined(&reading.examples)?,
             examples: reading.examples.clone(),
             begin: job.begin.clone(),
+            end: written_end(job),
             alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
         })
     }
 
-    /// What becomes of calls that are written as text.
-    pub(super) fn calls(&self) -> Calls {
-        match self.template {
-            Ok(template) if template.knows_calls() => Calls::Structured,
-            _ => Calls::Text,
-        }
+    /// What the chat template takes of messages.
+    pub(super) fn takes(&self) -> Takes {
+        self.template.map_or(Takes { calls: false, parts: true }, ChatTemplate::takes)
     }
 
     /// The record as a conversation, where the chat template is what puts it into words; its prompt counts only where
@@ -93,7 +93,12 @@ impl<'a> Renderer<'a> {
     pub(super) fn as_rendered(&self, record: Record) -> Record {
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
-            Record::Pair(pair) if self.named.is_none() && !pair.plain && self.template.is_ok() => {
+            Record::Pair(mut pair)
+                if self.named.is_none() && !pair.plain && self.template.is_ok() =>
+            {
+                if let Some(end) = &self.end {
+                    strip_end(&mut pair.answer, end);
+                }
                 as_messages(&pair, &self.examples)
             }
             other => return other,
@@ -134,6 +139,7 @@ impl<'a> Renderer<'a> {
                 weights: skim.weights(),
                 last: skim.roles().rposition(is_assistant),
                 completion: spans.first().filter(|_| skim.prompt().is_some()).cloned(),
+                messages: skim.roles().len(),
             };
             Trained::Spans(choice.spans(text.len(), &turns)?)
         } else if self.train_on == TrainOn::All {
@@ -175,7 +181,8 @@ impl<'a> Renderer<'a> {
         {
             return Err(Failure::Unweighed(*weight));
         }
-        Ok(Made::Tokens(tokens, self.train_on == TrainOn::All))
+        let end_untrained = self.eos == Some(TrainOnEos::None);
+        Ok(Made::Tokens(tokens, (self.train_on == TrainOn::All, end_untrained)))
     }
 
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
@@ -252,6 +259,20 @@ impl<'a> Renderer<'a> {
     }
 }
 
+/// The token that ends a text, if the chat template writes it behind an answer.
+fn written_end(job: &Job) -> Option<String> {
+    let JobTemplate::Ready(template) = &job.template else { return None };
+    let end = job.end.as_ref().filter(|end| !end.is_empty())?;
+    template.ends_with(end).then(|| end.clone())
+}
+
+/// Takes what ends a text, however often it stands there, from the end of an answer behind which it will be written.
+fn strip_end(answer: &mut String, end: &str) {
+    while let Some(rest) = answer.trim_end().strip_suffix(end) {
+        answer.truncate(rest.len());
+    }
+}
+
 /// What a report calls the chat template.
 pub(super) const CHAT_TEMPLATE: &str = "chat_template";
 
@@ -259,7 +280,7 @@ pub(super) const CHAT_TEMPLATE: &str = "chat_template";
 pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option<&'static str> {
     let pair = match found.shape.name() {
         ShapeName::Conversations => return Some(CHAT_TEMPLATE),
-        ShapeName::PromptCompletion if found.messages => return Some(CHAT_TEMPLATE),
+        ShapeName::PromptCompletion if found.shape.has_messages() => return Some(CHAT_TEMPLATE),
         ShapeName::PromptCompletion => None,
         ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
         ShapeName::Text | ShapeName::Tokens => return None,
@@ -280,7 +301,7 @@ pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option
 pub(super) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
     match found.shape.name() {
         ShapeName::Conversations => Some("conversations, which the chat template renders"),
-        ShapeName::PromptCompletion if found.messages => {
+        ShapeName::PromptCompletion if found.shape.has_messages() => {
             Some("prompts and completions that are messages, which the chat template renders")
         }
         ShapeName::Text => Some("texts"),

@@ -23,9 +23,6 @@ use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
 
-/// How many places are named for each reason.
-const PLACES: usize = 3;
-
 /// What files hold, and what packing them would come to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scan {
@@ -86,7 +83,7 @@ pub struct Lost {
     /// How many, and their tokens.
     #[serde(flatten)]
     pub count: Count,
-    /// The first of them.
+    /// Each record that could not be read; of documents without a label, the first.
     pub places: Vec<PlaceReport>,
 }
 
@@ -196,7 +193,7 @@ pub fn scan(
         max_lengths.iter().map(|&length| Fitting::new(&job.options, length)).collect();
     let blocks = Blocks::new(found).sampled(sample.clone());
     let sources = blocks.sources().to_vec();
-    let mut intake = Intake::new(job, control);
+    let mut intake = Intake::new(job, control).naming_all();
     if sample.is_some() {
         intake = intake.keeping_shares();
     }
@@ -239,7 +236,7 @@ impl Seen {
     fn take(&mut self, mut outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
         self.pace.take(&mut outcome, spread);
-        let Outcome { documents, ledger, work, .. } = outcome;
+        let Outcome { documents, ledger, work, left_out, .. } = outcome;
         self.work += work;
         for index in 0..documents.len() {
             let document = documents.document(index);
@@ -249,11 +246,8 @@ impl Seen {
             self.trained_tokens += document.labels(0, length);
         }
         self.documents += documents.len() as u64;
-        for place in &ledger.places {
-            let places = self.places.entry(place.reason).or_default();
-            if places.len() < PLACES {
-                places.push(place.clone());
-            }
+        for place in left_out {
+            self.places.entry(place.reason).or_default().push(place);
         }
         self.ledger.merge(ledger);
     }

@@ -118,6 +118,7 @@ fn gather<'a>(
                 place: Some(place),
                 fingerprint: None,
                 share: None,
+                left_out: Vec::new(),
             })
         }
     };

@@ -56,7 +56,8 @@ pub(super) fn conversation(
     let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
     let last = conversation.messages.iter().rposition(speaks);
     let weights = conversation.weights.as_deref();
-    let choice = Choice { train_on, eos, weights, last, completion };
+    let messages = conversation.messages.len();
+    let choice = Choice { train_on, eos, weights, last, completion, messages };
     let spans = choice.spans(text.len(), &turns)?;
     Ok((text, spans))
 }
@@ -73,6 +74,8 @@ pub(super) struct Choice<'c> {
     pub(super) last: Option<usize>,
     /// What completes the prompt, which is trained then.
     pub(super) completion: Option<Range<usize>>,
+    /// How many messages there are.
+    pub(super) messages: usize,
 }
 
 impl Choice<'_> {
@@ -92,6 +95,14 @@ impl Choice<'_> {
         }
         weigh(&mut canvas, self.weights, turns)?;
         end_turns(&mut canvas, turns, self.eos);
+        if let (Some(completion), Some(last)) = (&self.completion, turns.last())
+            && self.eos.is_some()
+            && last.message + 1 == self.messages
+            && canvas.at(last.end.start) == 0.0
+        {
+            // What a template writes behind the end belongs to it.
+            canvas.paint(&(last.end.start..completion.end), 0.0);
+        }
         Ok(canvas.spans)
     }
 }

@@ -9,9 +9,6 @@ use super::{Conversation, Fault, flags, json, wrong_type};
 use crate::config::Part;
 use crate::ledger::Reason;
 
-/// Where a conversation stands, if nothing else is said: the first of these that a record has.
-pub(super) const FIELDS: [&str; 3] = ["messages", "conversation", "conversations"];
-
 /// Where the tools stand, if nothing else is said.
 pub(super) const TOOLS: &str = "tools";
 
@@ -20,6 +17,9 @@ pub(super) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 
 /// Where a record's own arguments to the template stand; the name is TRL's.
 pub(super) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
+
+/// The keys of a part of a content that is text and no more.
+const PART: [&str; 2] = ["type", "text"];
 
 /// What `ShareGPT` calls the sides of a conversation, and what templates call them.
 pub(super) const ROLES: [(&str, &str); 8] = [
@@ -36,13 +36,18 @@ pub(super) const ROLES: [(&str, &str); 8] = [
 /// What `ShareGPT` calls a turn of the assistant that is the JSON text of a call.
 pub(super) const FUNCTION_CALL: &str = "function_call";
 
-/// What becomes of calls that are written as JSON text.
+/// What a template takes of messages; what it does not is written as text for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
-    /// They become `tool_calls`, which the template knows.
-    Structured,
-    /// They stay text, for templates that would leave `tool_calls` out.
-    Text,
+pub struct Takes {
+    /// It knows `tool_calls`: calls that are written as JSON text become such.
+    pub calls: bool,
+    /// It does not fail on content that is a list of parts; else these become the text that they are together.
+    pub parts: bool,
+}
+
+impl Takes {
+    /// Messages are left as they are.
+    pub const ALL: Self = Self { calls: true, parts: true };
 }
 
 /// The conversation that stands in `field`.
@@ -50,9 +55,9 @@ pub(super) fn read(
     record: &Map,
     field: &str,
     shape: &Shape,
-    calls: Calls,
+    takes: Takes,
 ) -> Result<Conversation, Fault> {
-    let mut messages = read_list(record, field, calls)?;
+    let mut messages = read_list(record, field, takes)?;
     let mut weights = flags::read(&messages, field)?;
     if let Some(system) = read_system(record, shape)? {
         let before = messages.len();
@@ -71,7 +76,7 @@ pub(super) fn read(
 }
 
 /// The messages that stand in `field`.
-pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<Arc<Map>>, Fault> {
+pub(super) fn read_list(record: &Map, field: &str, takes: Takes) -> Result<Vec<Arc<Map>>, Fault> {
     let list = match json::unfold(record, field)? {
         Some(Value::List(list)) => list,
         other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
@@ -80,7 +85,7 @@ pub(super) fn read_list(record: &Map, field: &str, calls: Calls) -> Result<Vec<A
         return Err(Fault::new(Reason::Empty, format!("`{field}` holds no message")));
     }
     let messages =
-        list.iter().enumerate().map(|(at, message)| read_message(message, field, at, calls));
+        list.iter().enumerate().map(|(at, message)| read_message(message, field, at, takes));
     messages.collect()
 }
 
@@ -114,14 +119,14 @@ pub(super) fn message(role: &str, content: Value) -> Map {
 }
 
 /// A message as templates want it; one with `from` and `value` is renamed, its other keys stay.
-fn read_message(message: &Value, field: &str, at: usize, calls: Calls) -> Result<Arc<Map>, Fault> {
+fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result<Arc<Map>, Fault> {
     let place = || format!("{field}[{at}]");
     let Value::Map(message) = message else {
         return Err(wrong_type(&place(), "an object with `role` and `content`", Some(message)));
     };
     let message = match message.get("from") {
         Some(from) if !message.contains_key("role") => {
-            Arc::new(rename(message, from, &place(), calls)?)
+            Arc::new(rename(message, from, &place(), takes)?)
         }
         _ => Arc::clone(message),
     };
@@ -129,14 +134,44 @@ fn read_message(message: &Value, field: &str, at: usize, calls: Calls) -> Result
         Some(Value::String(_)) => {}
         other => return Err(wrong_type(&format!("{}.role", place()), "a string", other)),
     }
-    if let Some(content) = message.get("content") {
-        check_content(content, &place())?;
+    let Some(content) = message.get("content") else { return Ok(message) };
+    check_content(content, &place())?;
+    match content {
+        Value::List(parts) if !takes.parts => Ok(match joined(parts) {
+            Some(text) => Arc::new(with_content(&message, text)),
+            None => message,
+        }),
+        _ => Ok(message),
     }
-    Ok(message)
+}
+
+/// The text that parts are together; nothing where one of them says more than its text.
+fn joined(parts: &[Value]) -> Option<String> {
+    let texts = parts.iter().map(|part| match part {
+        Value::String(text) => Some(text),
+        Value::Map(part) => match part.get("text") {
+            Some(Value::String(text)) if part.keys().all(|key| PART.contains(&&**key)) => {
+                Some(text)
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    texts.map(|text| text.map(|text| &**text)).collect()
+}
+
+/// The message with another content in the same place.
+fn with_content(message: &Map, content: String) -> Map {
+    let content = Value::String(content.into());
+    let entries = message.iter().map(|(key, value)| {
+        let value = if **key == *"content" { &content } else { value };
+        (Arc::clone(key), value.clone())
+    });
+    entries.collect()
 }
 
 /// `{from, value}` to `{role, content}`, the keys in the order in which they stood.
-fn rename(message: &Map, from: &Value, place: &str, calls: Calls) -> Result<Map, Fault> {
+fn rename(message: &Map, from: &Value, place: &str, takes: Takes) -> Result<Map, Fault> {
     let Value::String(from) = from else {
         return Err(wrong_type(&format!("{place}.from"), "a string", Some(from)));
     };
@@ -151,7 +186,7 @@ fn rename(message: &Map, from: &Value, place: &str, calls: Calls) -> Result<Map,
         return Err(wrong_type(&format!("{place}.value"), "a string", None));
     }
     if **from == *FUNCTION_CALL
-        && calls == Calls::Structured
+        && takes.calls
         && let Some(list) = tool_calls(&message["value"])
     {
         let mut renamed = self::message("assistant", Value::String("".into()));

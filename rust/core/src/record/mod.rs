@@ -22,7 +22,7 @@ mod write;
 
 use std::sync::Arc;
 
-use crate::config::{Fields, Part, ShapeName};
+use crate::config::{Fields, Part, ShapeName, usual};
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
 use crate::source::Raw;
@@ -30,7 +30,7 @@ use value::{Map, Value};
 
 pub use flags::is_assistant;
 pub use json::MAX_DEPTH;
-pub use messages::Calls;
+pub use messages::Takes;
 pub use pair::Pair;
 pub use shape::{Expectation, Shape, TokenColumns};
 pub use skim::Skim;
@@ -97,7 +97,7 @@ impl Fault {
 /// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
 pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
     let shape = Shape::conversations();
-    messages::read(record, messages::FIELDS[0], &shape, Calls::Structured)
+    messages::read(record, usual::MESSAGES[0], &shape, Takes::ALL)
 }
 
 /// Reads a conversation from JSON: an object as [`conversation`] takes it.
@@ -148,7 +148,7 @@ fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault
                 Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
             })?;
             let content = Value::String(Arc::from(text));
-            Ok(Arc::new([(Arc::from(text::FIELD), content)].into_iter().collect()))
+            Ok(Arc::new([(Arc::from(usual::TEXT[0]), content)].into_iter().collect()))
         }
         Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
         Raw::Broken { reason, message } => Err(Fault::new(reason, message)),
@@ -162,8 +162,6 @@ pub struct Shown {
     pub shape: Shape,
     /// The fields of the shape that the record has.
     pub fields: Vec<String>,
-    /// Whether its prompt is a list of messages.
-    pub messages: bool,
 }
 
 /// The shape of the first of `records` that has one.
@@ -183,12 +181,7 @@ pub fn find_shape<'a>(
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
         let shape = Shape::find(&record, expected)?;
-        let prompt = record.get(shape.field(Part::Prompt));
-        Some(Shown {
-            fields: shape.fields_of(&record),
-            messages: prompt.is_some_and(|prompt| !matches!(prompt, Value::String(_))),
-            shape,
-        })
+        Some(Shown { fields: shape.fields_of(&record), shape })
     })
 }
 
@@ -197,20 +190,20 @@ pub fn read(
     raw: Raw<'_>,
     shape: Option<&Shape>,
     expected: Expectation<'_>,
-    calls: Calls,
+    takes: Takes,
 ) -> Result<Record, Fault> {
-    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
+    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.wants(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
-    if let Some(fault) = shape.missing(record, expected) {
+    if let Some(fault) = shape.fault(record, expected) {
         return Err(fault);
     }
     match shape.name {
         ShapeName::Conversations => {
             let field = shape.field(Part::Messages);
-            messages::read(record, field, shape, calls).map(Record::Conversation)
+            messages::read(record, field, shape, takes).map(Record::Conversation)
         }
         ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => {
-            pair::read(record, shape, calls)
+            pair::read(record, shape, takes)
         }
         ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
         ShapeName::Tokens => tokens::read(record, shape).map(Record::Tokens),

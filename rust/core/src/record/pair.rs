@@ -1,20 +1,11 @@
 //! Pairs of a request and what answers it: instructions, questions, prompts and completions.
 
-use super::messages::{self, Calls};
+use super::messages::{self, Takes};
 use super::shape::Shape;
 use super::value::{Map, Value};
 use super::{Conversation, Fault, Record, flags, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
-
-/// Where the parts of a pair stand, if nothing else is said: the first of these that a record has.
-pub(super) const PROMPT: &str = "prompt";
-pub(super) const COMPLETION: &str = "completion";
-pub(super) const INSTRUCTION: &str = "instruction";
-pub(super) const INPUTS: [&str; 2] = ["input", "context"];
-pub(super) const OUTPUTS: [&str; 2] = ["output", "response"];
-pub(super) const QUESTIONS: [&str; 4] = ["question", "query", "problem", "prompt"];
-pub(super) const ANSWERS: [&str; 4] = ["answer", "response", "solution", "output"];
 
 /// A request, and the text that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +22,7 @@ pub struct Pair {
     pub answer: String,
 }
 
-pub(super) fn read(record: &Map, shape: &Shape, calls: Calls) -> Result<Record, Fault> {
+pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
     let (request, answer) = match shape.name {
         ShapeName::PromptCompletion => (Part::Prompt, Part::Completion),
         ShapeName::Instruction => (Part::Instruction, Part::Output),
@@ -39,7 +30,7 @@ pub(super) fn read(record: &Map, shape: &Shape, calls: Calls) -> Result<Record, 
     };
     let (request, answer) = (shape.field(request), shape.field(answer));
     if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Value::String(_)) {
-        return read_messages(record, shape, calls).map(Record::Conversation);
+        return read_messages(record, shape, takes).map(Record::Conversation);
     }
     let text = |field: &str| match record.get(field) {
         Some(Value::String(text)) => Ok(text.to_string()),
@@ -72,9 +63,9 @@ pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Faul
 }
 
 /// A prompt and a completion that are lists of messages: one conversation.
-fn read_messages(record: &Map, shape: &Shape, calls: Calls) -> Result<Conversation, Fault> {
-    let mut all = messages::read(record, shape.field(Part::Prompt), shape, calls)?;
-    let completion = messages::read_list(record, shape.field(Part::Completion), calls)?;
+fn read_messages(record: &Map, shape: &Shape, takes: Takes) -> Result<Conversation, Fault> {
+    let mut all = messages::read(record, shape.field(Part::Prompt), shape, takes)?;
+    let completion = messages::read_list(record, shape.field(Part::Completion), takes)?;
     let own = flags::read(&completion, shape.field(Part::Completion))?;
     let prompt = all.messages.len();
     if own.is_some() || all.weights.is_some() {

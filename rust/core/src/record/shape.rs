@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::value::{Map, Value};
-use super::{Fault, messages, pair, text, tokens};
-use crate::config::{Fields, Part, ShapeName};
+use super::{Fault, messages, tokens};
+use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 
 /// The names of columns of ids, which records and tables share.
@@ -30,6 +30,13 @@ pub struct Expectation<'a> {
     pub columns: TokenColumns,
 }
 
+impl Expectation<'_> {
+    /// The shape that was named, by itself or by its fields.
+    fn name(&self) -> Option<ShapeName> {
+        self.shape.or_else(|| self.fields.shape())
+    }
+}
+
 /// Where in the records of a file their content stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -37,6 +44,10 @@ pub struct Shape {
     /// Each part and its field; those that the shape cannot do without come first. A part that it can do without may
     /// have several: a record has it in whichever it has.
     pub(super) parts: Vec<(Part, Arc<str>)>,
+    /// Fields that say nothing in the record which showed the shape, and with which it might have another one.
+    rivals: Vec<Arc<str>>,
+    /// Whether its prompts are lists of messages; nothing where that has not shown, or where it has none.
+    messages: Option<bool>,
 }
 
 impl Shape {
@@ -44,12 +55,17 @@ impl Shape {
     pub fn conversations() -> Self {
         let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
         let parts = [
-            (Part::Messages, messages::FIELDS[0]),
+            (Part::Messages, usual::MESSAGES[0]),
             (Part::Tools, messages::TOOLS),
             (Part::System, messages::SYSTEMS[0]),
             (Part::System, messages::SYSTEMS[1]),
         ];
-        Self { name: ShapeName::Conversations, parts: parts.map(usual).into() }
+        Self {
+            name: ShapeName::Conversations,
+            parts: parts.map(usual).into(),
+            rivals: Vec::new(),
+            messages: None,
+        }
     }
 
     /// The shape that is expected, or else the first that `record` has.
@@ -62,10 +78,27 @@ impl Shape {
             ShapeName::QuestionAnswer,
             ShapeName::Text,
         ];
-        match expected.shape.or_else(|| expected.fields.shape()) {
-            Some(name) => Self::of(name, record, expected),
-            None => all.into_iter().find_map(|name| Self::of(name, record, expected)),
+        if let Some(name) = expected.name() {
+            return Self::of(name, record, expected);
         }
+        let (before, shape) = (0..)
+            .zip(all)
+            .find_map(|(before, name)| Some((before, Self::of(name, record, expected)?)))?;
+        let required = all[..before].iter().flat_map(|name| name.required().iter().copied());
+        let needed = required.flatten().copied().chain([expected.columns.input_ids]);
+        let absent = |field: &&str| record.get(*field).is_none_or(|value| *value == Value::Null);
+        let rivals = needed.filter(absent).map(Arc::from).collect();
+        Some(Self { rivals, ..shape })
+    }
+
+    /// Whether what stands before a completion is a list of messages.
+    pub fn has_messages(&self) -> bool {
+        self.messages == Some(true)
+    }
+
+    /// Whether a record that says something in this field may have another shape than the first of its file.
+    pub(super) fn is_rival(&self, field: &str) -> bool {
+        self.rivals.iter().any(|rival| **rival == *field)
     }
 
     /// This shape, if the record has the fields that it cannot do without.
@@ -92,34 +125,39 @@ impl Shape {
                 ],
             ),
             ShapeName::Conversations => (
-                vec![field(Part::Messages, &messages::FIELDS)?],
+                vec![field(Part::Messages, &usual::MESSAGES)?],
                 vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
             ),
             ShapeName::PromptCompletion => (
                 vec![
-                    field(Part::Prompt, &[pair::PROMPT])?,
-                    field(Part::Completion, &[pair::COMPLETION])?,
+                    field(Part::Prompt, &usual::PROMPT)?,
+                    field(Part::Completion, &usual::COMPLETION)?,
                 ],
                 vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
             ),
             ShapeName::Instruction => (
                 vec![
-                    field(Part::Instruction, &[pair::INSTRUCTION])?,
-                    field(Part::Output, &pair::OUTPUTS)?,
+                    field(Part::Instruction, &usual::INSTRUCTION)?,
+                    field(Part::Output, &usual::OUTPUT)?,
                 ],
-                vec![or(Part::Input, &pair::INPUTS), or(Part::System, &messages::SYSTEMS)],
+                vec![or(Part::Input, &usual::INPUT), or(Part::System, &messages::SYSTEMS)],
             ),
             ShapeName::QuestionAnswer => (
                 vec![
-                    field(Part::Question, &pair::QUESTIONS)?,
-                    field(Part::Answer, &pair::ANSWERS)?,
+                    field(Part::Question, &usual::QUESTION)?,
+                    field(Part::Answer, &usual::ANSWER)?,
                 ],
                 vec![or(Part::System, &messages::SYSTEMS)],
             ),
-            ShapeName::Text => (vec![field(Part::Text, &[text::FIELD])?], Vec::new()),
+            ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
         };
         parts.extend(optional.into_iter().flatten());
-        Some(Self { name, parts })
+        let mut shape = Self { name, parts, rivals: Vec::new(), messages: None };
+        if name == ShapeName::PromptCompletion {
+            let prompt = record.get(shape.field(Part::Prompt)).filter(|it| **it != Value::Null);
+            shape.messages = prompt.map(|prompt| !matches!(prompt, Value::String(_)));
+        }
+        Some(shape)
     }
 
     /// The field of a part.
@@ -140,10 +178,15 @@ impl Shape {
         found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
-    /// All fields that records are read from.
+    /// All fields that records are read from, and those that would make another shape of one.
     pub fn columns(&self) -> Vec<String> {
-        let parts = self.parts.iter().map(|(_, field)| field.to_string());
-        parts.chain([messages::TEMPLATE_KWARGS.to_owned()]).collect()
+        let parts = self.parts.iter().map(|(_, field)| field).chain(&self.rivals);
+        parts.map(ToString::to_string).chain([messages::TEMPLATE_KWARGS.to_owned()]).collect()
+    }
+
+    /// Whether a record is looked at for this field.
+    pub(super) fn wants(&self, field: &str) -> bool {
+        self.reads(field) || self.is_rival(field)
     }
 
     /// Whether records are read from this field.
@@ -162,23 +205,54 @@ impl Shape {
         held.map(|(_, field)| field.to_string()).collect()
     }
 
+    /// The fault of a record that is not of this shape.
+    pub(super) fn fault(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
+        self.missing(record, expected).or_else(|| self.mixed(record, expected))
+    }
+
+    /// The fault of a record that has all fields of this shape, but those of another too, which no record before it had.
+    fn mixed(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
+        let says = |field: &Arc<str>| record.get(field).is_some_and(|value| *value != Value::Null);
+        if self.rivals.iter().any(says) {
+            let other = Self::find(record, expected)?;
+            if other.name != self.name {
+                return Some(self.other(&other));
+            }
+        }
+        let messages = self.messages?;
+        let prompt = record.get(self.field(Part::Prompt))?;
+        (messages == matches!(prompt, Value::String(_))).then(|| {
+            let [this, before] = if messages {
+                ["a string", "lists of messages"]
+            } else {
+                ["no string", "strings"]
+            };
+            let message = format!(
+                "the records of a file must have one shape; the `{}` of this one is {this}, those before it are {before}",
+                self.field(Part::Prompt)
+            );
+            Fault::new(Reason::OtherShape, message)
+        })
+    }
+
+    fn other(&self, other: &Self) -> Fault {
+        let message = format!(
+            "the records of a file must have one shape; this one is {other}, those before it {self}"
+        );
+        Fault::new(Reason::OtherShape, message)
+    }
+
     /// The fault of a record that has not got a field of this shape.
-    pub(super) fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
+    fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
         let needed = match self.name {
             ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => 2,
             ShapeName::Tokens | ShapeName::Conversations | ShapeName::Text => 1,
         };
         let absent = |field: &str| matches!(record.get(field), None | Some(Value::Null));
         let (_, field) = self.parts[..needed].iter().find(|(_, field)| absent(field))?;
-        let named = expected.shape.is_some() || expected.fields.shape().is_some();
-        let other = Self::find(record, expected).filter(|_| !named);
+        let other = Self::find(record, expected).filter(|_| expected.name().is_none());
         Some(match other {
-            Some(other) => Fault::new(
-                Reason::OtherShape,
-                format!(
-                    "the records of a file must have one shape; this one is {other}, those before it {self}"
-                ),
-            ),
+            Some(other) => self.other(&other),
             None if record.contains_key(&**field) => {
                 Fault::new(Reason::WrongType, format!("`{field}` is null"))
             }
@@ -210,16 +284,16 @@ pub(super) fn found(record: &Map) -> String {
 
 /// The fault of a record that has no shape.
 pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
-    let wanted = match expected.shape.or_else(|| expected.fields.shape()) {
+    let wanted = match expected.name() {
         Some(name) => format!("the fields of the shape `{}`", name.name()),
         None => format!(
             "a conversation (`{}`), `{}` and `{}`, `{}` and `{}`, a question and an answer, `{}` or `{}`",
-            messages::FIELDS.join("`, `"),
-            pair::PROMPT,
-            pair::COMPLETION,
-            pair::INSTRUCTION,
-            pair::OUTPUTS[0],
-            text::FIELD,
+            usual::MESSAGES.join("`, `"),
+            usual::PROMPT[0],
+            usual::COMPLETION[0],
+            usual::INSTRUCTION[0],
+            usual::OUTPUT[0],
+            usual::TEXT[0],
             expected.columns.input_ids,
         ),
     };

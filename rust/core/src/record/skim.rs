@@ -13,7 +13,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use super::cursor::Cursor;
 use super::flags::{self, TRAIN, WEIGHT, is_assistant};
 use super::json;
-use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, check_content};
+use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, Takes, check_content};
 use super::place::{Item, Place};
 use super::shape::Shape;
 use super::value::Value;
@@ -77,11 +77,21 @@ pub struct Skim {
     prompt: Option<usize>,
     /// The tools as they were last written, and what they are: many records have the same.
     tools: Option<(String, Value)>,
+    /// What the template takes of messages.
+    takes: Takes,
 }
 
 impl Default for Skim {
     fn default() -> Self {
+        Self::taking(Takes::ALL)
+    }
+}
+
+impl Skim {
+    /// One for a template that takes so much of messages.
+    pub fn taking(takes: Takes) -> Self {
         Self {
+            takes,
             names: NAMES.map(Box::from).into(),
             outline: Vec::new(),
             roles: Vec::new(),
@@ -97,9 +107,7 @@ impl Default for Skim {
             tools: None,
         }
     }
-}
 
-impl Skim {
     /// Reads a conversation of this shape; `false` where that takes more than skimming.
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
         self.clear();
@@ -282,7 +290,7 @@ impl Skim {
                     return None;
                 }
                 cursor.array(|cursor| self.message(|entry| cursor.object(entry)))
-            } else if !shape.reads(key) {
+            } else if !shape.wants(key) {
                 cursor.skip()
             } else if cursor.null() {
                 // Of equal keys the last one counts.
@@ -305,7 +313,7 @@ impl Skim {
         for (column, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             let mut item = Item { array, at: row };
             if column.name() != field {
-                if shape.reads(column.name()) && !item.null() {
+                if shape.wants(column.name()) && !item.null() {
                     return None;
                 }
                 continue;
@@ -407,6 +415,9 @@ impl Skim {
                 let (found, bytes) = place.value(IN_MESSAGE)?;
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
+                    if !self.takes.parts && matches!(found, Value::List(_)) {
+                        return None;
+                    }
                 }
                 if let Some(flag) = flag {
                     *flag = Some(found.clone());

@@ -7,9 +7,6 @@ use super::{Fault, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 
-/// Where the text stands, if nothing else is said.
-pub(super) const FIELD: &str = "text";
-
 pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
     match record.get(field) {
         Some(Value::String(text)) if text.is_empty() => {
@@ -37,7 +34,7 @@ fn skim(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
     let mut found = false;
     cursor.object(|cursor, key| {
         if key != field {
-            return if shape.reads(key) { cursor.null().then_some(()) } else { cursor.skip() };
+            return if shape.wants(key) { cursor.null().then_some(()) } else { cursor.skip() };
         }
         if std::mem::replace(&mut found, true) {
             return None;

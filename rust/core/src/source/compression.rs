@@ -37,6 +37,9 @@ const KNOWN: [(Compression, &[u8]); 4] = [
 ];
 
 impl Compression {
+    /// How many bytes [`Self::by_content`] looks at.
+    pub(super) const LONGEST_MARK: usize = 6;
+
     /// The one whose files end in `.ending`.
     pub(super) fn by_ending(ending: &str) -> Option<Self> {
         KNOWN.iter().find(|known| known.0.ending() == ending).map(|known| known.0)

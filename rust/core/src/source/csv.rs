@@ -26,6 +26,8 @@ pub(super) struct CsvReader {
     names: Option<Arc<[Arc<str>]>>,
     /// The record that was read last: it is one if the file did not break off in it.
     last: Option<(u64, ByteRecord)>,
+    /// Whether nothing in the file ends that record.
+    is_open_ended: bool,
     /// The line of the record whose quotes do not close.
     open: Option<u64>,
     broken: Option<Content>,
@@ -38,7 +40,16 @@ impl CsvReader {
         let input = Watched { input, read: 0, newlines: VecDeque::new() };
         let records = builder.from_reader(input.chain(BEHIND));
         let (path, newlines) = (Arc::clone(path), 0);
-        Self { path, records, newlines, names: None, last: None, open: None, broken: None }
+        Self {
+            path,
+            records,
+            newlines,
+            names: None,
+            last: None,
+            is_open_ended: false,
+            open: None,
+            broken: None,
+        }
     }
 
     /// The next line of the table and its number; nothing behind the last that is whole.
@@ -63,7 +74,8 @@ impl CsvReader {
             self.newlines += 1;
         }
         let own: usize = cells.iter().map(|cell| memchr::memchr_iter(b'\n', cell).count()).sum();
-        let is_behind = last_byte > self.records.get_ref().get_ref().0.read;
+        let read = self.records.get_ref().get_ref().0.read;
+        let is_behind = last_byte > read;
         if is_behind && cells.iter().eq([b"\0"]) {
             return Ok(None);
         }
@@ -72,16 +84,21 @@ impl CsvReader {
             self.open = Some(self.newlines - own as u64 + 1);
             return Ok(None);
         }
+        self.is_open_ended = last_byte == read;
         Ok(Some((self.newlines - own as u64 + 1, cells)))
     }
 
     /// The place from which on the file cannot be read, once it has been read to its end, if there is one.
     fn damage(&mut self) -> Option<Content> {
-        let damage = self.records.get_mut().get_mut().0.input.take_damage();
+        let (watched, _) = self.records.get_mut().get_mut();
+        let damage = watched.input.take_damage();
         let line = match (self.open.take(), &damage) {
             (Some(line), _) => line,
-            // What was read last is what the file breaks off in.
-            (None, Some(_)) => self.last.take().map_or(self.newlines + 1, |(line, _)| line),
+            // What was read last is what the file breaks off in, unless it has its end.
+            (None, Some(_)) => match self.last.take_if(|_| self.is_open_ended) {
+                Some((line, _)) => line,
+                None => self.newlines + watched.newlines.len() as u64 + 1,
+            },
             (None, None) => return None,
         };
         let message = damage.unwrap_or_else(|| {

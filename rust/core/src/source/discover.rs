@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::braces::expand;
 use super::dataset;
-use super::format::{Container, by_name};
+use super::format::{Container, by_name, holds_records};
 use super::{Found, SourceFile};
 use crate::config::{Inputs, Reading};
 use crate::error::{Error, Result};
@@ -18,9 +18,6 @@ const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
 
 /// The formats that a folder is searched for, as a message names them.
 const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
-
-/// Bytes read of a `.json` file in a folder to tell records from settings.
-const PEEKED: u64 = 64 << 10;
 
 /// Finds the files that `inputs` stands for.
 ///
@@ -154,7 +151,8 @@ fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
 
 /// The files of a folder that hold records, sorted by path; those of a dataset in its own order.
 ///
-/// Beside files of records, a text is taken for a word about them, such as a README.
+/// A file whose name does not say what it holds is looked into. Beside files of records, a text is taken for a word about
+/// them, such as a README.
 fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     if let Some(files) = dataset::files(dir)? {
         return Ok(files);
@@ -179,16 +177,15 @@ fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result
             } else if !path.is_file() {
                 passed_over.push(path);
             } else {
-                match by_name(&path) {
-                    (Some(Container::Text), _) => texts.push(path),
-                    (Some(Container::Json), None) if !holds_records(&path)? => {
-                        passed_over.push(path);
+                match by_name(&path).0 {
+                    Some(Container::Text) => texts.push(path),
+                    Some(Container::Json) | None if !is_data(&path)? => {
+                        // Empty files are marks that others leave, such as `_SUCCESS`.
+                        if path.metadata().map_err(Error::io(&path))?.len() > 0 {
+                            passed_over.push(path);
+                        }
                     }
-                    (Some(_), _) => files.push(path),
-                    (None, compression) if compression.is_some() || other_data(&path) => {
-                        passed_over.push(path);
-                    }
-                    (None, _) => {}
+                    _ => files.push(path),
                 }
             }
         }
@@ -208,16 +205,19 @@ fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result
     Ok(files)
 }
 
-/// Whether a `.json` file begins as a list, or has an object on each of its first two lines.
-fn holds_records(path: &Path) -> Result<bool> {
-    let mut start = Vec::new();
-    let file = File::open(path).map_err(Error::io(path))?;
-    file.take(PEEKED).read_to_end(&mut start).map_err(Error::io(path))?;
-    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
-    let second = lines.find(|line| !line.is_empty()).unwrap_or(b"{");
-    Ok(first.starts_with(b"[")
-        || (first.starts_with(b"{") && first.ends_with(b"}") && second.starts_with(b"{")))
+/// Whether a file of a folder is one of records, which its name does not say.
+///
+/// Names that begin with a line are those of what stands beside data, by a custom of the tools that write such folders.
+fn is_data(path: &Path) -> Result<bool> {
+    let beside = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"_"));
+    if beside || other_data(path) {
+        return Ok(false);
+    }
+    match holds_records(path) {
+        // It is nobody's word that this should have been read.
+        Err(_) if by_name(path).0.is_none() => Ok(false),
+        found => found,
+    }
 }
 
 fn is_hidden(name: &OsStr) -> bool {

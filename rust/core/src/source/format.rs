@@ -12,10 +12,11 @@ use super::blocks::BYTE_ORDER_MARK;
 use super::compression::Compression;
 use super::input::Input;
 use super::ipc::FILE_MAGIC;
+use crate::config::ShapeName;
 use crate::error::{Error, Result};
 
 /// Bytes looked at to recognise a file.
-const PEEKED: usize = 4 << 10;
+const PEEKED: usize = 64 << 10;
 
 /// What Parquet files begin with.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
@@ -25,6 +26,9 @@ const CBOR_MAGIC: &[u8] = b"\xd9\xd9\xf7";
 
 /// How CBOR maps begin, and no text in UTF-8 does.
 const CBOR_MAPS: RangeInclusive<u8> = 0xa0..=0xbf;
+
+/// Bytes below the space that texts may hold: tab, line feed, form feed and carriage return.
+const IN_TEXTS: [u8; 4] = *b"\t\n\x0c\r";
 
 /// What Arrow IPC streams begin with.
 const STREAM_MAGIC: &[u8] = b"\xff\xff\xff\xff";
@@ -102,13 +106,8 @@ pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
 /// [`Error::Io`] for a file that cannot be read, [`Error::Option`] for a compressed file of a container that is
 /// read from its end.
 pub(super) fn recognise(path: &Arc<Path>) -> Result<Format> {
-    let (container, mut compression) = by_name(path);
-    if compression.is_none() && !matches!(container, Some(Container::Parquet | Container::Arrow)) {
-        let mut start = Vec::new();
-        let file = File::open(path).map_err(Error::io(&**path))?;
-        file.take(PEEKED as u64).read_to_end(&mut start).map_err(Error::io(&**path))?;
-        compression = Compression::by_content(&start);
-    }
+    let (container, named) = by_name(path);
+    let compression = compression(path, container, named)?;
     let (container, at_end) = match container {
         Some(container) => (container, container == Container::Parquet),
         None => by_content(Input::open(path, compression)?.peek(PEEKED)?),
@@ -124,9 +123,60 @@ pub(super) fn recognise(path: &Arc<Path>) -> Result<Format> {
     Ok(Format { container, compression })
 }
 
+/// What is wrapped around a file: what its name says, or what it begins with.
+fn compression(
+    path: &Path,
+    container: Option<Container>,
+    named: Option<Compression>,
+) -> Result<Option<Compression>> {
+    if named.is_some() || matches!(container, Some(Container::Parquet | Container::Arrow)) {
+        return Ok(named);
+    }
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(Compression::LONGEST_MARK as u64).read_to_end(&mut start).map_err(Error::io(path))?;
+    Ok(Compression::by_content(&start))
+}
+
+/// Whether a file whose name does not say so is one of records: a list of objects, an object on each of its first two
+/// lines, a table in text whose columns show a shape, or one of the other containers by its mark.
+pub(super) fn holds_records(path: &Path) -> Result<bool> {
+    let (container, named) = by_name(path);
+    let path = Arc::from(path);
+    let compression = compression(&path, container, named)?;
+    let mut input = Input::open(&path, compression)?;
+    let start = input.peek(PEEKED)?;
+    let text = text_of(start);
+    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    Ok(match by_content(start).0 {
+        Container::Parquet | Container::Arrow | Container::Csv | Container::Tsv => true,
+        Container::Cbor => start.starts_with(CBOR_MAGIC),
+        Container::Json => match text[1..].trim_ascii_start().first() {
+            None => true,
+            Some(next) => matches!(next, b'{' | b']'),
+        },
+        Container::Lines => {
+            let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+            let second = lines.find(|line| !line.is_empty()).unwrap_or(b"{");
+            is_object(first) && second.starts_with(b"{")
+        }
+        Container::Text => false,
+    })
+}
+
+/// Whether a line begins and ends as an object.
+fn is_object(line: &[u8]) -> bool {
+    line.starts_with(b"{") && line.ends_with(b"}")
+}
+
+/// What stands behind a byte order mark and white space.
+fn text_of(start: &[u8]) -> &[u8] {
+    start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
+}
+
 /// What the first bytes of a file say of it, and whether it is read from its end.
 fn by_content(start: &[u8]) -> (Container, bool) {
-    let text = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+    let text = text_of(start);
     if start.starts_with(PARQUET_MAGIC) {
         (Container::Parquet, true)
     } else if start.starts_with(FILE_MAGIC) {
@@ -139,7 +189,46 @@ fn by_content(start: &[u8]) -> (Container, bool) {
         (Container::Cbor, false)
     } else if text.starts_with(b"[") {
         (Container::Json, false)
-    } else {
+    } else if text.is_empty() || text.starts_with(b"{") || !is_text(text) {
         (Container::Lines, false)
+    } else {
+        (table(text).unwrap_or(Container::Text), false)
     }
+}
+
+/// Whether something begins as a text does, and has no object of JSON on a line of its own.
+fn is_text(start: &[u8]) -> bool {
+    let is_utf8 = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        // The last character may go on behind what was looked at.
+        Err(error) => error.error_len().is_none(),
+    };
+    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    is_utf8
+        && start.iter().all(|byte| *byte >= b' ' || IN_TEXTS.contains(byte))
+        && !lines.any(is_object)
+}
+
+/// The kind of table in text whose first line names the columns of a shape.
+fn table(text: &[u8]) -> Option<Container> {
+    let header = text.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
+    let header = std::str::from_utf8(header).ok()?;
+    [(',', Container::Csv), ('\t', Container::Tsv)].into_iter().find_map(|(between, container)| {
+        let names: Vec<&str> =
+            header.split(between).map(|name| name.trim().trim_matches('"')).collect();
+        (names.len() > 1 && show_shape(&names)).then_some(container)
+    })
+}
+
+/// Whether columns of these names are those of a shape.
+fn show_shape(names: &[&str]) -> bool {
+    let shapes = [
+        ShapeName::Conversations,
+        ShapeName::PromptCompletion,
+        ShapeName::Instruction,
+        ShapeName::QuestionAnswer,
+        ShapeName::Text,
+    ];
+    let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));
+    shapes.iter().any(|shape| shape.required().iter().all(has))
 }

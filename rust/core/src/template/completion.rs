@@ -69,11 +69,6 @@ impl ChatTemplate {
         );
         Fault::new(Reason::Unmaskable, message)
     }
-
-    /// Whether the template looks at the `tool_calls` of messages.
-    pub fn knows_calls(&self) -> bool {
-        self.knows_calls || self.tool_use.as_ref().is_some_and(|template| template.knows_calls())
-    }
 }
 
 /// Those of `spans` that are of the last of so many turns, `before` which so many bytes are; nothing if that does not

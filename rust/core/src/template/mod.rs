@@ -41,6 +41,7 @@ mod select;
 mod spans;
 mod steps;
 mod strftime;
+mod takes;
 mod text;
 mod tojson;
 mod trace;
@@ -58,7 +59,7 @@ use chrono::NaiveDateTime;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::value::{Map, Value as Json};
-use crate::record::{Conversation, Fault, write_json};
+use crate::record::{Conversation, Fault, Takes, write_json};
 
 use ast::Program;
 pub use outside::Launch;
@@ -119,8 +120,8 @@ pub struct ChatTemplate {
     tool_use: Option<Box<ChatTemplate>>,
     /// Its text, which tells what it speaks of.
     source: String,
-    /// Whether it looks at the calls of messages.
-    knows_calls: bool,
+    /// What it takes of messages, once that was needed.
+    takes: OnceLock<Takes>,
     /// Whether it looks at the time of day.
     tells_time: bool,
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
@@ -226,7 +227,7 @@ impl ChatTemplate {
             context,
             tool_use: None,
             source: source.to_owned(),
-            knows_calls: source.contains("tool_calls"),
+            takes: OnceLock::new(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
             road: OnceLock::new(),
