@@ -16,8 +16,11 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 
+import fastpack
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Records = list[dict[str, Any]]
 
@@ -102,14 +105,22 @@ def table_of_texts(delimiter: str, newline: str = "\n") -> Callable[[Records], b
     """What is no text goes into a cell as JSON."""
 
     def write(records: Records) -> bytes:
+        cells = [
+            {name: value if isinstance(value, str) else json.dumps(value) for name, value in record.items()}
+            for record in records
+        ]
+        # The module quotes a carriage return of a text only where it quotes all.
+        returns = any("\r" in cell for row in cells for cell in row.values())
         file = io.StringIO(newline="")
-        writer = csv.DictWriter(file, list(records[0]), delimiter=delimiter, lineterminator=newline)
+        writer = csv.DictWriter(
+            file,
+            list(records[0]),
+            delimiter=delimiter,
+            lineterminator=newline,
+            quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL,
+        )
         writer.writeheader()
-        for record in records:
-            cells = {
-                name: value if isinstance(value, str) else json.dumps(value) for name, value in record.items()
-            }
-            writer.writerow(cells)
+        writer.writerows(cells)
         return file.getvalue().encode()
 
     return write
@@ -150,3 +161,36 @@ CONTAINERS: dict[str, Callable[[Records], bytes]] = {
     ),
     "polars.arrow": lambda records: buffered(pl.DataFrame(records).write_ipc),
 }
+
+SEPARATOR = "\n--\n"
+
+
+def separated(records: Records) -> bytes:
+    return SEPARATOR.join(record["text"] for record in records).encode()
+
+
+TEXT_FILES = {"txt": separated, "md": separated}
+"""Containers of texts alone, which are to be split at `SEPARATOR`."""
+
+ROADS = [*CONTAINERS, "save_to_disk", "pack_table", "pack_records"]
+"""All ways that records take into a table of rows: out of files, a folder of `datasets`, and memory."""
+
+
+def pack_by(road: str, records: Records, folder: Path, tokenizer: Path, **options: Any) -> pa.Table:
+    """Packs records that come by one of the `ROADS`, or as one of the `TEXT_FILES`; files are put into the folder."""
+    if road == "pack_table":
+        return fastpack.pack_table(pa.Table.from_pylist(records), tokenizer, **options)
+    if road == "pack_records":
+        return fastpack.pack_records(iter(records), tokenizer, **options)
+    path = folder / f"data.{road}"
+    if road == "save_to_disk":
+        import datasets
+
+        datasets.disable_progress_bars()
+        datasets.Dataset.from_list(records).save_to_disk(path)
+    elif road in TEXT_FILES:
+        path.write_bytes(TEXT_FILES[road](records))
+        options["separator"] = SEPARATOR
+    else:
+        path.write_bytes(CONTAINERS[road](records))
+    return fastpack.pack_files(path, tokenizer, **options)

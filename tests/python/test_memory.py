@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -149,8 +151,12 @@ def test_padding_of_tokenized_rows_is_left_out():
     assert packed["labels"].to_pylist() == [[-100, 6], [-100, 8, 9], [-100, 6]]
     assert packed["loss_weights"].to_pylist() == [[0, 0.5], [0, 1, 0.25], [0, 0.5]]
     assert fastpack.Report.of(packed).dropped["empty"].documents == 1
-    for mask, said in (([[1, 0, 1]], "between others"), ([[1, 1]], "2 entries for 3"), ([["a"]], "integers")):
-        with pytest.raises(fastpack.OptionError, match=rf"attention_mask.*{said}"):
+    for mask, error, said in (
+        ([[1, 0, 1]], fastpack.RecordError, "between others"),
+        ([[1, 1]], fastpack.RecordError, "2 entries for 3"),
+        ([["a"]], fastpack.OptionError, "integers"),
+    ):
+        with pytest.raises(error, match=rf"attention_mask.*{said}"):
             fastpack.pack_table(pa.table({"input_ids": [[1, 2, 3]], "attention_mask": mask}), max_length=8)
 
 
@@ -256,3 +262,49 @@ def test_what_is_no_table_is_refused_with_the_way_out(tokenizer_dir):
     with pytest.raises(fastpack.OptionError, match="invalid option `prompt`: needs a tokenizer") as caught:
         fastpack.pack_table(pa.table({"input_ids": [[1]]}), max_length=16, prompt="alpaca")
     assert caught.value.option == "prompt"
+
+
+TAKES = """
+import sys, fastpack, numpy as np, pyarrow as pa
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024
+def tokens(size, rows):
+    offsets = np.linspace(0, size, rows + 1).astype(np.int32)
+    ids = np.arange(size, dtype=np.int32)
+    ids %= 30_000
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
+def texts(size, rows):
+    offsets = np.linspace(0, size, rows + 1).astype(np.int32)
+    letters = np.full(size, ord("a"), dtype=np.uint8)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
+kind, tokenizer = sys.argv[1:]
+if kind == "tokens":
+    name, made, options = "input_ids", tokens, {"max_length": 64}
+    small, large = (1_000, 10), (50_000_000, 50_000)
+else:
+    name, made, options = "text", texts, {"tokenizer": tokenizer, "max_length": 64, "filter": lambda batch: [False] * len(batch)}
+    small, large = (1_000, 10), (200_000_000, 20_000)
+fastpack.pack_table(pa.table({name: made(*small)}), **options)
+table = pa.table({name: made(*large)})
+before = peak()
+report = fastpack.Report.of(fastpack.pack_table(table, **options))
+packed = peak()
+copy = np.copy(table[name].chunk(0).buffers()[-1])
+print(report.documents.read, table.nbytes >> 20, packed - before, peak() - packed)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads VmHWM")
+@pytest.mark.parametrize("kind", ["texts", "tokens"])
+def test_a_table_is_read_where_it_lies(kind, tokenizer_dir):
+    """Of 200 MB of texts of which no row is kept, no second copy is made; tokens are copied once, for the rows."""
+    command = [sys.executable, "-c", TAKES, kind, tokenizer_dir]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    read, size, taken, copied = map(int, ran.stdout.split())
+    assert (read, size) == ({"tokens": 50_000, "texts": 20_000}[kind], 190)
+    if kind == "tokens":
+        assert taken < size * 5 // 4
+    else:
+        assert taken < size // 2
+        # What is measured does show a copy.
+        assert copied > size // 2

@@ -102,11 +102,8 @@ SEEN = {
 @pytest.mark.timeout(600)
 def test_every_corpus_packs_and_its_shape_is_named(corpus: str, name: str, tmp_path: Path) -> None:
     path = DATA / "corpora" / corpus
-    if corpus.endswith(".jsonl"):
-        path = tmp_path / corpus
-        path.write_bytes(b"\n".join(lines(corpus)))
-    table = fastpack.pack_files(path, DATA / "tokenizers" / name, max_length=100_000)
-    report = fastpack.Report.of(table)
+    report = fastpack.pack_dir(path, tmp_path / "rows", tokenizer=DATA / "tokenizers" / name, max_length=4096)
     assert [(it.format, it.shape) for it in report.inputs] == [SEEN[corpus]]
     assert report.documents.kept > 0
     assert set(report.dropped) <= {"too_long", "no_trained_token"}
+    assert report.documents.kept + report.documents.dropped == report.documents.read

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from conftest import conversation, sentence
-from containers import CONTAINERS
+from containers import CONTAINERS, ROADS, TEXT_FILES, pack_by
 from prompts import ALPACA, ALPACA_INPUT
 from template_helpers import unfollowed
 
@@ -46,80 +46,266 @@ def turns(*pairs: tuple[str, str]) -> str:
 CHAT = turns(("user", USER), ("assistant", ASSISTANT))
 END = "<|endoftext|>"
 
-SHAPES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], str]] = {
-    "messages": ({"messages": MESSAGES}, "conversations", ("messages",), CHAT),
-    "conversations": (
+
+class Shape(NamedTuple):
+    """A record, and what is to be seen of it."""
+
+    record: dict[str, Any]
+    shape: str
+    fields: tuple[str, ...]
+    text: str = ""
+    trained: str = ""
+    columns: dict[str, list[Any]] = {}  # noqa: RUF012  nobody changes it
+    weight: float | None = None
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+
+TOOLS_TEMPLATE = (
+    "{%- if tools %}{{- '<|start|>tools\n' + (tools | tojson) + '<|end|>\n' }}{%- endif %}"
+    "{%- for message in messages %}"
+    "{{- '<|start|>' + message.role + '\n' }}"
+    "{%- if message.role == 'assistant' %}{%- generation %}"
+    "{%- for call in message.tool_calls or [] %}"
+    "{{- call.function.name + (call.function.arguments | tojson) }}"
+    "{%- endfor %}"
+    "{{- (message.content or '') + '<|end|>' }}{%- endgeneration %}"
+    "{%- else %}{{- message.content + '<|end|>' }}{%- endif %}"
+    "{{- '\n' }}{%- endfor %}"
+)
+PARTS_TEMPLATE = (
+    "{%- for message in messages %}"
+    "{{- '<|start|>' + message.role + '\n' }}"
+    "{%- for part in message.content %}"
+    "{%- if message.role == 'assistant' %}{%- generation %}{{- part.text }}{%- endgeneration %}"
+    "{%- else %}{{- part.text }}{%- endif %}"
+    "{%- endfor %}"
+    "{{- '<|end|>\n' }}{%- endfor %}"
+)
+TOWN = {"town": "Bergen"}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+TOOL_TEXT = '{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}'
+CALLED = [
+    {"role": "user", "content": USER},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": TOWN}}],
+    },
+    {"role": "tool", "content": "rain"},
+    {"role": "assistant", "content": ASSISTANT},
+]
+CALL = '{"name": "weather", "arguments": {"town": "Bergen"}}'
+CALLING = {
+    "conversations": [
+        {"from": "human", "value": USER},
+        {"from": "function_call", "value": CALL},
+        {"from": "observation", "value": "rain"},
+        {"from": "gpt", "value": ASSISTANT},
+    ]
+}
+WITH_TOOLS = turns(
+    ("tools", f"[{TOOL_TEXT}]"),
+    ("user", USER),
+    ("assistant", 'weather{"town": "Bergen"}'),
+    ("tool", "rain"),
+    ("assistant", ASSISTANT),
+)
+CALL_TRAINED = f'weather{{"town": "Bergen"}}<|end|>{ASSISTANT}<|end|>'
+
+CHAT_TRAINED = f"{ASSISTANT}<|end|>"
+# This template has no generation prompt: what follows the request begins with the header.
+ANSWER_TRAINED = f"<|start|>assistant\n{ASSISTANT}<|end|>\n"
+
+SHAPES = {
+    "messages": Shape({"messages": MESSAGES}, "conversations", ("messages",), CHAT, CHAT_TRAINED),
+    "conversations": Shape(
         {"conversations": [{"from": "human", "value": USER}, {"from": "gpt", "value": ASSISTANT}]},
         "conversations",
         ("conversations",),
         CHAT,
+        CHAT_TRAINED,
     ),
-    "messages and system": (
+    "messages and system": Shape(
         {"messages": MESSAGES, "system": "the town"},
         "conversations",
         ("messages", "system"),
-        turns(("system", "the town"), ("user", USER), ("assistant", ASSISTANT)),
+        turns(("system", "the town")) + CHAT,
+        CHAT_TRAINED,
     ),
-    "prompt and completion": (
-        {"prompt": USER, "completion": ASSISTANT},
+    "messages with calls and tools": Shape(
+        {"messages": CALLED, "tools": [TOOL]},
+        "conversations",
+        ("messages", "tools"),
+        WITH_TOOLS,
+        CALL_TRAINED,
+        options={"chat_template": TOOLS_TEMPLATE},
+    ),
+    "messages with calls and tools as text": Shape(
+        {"messages": CALLED, "tools": f"[{TOOL_TEXT}]"},
+        "conversations",
+        ("messages", "tools"),
+        WITH_TOOLS,
+        CALL_TRAINED,
+        options={"chat_template": TOOLS_TEMPLATE},
+    ),
+    "conversations with calls and tools": Shape(
+        {**CALLING, "tools": [TOOL]},
+        "conversations",
+        ("conversations", "tools"),
+        WITH_TOOLS,
+        CALL_TRAINED,
+        options={"chat_template": TOOLS_TEMPLATE},
+    ),
+    "conversations with calls that stay text": Shape(
+        CALLING,
+        "conversations",
+        ("conversations",),
+        turns(("user", USER), ("assistant", CALL), ("tool", "rain"), ("assistant", ASSISTANT)),
+        f"{CALL}<|end|>{ASSISTANT}<|end|>",
+    ),
+    "messages of parts": Shape(
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "the old "}, {"type": "text", "text": "boat"}],
+                },
+                {"role": "assistant", "content": [{"type": "text", "text": ASSISTANT}]},
+            ]
+        },
+        "conversations",
+        ("messages",),
+        CHAT,
+        ASSISTANT,
+        options={"chat_template": PARTS_TEMPLATE},
+    ),
+    "messages that are trained or not": Shape(
+        {"messages": [MESSAGES[0], {**MESSAGES[1], "train": False}, *MESSAGES]},
+        "conversations",
+        ("messages",),
+        CHAT * 2,
+        CHAT_TRAINED,
+    ),
+    "messages with weights": Shape(
+        {
+            "messages": [
+                MESSAGES[0],
+                {**MESSAGES[1], "weight": 0.5},
+                MESSAGES[0],
+                {**MESSAGES[1], "weight": 0.0},
+            ]
+        },
+        "conversations",
+        ("messages",),
+        CHAT * 2,
+        CHAT_TRAINED,
+        weight=0.5,
+    ),
+    "prompt and completion": Shape(
+        {"prompt": f"{USER}\n", "completion": ASSISTANT},
         "prompt_completion",
         ("prompt", "completion"),
-        USER + ASSISTANT + END,
+        f"{USER}\n{ASSISTANT}{END}",
+        ASSISTANT + END,
     ),
-    "prompt and completion of messages": (
+    "prompt and completion of messages": Shape(
         {"prompt": MESSAGES[:1], "completion": MESSAGES[1:]},
         "prompt_completion",
         ("prompt", "completion"),
         CHAT,
+        ANSWER_TRAINED,
     ),
-    "instruction": (
+    "instruction": Shape(
         {"instruction": USER, "input": "", "output": ASSISTANT},
         "instruction",
         ("instruction", "output", "input"),
         CHAT,
+        ANSWER_TRAINED,
     ),
-    "instruction and input": (
+    "instruction and input": Shape(
         {"instruction": USER, "input": "bread", "output": ASSISTANT},
         "instruction",
         ("instruction", "output", "input"),
         turns(("user", f"{USER}\nbread"), ("assistant", ASSISTANT)),
+        ANSWER_TRAINED,
     ),
-    "question and answer": (
+    "question and answer": Shape(
         {"question": USER, "answer": ASSISTANT},
         "question_answer",
         ("question", "answer"),
         CHAT,
+        ANSWER_TRAINED,
     ),
-    "query and response": (
+    "query and response": Shape(
         {"query": USER, "response": ASSISTANT},
         "question_answer",
         ("query", "response"),
         CHAT,
+        ANSWER_TRAINED,
     ),
-    "text": ({"text": USER}, "text", ("text",), USER + END),
-    "tokens": (
+    # The first letter is a token that nothing predicts.
+    "text": Shape({"text": f"a {USER}"}, "text", ("text",), f"a {USER}{END}", f" {USER}{END}"),
+    "tokens": Shape(
+        {"input_ids": [5, 6, 7, 8]},
+        "tokens",
+        ("input_ids",),
+        columns={"input_ids": [5, 6, 7, 8], "labels": [-100, 6, 7, 8]},
+    ),
+    "tokens and labels": Shape(
         {"input_ids": [5, 6, 7, 8], "labels": [-100, -100, 7, 8]},
         "tokens",
         ("input_ids", "labels"),
-        "",
+        columns={"input_ids": [5, 6, 7, 8], "labels": [-100, -100, 7, 8]},
+    ),
+    "tokens, labels and padding": Shape(
+        {
+            "input_ids": [0, 5, 6, 7, 8, 0],
+            "labels": [-100, -100, -100, 7, 8, -100],
+            "attention_mask": [0, 1, 1, 1, 1, 0],
+        },
+        "tokens",
+        ("input_ids", "labels", "attention_mask"),
+        columns={"input_ids": [5, 6, 7, 8], "labels": [-100, -100, 7, 8]},
+    ),
+    "tokens of the assistant": Shape(
+        {"input_ids": [5, 6, 7, 8], "assistant_masks": [0, 1, 0, 1]},
+        "tokens",
+        ("input_ids", "assistant_masks"),
+        columns={"input_ids": [5, 6, 7, 8], "labels": [-100, 6, -100, 8]},
     ),
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_is_recognised_in_every_container(name, container, tmp_path, tokenizer_dir):
-    record, shape, fields, text = SHAPES[name]
-    if name == "prompt and completion of messages" and ("csv" in container or "tsv" in container):
-        pytest.skip("a prompt in a table of texts is a text")
-    path = tmp_path / f"data.{container}"
-    path.write_bytes(CONTAINERS[container]([record] * 3))
-    found = fastpack.Report.of(pack(path, tokenizer_dir)).inputs
-    assert [(it.files, it.shape, sorted(it.fields)) for it in found] == [(1, shape, sorted(fields))]
-    if text:
-        assert [whole for whole, _ in texts(path, tokenizer_dir)] == [text] * 3
-    else:
-        assert pack(path, tokenizer_dir)["input_ids"].to_pylist() == [record["input_ids"]] * 3
+def holds(road: str, name: str) -> bool:
+    """Whether records of a shape can come by a road: a prompt in a table of texts is a text."""
+    if road in TEXT_FILES:
+        return name == "text"
+    return name != "prompt and completion of messages" or not ("csv" in road or "tsv" in road)
+
+
+@pytest.mark.parametrize(
+    ("name", "road"), [(name, road) for name in SHAPES for road in [*ROADS, *TEXT_FILES] if holds(road, name)]
+)
+def test_a_shape_is_recognised_by_every_road(name, road, tmp_path, tokenizer_dir):
+    it = SHAPES[name]
+    columns = ["input_ids", "labels", *([] if it.weight is None else ["loss_weights"])]
+    options = {"max_length": 4096, "strategy": "none", "columns": columns, **it.options}
+    table = pack_by(road, [it.record] * 3, tmp_path, tokenizer_dir, **options)
+    found = fastpack.Report.of(table).inputs
+    assert [(part.files, part.shape, sorted(part.fields)) for part in found] == [
+        (1, it.shape, sorted(it.fields))
+    ]
+    decode = fastpack.Tokenizer(tokenizer_dir).decode
+    rows = table.to_pylist()
+    assert len(rows) == 3
+    for row in rows:
+        trained = [label for label in row["labels"] if label != -100]
+        if it.columns:
+            assert row == it.columns
+        else:
+            assert (decode(row["input_ids"]), decode(trained)) == (it.text, it.trained)
+        if it.weight is not None:
+            assert row["loss_weights"] == [0 if label == -100 else it.weight for label in row["labels"]]
 
 
 @pytest.fixture
@@ -420,9 +606,10 @@ def test_a_file_of_two_shapes_names_the_line(first, second, write_jsonl, tokeniz
 
 
 def test_each_file_has_its_own_shape(write_jsonl, tokenizer_dir):
-    paths = [write_jsonl([record], f"{at}.jsonl") for at, (record, *_) in enumerate(SHAPES.values())]
+    plain = [it for it in SHAPES.values() if not it.options and it.weight is None]
+    paths = [write_jsonl([it.record], f"{at}.jsonl") for at, it in enumerate(plain)]
     report = fastpack.Report.of(fastpack.pack_files(paths, tokenizer_dir, max_length=512))
-    assert report.documents.kept == sum(it.files for it in report.inputs) == len(SHAPES)
+    assert report.documents.kept == sum(it.files for it in report.inputs) == len(plain)
 
 
 def test_a_shape_that_is_named_is_not_looked_for(write_jsonl, tokenizer_dir):
@@ -495,17 +682,6 @@ def test_ids_that_are_none_are_refused(record, write_jsonl, tokenizer_dir):
     with pytest.raises(fastpack.RecordError) as caught:
         pack(path, tokenizer_dir)
     assert (caught.value.line, caught.value.reason in {"wrong_type", "invalid_json"}) == (2, True)
-
-
-CALL = '{"name": "weather", "arguments": {"town": "Bergen"}}'
-CALLING = {
-    "conversations": [
-        {"from": "human", "value": USER},
-        {"from": "function_call", "value": CALL},
-        {"from": "observation", "value": "rain"},
-        {"from": "gpt", "value": ASSISTANT},
-    ]
-}
 
 
 def test_calls_stay_text_where_the_template_knows_none(one, tokenizer_dir):
