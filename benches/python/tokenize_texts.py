@@ -1,6 +1,6 @@
 """Measures fastpack's engine beside Hugging Face, gigatoken and fastokens, in one run.
 
-    python benches/python/tokenize_texts.py [--megabytes 10] [--rounds 3] [--tokenizer NAME ...]
+    python benches/python/tokenize_texts.py [--megabytes 40] [--rounds 3] [--tokenizer NAME ...]
 
 Real tokenizers and texts are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them; else
 a small tokenizer is trained on the seeded corpus.
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=float, default=10, help="size of a corpus (default: 10)")
+    parser.add_argument("--megabytes", type=float, default=40, help="size of a corpus (default: 40)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each engine (default: 3)")
     parser.add_argument("--tokenizer", nargs="+", default=TOKENIZERS, help="which of the real tokenizers")
     arguments = parser.parse_args()
