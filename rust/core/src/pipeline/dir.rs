@@ -95,11 +95,14 @@ fn pack_job(
     control: &Control,
 ) -> Result<Report> {
     let limits = (job.options.now.time(), job.options.max_lost);
+    // Until a large log is closed, the system removes nothing beside it: it outlives the folder's last act.
+    let mut opened = None;
     in_folder(output, identity, limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
-        pack_into(folder, job, records, output, control)
+        let log = Arc::clone(opened.insert(Arc::new(Log::open(&folder.blocks())?)));
+        pack_into(folder, job, records, (output, &log), control)
     })
 }
 
@@ -135,11 +138,10 @@ fn pack_into(
     folder: &mut Folder,
     job: &Job,
     records: Records,
-    output: &Output,
+    (output, log): (&Output, &Arc<Log>),
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
-    let log = Arc::new(Log::open(&folder.blocks())?);
     let mut content = Content::default();
     let mut blocks = 0;
     let mut consumed = |outcome: &Outcome| {
@@ -148,16 +150,16 @@ fn pack_into(
     };
     let report = match records {
         Records::Files(found) if output.per_file => {
-            pack_each(job, found, folder, (&log, output.memory), &mut consumed, control)?
+            pack_each(job, found, folder, (log, output.memory), &mut consumed, control)?
         }
         records => {
             let (blocks, mut about) = records.open(job);
-            let store = Store::over(Arc::clone(&log), output.memory);
+            let store = Store::over(Arc::clone(log), output.memory);
             let layout = job.layout(about.sources.clone())?;
             let packing = Packing::with_store(&job.options, layout, store);
             let mut packing = packing.with_validation(output.validation);
             let reader = Intake::new(job, control);
-            let seen = reader.read(blocks, Some(&log), |outcome| {
+            let seen = reader.read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packing.gather(outcome)
             })?;

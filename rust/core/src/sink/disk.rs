@@ -102,8 +102,9 @@ impl Thread {
         let (full, pieces) = sync_channel::<Piece>(1);
         let (back, empty) = sync_channel(2);
         let handle = thread::Builder::new().name("fastpack-disk".to_owned()).spawn(move || {
-            // The piece that is filled while this one is written.
+            // Two pieces beside the one that is written: one is filled, and one is full when the disk is done.
             let mut spare = Piece::new();
+            let _ = back.send(Piece::new());
             while back.send(spare).is_ok()
                 && let Ok(piece) = pieces.recv()
             {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use super::entry::{self, Entry, HEADER, Header, WORD, words};
 use crate::ahead;
@@ -35,7 +36,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    file: File,
+    file: ClosedBeside,
     /// What was there as the file was opened.
     found: Found,
     tail: Mutex<Tail>,
@@ -74,7 +75,12 @@ impl Log {
     fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
         let behind = Behind::new(end, Afterwards::Release);
         let tail = Tail { end, brought: 0, behind };
-        Self { path: path.to_owned(), file, found, tail: Mutex::new(tail) }
+        Self {
+            path: path.to_owned(),
+            file: ClosedBeside(Some(file)),
+            found,
+            tail: Mutex::new(tail),
+        }
     }
 
     /// Where it lies.
@@ -191,6 +197,26 @@ impl Log {
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file that a thread of its own closes: where it was removed before, the system takes 0.1 s to give 300 MB free.
+#[derive(Debug)]
+struct ClosedBeside(Option<File>);
+
+impl Deref for ClosedBeside {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.0.as_ref().expect("it is open until it is dropped")
+    }
+}
+
+impl Drop for ClosedBeside {
+    fn drop(&mut self) {
+        let file = self.0.take();
+        // Where the system gives no more threads, it is closed here.
+        let _ = thread::Builder::new().name("fastpack-close".to_owned()).spawn(|| drop(file));
     }
 }
 
