@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
+.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -52,6 +52,9 @@ bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in o
 
 bench-containers: $(STAMPS)/release  ## measure the same records in every container
 	$(BIN)/python benches/python/containers.py
+
+bench-texts: $(STAMPS)/release  ## measure how much of the engine's speed is left from lines of text to rows
+	$(BIN)/python benches/python/texts.py
 
 bench-templates: $(STAMPS)/release  ## measure templates beside jinja2
 	$(BIN)/python benches/python/templates.py

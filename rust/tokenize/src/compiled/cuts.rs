@@ -49,8 +49,9 @@ impl Cuts {
         let mut at = 0;
         while at < token.len() {
             let (code_point, length) = decode(token, at);
+            let is_character = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
             let whole =
-                token.get(at..at + length).is_some_and(|bytes| std::str::from_utf8(bytes).is_ok());
+                token[at].is_ascii() || token.get(at..at + length).is_some_and(is_character);
             let boundary = at > 0 && token[at] & 0xC0 != 0x80;
             match left {
                 Some(left) if whole && boundary => {
