@@ -46,6 +46,11 @@ def cell(runs: list[dict[str, float]], reference: list[dict[str, float]], name: 
     return f"{speed:.0f} ({speed / statistics.median(run[name] for run in reference):.0f}×)"
 
 
+def load(runs: list[dict[str, float]]) -> str:
+    """How long loading takes, in milliseconds."""
+    return f"{statistics.median(run['load'] for run in runs) * 1e3:.0f}"
+
+
 def rows(tokenizer: Path, name: str, texts: Path, rounds: int) -> list[str]:
     """Measure all engines in turn; a line of the table each."""
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
@@ -64,7 +69,7 @@ def rows(tokenizer: Path, name: str, texts: Path, rounds: int) -> list[str]:
     lines = []
     for engine in ENGINES:
         if engine in refused:
-            lines.append(f"| {name} | {texts.stem} | {engine} | refuses: {refused[engine]} | | | |")
+            lines.append(f"| {name} | {texts.stem} | {engine} | refuses: {refused[engine]} | | | | |")
             continue
         one, two = measured[engine, 1], measured.get((engine, 2))
         same = "same" if one[0]["digest"] == reference[0]["digest"] else "**differ**"
@@ -72,11 +77,13 @@ def rows(tokenizer: Path, name: str, texts: Path, rounds: int) -> list[str]:
             cold, held_out = (
                 f"{statistics.median(run[part] for run in one):.2f}" for part in ("cold", "held_out")
             )
-            lines.append(f"| {name} | {texts.stem} | {engine} | {cold} | {held_out} | | {same} |")
+            lines.append(
+                f"| {name} | {texts.stem} | {engine} | {cold} | {held_out} | | {load(one)} | {same} |"
+            )
             continue
         lines.append(
             f"| {name} | {texts.stem} | {engine} | {cell(one, reference, 'cold')} "
-            f"| {cell(one, reference, 'held_out')} | {cell(two, reference, 'held_out')} | {same} |"
+            f"| {cell(one, reference, 'held_out')} | {cell(two, reference, 'held_out')} | {load(two)} | {same} |"
         )
     return lines
 
@@ -93,8 +100,8 @@ def main() -> None:
     if native.build_profile != "release":
         raise SystemExit("the extension is a debug build: `make bench-tokenize` builds the right one")
     print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n")
-    print("| tokenizer | texts | engine | cold MB/s | held out MB/s | 2 threads MB/s | ids |")
-    print("|---|---|---|---:|---:|---:|---|", flush=True)
+    print("| tokenizer | texts | engine | cold MB/s | held out MB/s | 2 threads MB/s | load ms | ids |")
+    print("|---|---|---|---:|---:|---:|---:|---|", flush=True)
     shared = data()
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)

@@ -37,6 +37,7 @@
 //! ```
 
 mod added;
+mod beside;
 mod compiled;
 mod error;
 mod fingerprint;

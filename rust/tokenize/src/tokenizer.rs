@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::added::AddedToken;
+use crate::beside::both;
 use crate::compiled::{Compiled, Description, File, Memory, Names, Settled, Written, recognise};
 use crate::error::{Error, Result};
 use crate::fingerprint;
@@ -238,15 +239,16 @@ impl Tokenizer {
 fn compile_file(json: &str) -> Option<(Compiled, Names)> {
     let file = File::read(json)?;
     let decoder = Option::deserialize(&file.decoder).ok()?;
-    let names = Names::new(&file.model, &file.added_tokens, decoder)?;
-    let compiled = recognise(&Description {
+    let description = Description {
         normalizer: &file.normalizer,
         pre_tokenizer: &file.pre_tokenizer,
         post_processor: &file.post_processor,
         added_tokens: &file.added_tokens,
         model: &file.model,
-    });
-    let compiled = compiled.ok()?;
+    };
+    let (compiled, names) =
+        both(|| recognise(&description), || Names::new(&file.model, &file.added_tokens, decoder));
+    let (compiled, names) = (compiled.ok()?, names?);
     let names = names.normalized(|content| compiled.normalized(content));
     Some((compiled, names))
 }

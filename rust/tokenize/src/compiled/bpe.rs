@@ -31,7 +31,7 @@ impl Bpe {
         ids: &[u32],
         merges: &[Merge],
         ignore_merges: bool,
-        spell: impl Fn(u32, &mut Vec<u32>) -> bool,
+        spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
     ) -> Self {
         let merges = Merges::new(vocabulary.len(), merges, spell);
         let answers = Answers::new(vocabulary, |index| {

@@ -8,6 +8,7 @@ use super::file::{WORD_PIECE, Written};
 use super::patterns::Spaces;
 use super::sentence::{self, META_CHARACTER, Sentence};
 use super::words::{self, Words};
+use crate::beside::both;
 use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
@@ -43,7 +44,10 @@ struct Spelled {
 }
 
 /// Reads a BPE model; `spell` appends a token as it stands in pieces, and says whether it can stand there.
-fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Result<Spelled, String> {
+fn bpe(
+    model: &Written<'_>,
+    spell: impl Fn(&str, &mut Vec<u8>) -> bool + Sync,
+) -> Result<Spelled, String> {
     if model.kind != "BPE" {
         return Err(format!("model {}", model.kind));
     }
@@ -99,11 +103,30 @@ fn bpe(model: &Written<'_>, spell: impl Fn(&str, &mut Vec<u8>) -> bool) -> Resul
     Ok(Spelled { vocabulary, ids, merges })
 }
 
+/// Merges of which a thread can take half and be of use.
+const WORTH_A_THREAD: usize = 1 << 14;
+
 /// Tokens and merges that are read together: what one asks of the vocabulary is on its way while the others ask.
 const TOGETHER: usize = 32;
 
 /// The merges whose three tokens are in the vocabulary: those of tokens that stand in no piece never happen.
 fn merges(
+    listed: &[[Cow<'_, str>; 2]],
+    vocabulary: &Vocabulary,
+    spell: impl Fn(&str, &mut Vec<u8>) -> bool + Sync,
+) -> Vec<Merge> {
+    if listed.len() > WORTH_A_THREAD {
+        let (first, second) = listed.split_at(listed.len() / 2);
+        let (mut merges, more) =
+            both(|| known(first, vocabulary, &spell), || known(second, vocabulary, &spell));
+        merges.extend(more);
+        return merges;
+    }
+    known(listed, vocabulary, spell)
+}
+
+/// Those of a part of the list.
+fn known(
     listed: &[[Cow<'_, str>; 2]],
     vocabulary: &Vocabulary,
     spell: impl Fn(&str, &mut Vec<u8>) -> bool,

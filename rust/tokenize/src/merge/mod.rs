@@ -10,6 +10,9 @@ mod lanes;
 mod pairs;
 mod windows;
 
+use std::ops::Range;
+
+use crate::beside::both;
 pub(crate) use lanes::Lane;
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
@@ -52,22 +55,19 @@ impl Merges {
     pub(crate) fn new(
         tokens: usize,
         merges: &[Merge],
-        spell: impl Fn(u32, &mut Vec<u32>) -> bool,
+        spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
     ) -> Self {
         let ranked = (0..).zip(merges);
         let all = PairTable::new(ranked.map(|(rank, merge)| [merge.left, merge.right, rank]));
+        let count = u32::try_from(tokens).unwrap_or(NONE);
+        let last = |tokens| last_merges(tokens, &all, |rank| merges[rank as usize].whole, &spell);
+        let halves = both(|| last(0..count / 2), || last(count / 2..count));
         let (mut makers, mut reachable) = (vec![NONE; tokens], vec![false; tokens]);
-        last_merges(
-            tokens,
-            &all,
-            |rank| merges[rank as usize].whole,
-            spell,
-            |token, maker| {
-                reachable[token as usize] = true;
-                makers[token as usize] = maker;
-            },
-        );
-        let mut order: Vec<u32> = (0..u32::try_from(tokens).unwrap_or(NONE)).collect();
+        for (token, maker) in halves.0.into_iter().chain(halves.1) {
+            reachable[token as usize] = true;
+            makers[token as usize] = maker;
+        }
+        let mut order: Vec<u32> = (0..count).collect();
         order.sort_by_key(|token| match makers[*token as usize] {
             NONE => 0,
             rank => u64::from(rank) + 1,
@@ -153,27 +153,27 @@ impl Merges {
 /// Tokens that are merged in step while a model is loaded.
 const TOGETHER: usize = 32;
 
-/// Calls `found` for every token that the merges make of its own text, with the rank of the last of them, if any.
+/// Those of `tokens` that the merges make of their own text, with the rank of the last of these, if any.
 fn last_merges(
-    tokens: usize,
+    tokens: Range<u32>,
     all: &PairTable,
     made_by: impl Fn(u32) -> u32,
     spell: impl Fn(u32, &mut Vec<u32>) -> bool,
-    mut found: impl FnMut(u32, u32),
-) {
+) -> Vec<(u32, u32)> {
+    let mut found = Vec::with_capacity(tokens.len());
     let mut lanes: Vec<Lane> = Vec::with_capacity(TOGETHER);
     let mut merge = |lanes: &mut Vec<Lane>| {
         lanes::merge(lanes, all, &made_by);
         for lane in lanes.drain(..) {
             let token = u32::try_from(lane.name()).unwrap_or(NONE);
             if lane.symbols().eq([token]) {
-                found(token, lane.last());
+                found.push((token, lane.last()));
             }
         }
     };
     let mut long = Vec::new();
     let mut spelled = Vec::new();
-    for token in (0..).take(tokens) {
+    for token in tokens {
         spelled.clear();
         if !spell(token, &mut spelled) || spelled.is_empty() {
             continue;
@@ -202,9 +202,10 @@ fn last_merges(
             },
         );
         if spelled == [token] {
-            found(token, last);
+            found.push((token, last));
         }
     }
+    found
 }
 
 /// Most words are no longer than this, and cost less to set up.
