@@ -16,6 +16,9 @@ __all__ = ["Fit", "Lost", "Sampled", "ScanReport"]
 _QUANTILES = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a printed scan shows."""
 
+_SHOWN = 1_000
+"""Records that a printed scan names for each reason."""
+
 
 class Lost(NamedTuple):
     """Records that no row can hold, for one reason.
@@ -23,7 +26,8 @@ class Lost(NamedTuple):
     Attributes:
         documents: How many.
         tokens: Their tokens; a record that could not be read has none.
-        places: Each record that could not be read, in the order of the input; of documents without a label, the first.
+        places: The records that could not be read, in the order of the input, up to 10,000; of documents without a
+            label, the first.
     """
 
     documents: int
@@ -180,9 +184,14 @@ class ScanReport:
         yield "records", f"{self.read.documents:,} read, {self.documents:,} become documents"
         for label, (reason, lost) in labelled("lost", self.lost.items()):
             yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
-            for place in lost.places:
+            for place in lost.places[:_SHOWN]:
                 where = f"{place.path}:{place.line}" if place.line else place.path
                 yield "", f"  {where}: {place.message}"
+            if len(lost.places) > _SHOWN:
+                yield (
+                    "",
+                    f"  and {lost.documents - _SHOWN:,} more, of which `lost` names {len(lost.places) - _SHOWN:,}",
+                )
         shown = [f"{name} {self.lengths[name]:,.0f}" for name in _QUANTILES if name in self.lengths]
         yield (
             "tokens",

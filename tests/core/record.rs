@@ -213,12 +213,48 @@ fn a_record_that_says_what_another_shape_is_told_by_is_of_another_shape() {
 }
 
 #[test]
+fn fields_that_say_nothing_tell_no_other_shape() {
+    let fields = Fields::default();
+    let expected = expecting(&fields);
+    let first = r#"{"text": "a"}"#;
+    for line in [
+        r#"{"text": "a", "messages": []}"#,
+        r#"{"text": "a", "prompt": "b", "completion": " "}"#,
+        r#"{"text": "a", "question": null, "answer": "b"}"#,
+    ] {
+        let raw = [first, line].map(|line| Raw::Json(line.as_bytes()));
+        let shape = find_shape(raw, expected).expect("a shape").shape;
+        assert!(record::read(raw[1], Some(&shape), expected, Takes::ALL).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn a_column_that_no_json_can_hold_tells_no_other_shape() {
+    use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+
+    let fields = Fields::default();
+    let expected = expecting(&fields);
+    let binary = || Arc::new(BinaryArray::from(vec![&b"x"[..], b"y"])) as ArrayRef;
+    let texts = || Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
+    let late = Arc::new(StringArray::from(vec![None, Some("b")])) as ArrayRef;
+    let read = |columns: Vec<(&str, ArrayRef)>| {
+        let batch = RecordBatch::try_from_iter(columns).expect("a table");
+        let raw = [0, 1].map(|row| Raw::Row { batch: &batch, row });
+        let shape = find_shape(raw, expected).expect("a shape").shape;
+        record::read(raw[1], Some(&shape), expected, Takes::ALL).map(drop)
+    };
+    assert!(read(vec![("text", texts()), ("prompt", texts()), ("answer", binary())]).is_ok());
+    let fault = read(vec![("text", texts()), ("prompt", texts()), ("answer", late)]);
+    assert_eq!(fault.map_err(|fault| fault.reason), Err(Reason::OtherShape));
+}
+
+#[test]
 fn prompts_of_a_file_are_texts_or_lists() {
     let fields = Fields::default();
     let expected = expecting(&fields);
     let text = r#"{"prompt": "a", "completion": "b"}"#;
     let list = r#"{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}"#;
-    for (first, second, said) in [(text, list, "is no string"), (list, text, "is a string")] {
+    for (first, second, said) in [(text, list, "is a list"), (list, text, "is a text")] {
         let raw = [first, second].map(|line| Raw::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
         let read = |raw| record::read(raw, Some(&shape), expected, Takes::ALL);
@@ -227,4 +263,7 @@ fn prompts_of_a_file_are_texts_or_lists() {
         assert_eq!(fault.reason, Reason::OtherShape);
         assert!(fault.message.contains(said), "{}", fault.message);
     }
+    let raw = [r#"{"prompt": 5, "completion": "b"}"#, text].map(|line| Raw::Json(line.as_bytes()));
+    let shape = find_shape(raw, expected).expect("a shape").shape;
+    assert!(record::read(raw[1], Some(&shape), expected, Takes::ALL).is_ok());
 }

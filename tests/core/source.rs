@@ -86,13 +86,19 @@ fn files_of_a_folder_are_looked_into_where_their_names_say_nothing() {
         ("pairs", "question,answer\n1,2\n"),
         ("tabs.tab", "\"prompt\"\t\"completion\"\n1\t2\n"),
         ("notes", "question, answer: both matter\n"),
+        ("long", &format!("{{\"text\": \"{}\"}}\n", "a".repeat(70 << 10))),
+        ("part-00000.tmp", "{\"text\": \"a\"}\n"),
+        ("part.jsonl.1", "{\"text\": \"a\"}\n"),
+        ("part~", "{\"text\": \"a\"}\n"),
         ("pretty", "{\n  \"text\": 1\n}"),
     ]);
     let found = find(&[dir.path().to_owned()], false).expect("files");
     let formats: Vec<String> = found.files.iter().map(|file| file.format.to_string()).collect();
-    assert_eq!(names(&found, dir.path()), ["data.dat", "list", "pairs", "part-00000", "tabs.tab"]);
-    assert_eq!(formats, ["jsonl", "json", "csv", "jsonl", "tsv"]);
-    assert_eq!(found.passed_over, ["notes", "pretty"].map(|it| dir.path().join(it)));
+    let read = ["data.dat", "list", "long", "pairs", "part-00000", "tabs.tab"];
+    assert_eq!(names(&found, dir.path()), read);
+    assert_eq!(formats, ["jsonl", "json", "jsonl", "csv", "jsonl", "tsv"]);
+    let others = ["notes", "part-00000.tmp", "part.jsonl.1", "part~", "pretty"];
+    assert_eq!(found.passed_over, others.map(|it| dir.path().join(it)));
 }
 
 #[test]

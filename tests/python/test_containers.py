@@ -472,3 +472,18 @@ def test_a_file_that_changes_while_it_is_read_is_named(change, write_jsonl, toke
     with pytest.raises(fastpack.StorageError, match="changed while it was read") as caught:
         pack(path, tokenizer_dir, filter=spoil, threads=1)
     assert caught.value.filename == str(path)
+
+
+def test_what_is_no_text_by_its_name_is_none_where_another_shape_was_named(tmp_path, tokenizer_dir):
+    path = tmp_path / "train.dat"
+    path.write_text("q,a\na river,a boat\n")
+    assert fastpack.Report.of(pack(path, tokenizer_dir)).inputs[0].format == "txt"
+    with pytest.raises(
+        fastpack.OptionError, match="begins as a text, and not as records of the shape `question_answer`"
+    ):
+        pack(path, tokenizer_dir, fields={"question": "q", "answer": "a"})
+    named = path.rename(tmp_path / "train.csv")
+    assert (
+        fastpack.Report.of(pack(named, tokenizer_dir, fields={"question": "q", "answer": "a"})).documents.kept
+        == 1
+    )

@@ -52,6 +52,12 @@ def test_an_end_that_the_template_does_not_write_stays(pair, tokenizer_dir):
     assert text == f"<|start|>user\na river\n<|start|>assistant\nb{END}<|end|>\n"
 
 
+def test_an_answer_that_is_nothing_but_its_end_is_empty(tokenizer_dir):
+    with pytest.raises(fastpack.RecordError, match="and nothing else") as caught:
+        packed([{"question": "a", "answer": END}], tokenizer_dir, chat_template=ENDED)
+    assert caught.value.reason == "empty"
+
+
 def test_white_space_behind_an_answer_stays(tokenizer_dir):
     (text, _), *_ = packed([{"question": "a", "answer": "b \n"}], tokenizer_dir, chat_template=ENDED)
     assert text == f"<|start|>user\na\n<|start|>assistant\nb \n{END}\n"

@@ -172,7 +172,8 @@ def pack_files(
             of a request, `all`; or `auto`, which is the first for conversations, the third for requests
             with answers and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
         train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or
-            `none`; those that the chat template marks if not given.
+            `none`; those that the chat template marks if not given. `none` holds for the end of a text too, and for
+            that of ids without labels.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers that do
             not shift labels themselves, as those of `transformers` and TRL do.
         eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into

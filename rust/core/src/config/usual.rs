@@ -22,6 +22,16 @@ pub(crate) const ANSWER: [&str; 4] = ["answer", "response", "solution", "output"
 pub(crate) const TEXT: [&str; 1] = ["text"];
 
 impl ShapeName {
+    /// All shapes, in the order in which they are looked for.
+    pub const ALL: [Self; 6] = [
+        Self::Tokens,
+        Self::Conversations,
+        Self::PromptCompletion,
+        Self::Instruction,
+        Self::QuestionAnswer,
+        Self::Text,
+    ];
+
     /// The fields of the parts that a shape of texts or messages cannot do without; none for ids, whose columns have names
     /// of their own.
     pub fn required(self) -> &'static [&'static [&'static str]] {

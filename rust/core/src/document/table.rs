@@ -129,6 +129,9 @@ impl<'c> Rows<'c> {
         if u32::try_from(tokens.len()).is_err() {
             return Err(format!("`{name}` holds {} tokens, more than a row can", tokens.len()));
         }
+        if tokens.is_empty() {
+            return Ok((tokens, Vec::new()));
+        }
         let mut trained = self.marks.trained(row, ids)?;
         if let Some(weights) = &self.weights {
             trained = weigh(&trained, weights, row, self.columns.loss_weights, ids.len())?;

@@ -23,6 +23,17 @@ pub enum Kind {
     BegunText,
 }
 
+/// What is trained of ids that a record brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trains {
+    /// What the record says; all where it says nothing.
+    Told,
+    /// The same, but for the end-of-text token where the record says nothing of it.
+    NoEnd,
+    /// All, whatever the record says.
+    All,
+}
+
 /// How documents begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -110,19 +121,19 @@ impl DocumentMaker {
         Ok(())
     }
 
-    /// Appends ids that a record brought to `documents`, all of them trained where `all` says so, and the one that ends
-    /// a text not where `end_untrained` does and the record says nothing of it.
+    /// Appends ids that a record brought to `documents`, of which those are trained that the record or `trained` says.
     pub fn take(
         &mut self,
         tokens: Tokens,
-        (all, end_untrained): (bool, bool),
+        trained: Trains,
         line: u64,
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
         let Tokens { mut ids, weights } = tokens;
+        let weights = weights.filter(|_| trained != Trains::All);
         let silent = weights.is_none();
-        let mut weights = weights.filter(|_| !all).unwrap_or_else(|| vec![1.0; ids.len()]);
+        let mut weights = weights.unwrap_or_else(|| vec![1.0; ids.len()]);
         if let Some(bos) = self.ending.bos_id.filter(|id| ids.first() != Some(id)) {
             ids.insert(0, bos);
             weights.insert(0, 0.0);
@@ -133,7 +144,7 @@ impl DocumentMaker {
         };
         ids.extend(due);
         weights.resize(ids.len(), weights.last().copied().unwrap_or(0.0));
-        if end_untrained
+        if trained == Trains::NoEnd
             && (silent || due.is_some())
             && ids.last() == self.ending.eos_id.as_ref()
             && let Some(last) = weights.last_mut()

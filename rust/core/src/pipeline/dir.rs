@@ -95,7 +95,7 @@ fn pack_job(
     control: &Control,
 ) -> Result<Report> {
     let limits = (job.options.now.time(), job.options.max_lost);
-    // Until a large log is closed, the system removes nothing beside it: it outlives the folder's last act.
+    // It outlives the folder: while a large file that was removed is closed, removing what lies beside it waits.
     let mut opened = None;
     in_folder(output, identity, limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {

@@ -79,7 +79,7 @@ impl<'a> Lane<'a> {
         let Asked { words, reading, shape } = asked;
         let general = || {
             let record = read(raw, shape, expectation(reading), words.takes());
-            record.map(|record| words.as_rendered(record))
+            record.and_then(|record| words.as_rendered(record))
         };
         let skimmed = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::training::{self, Choice};
 use super::{Job, JobTemplate};
 use crate::config::{Overlong, Prompt, Reading, RowColumn, ShapeName, TrainOn, TrainOnEos};
-use crate::document::tokenize::Kind;
+use crate::document::tokenize::{Kind, Trains};
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{
@@ -17,8 +17,8 @@ use crate::template::{ChatTemplate, Printed, Prompts, Rendered, Replayed, Span, 
 pub(super) enum Made {
     /// A text to be tokenized.
     Text(Rendered, Kind),
-    /// Ids; whether all of them are trained whatever the record says, and whether the one that ends a text is not.
-    Tokens(Tokens, (bool, bool)),
+    /// Ids, and what is trained of them.
+    Tokens(Tokens, Trains),
 }
 
 /// Why a record became nothing.
@@ -90,23 +90,23 @@ impl<'a> Renderer<'a> {
 
     /// The record as a conversation, where the chat template is what puts it into words; its prompt counts only where
     /// what completes it is trained.
-    pub(super) fn as_rendered(&self, record: Record) -> Record {
+    pub(super) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
             Record::Pair(mut pair)
                 if self.named.is_none() && !pair.plain && self.template.is_ok() =>
             {
                 if let Some(end) = &self.end {
-                    strip_end(&mut pair.answer, end);
+                    strip_end(&mut pair.answer, end)?;
                 }
                 as_messages(&pair, &self.examples)
             }
-            other => return other,
+            other => return Ok(other),
         };
         if !matches!(self.train_on, TrainOn::Auto | TrainOn::Completion) {
             conversation.prompt = None;
         }
-        Record::Conversation(conversation)
+        Ok(Record::Conversation(conversation))
     }
 
     /// Puts a record into words, which is [as it is rendered](Renderer::as_rendered).
@@ -181,8 +181,12 @@ impl<'a> Renderer<'a> {
         {
             return Err(Failure::Unweighed(*weight));
         }
-        let end_untrained = self.eos == Some(TrainOnEos::None);
-        Ok(Made::Tokens(tokens, (self.train_on == TrainOn::All, end_untrained)))
+        let trained = match (self.train_on, self.eos) {
+            (TrainOn::All, _) => Trains::All,
+            (_, Some(TrainOnEos::None)) => Trains::NoEnd,
+            _ => Trains::Told,
+        };
+        Ok(Made::Tokens(tokens, trained))
     }
 
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
@@ -267,10 +271,17 @@ fn written_end(job: &Job) -> Option<String> {
 }
 
 /// Takes what ends a text, however often it stands there, from the end of an answer behind which it will be written.
-fn strip_end(answer: &mut String, end: &str) {
+fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
     while let Some(rest) = answer.trim_end().strip_suffix(end) {
         answer.truncate(rest.len());
+        if answer.is_empty() {
+            return Err(Fault::new(
+                Reason::Empty,
+                format!("the answer is `{end}` and nothing else"),
+            ));
+        }
     }
+    Ok(())
 }
 
 /// What a report calls the chat template.

@@ -23,6 +23,9 @@ use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
 
+/// Records that are named for each reason at most: a file that is none of records has millions.
+const PLACES: usize = 10_000;
+
 /// What files hold, and what packing them would come to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scan {
@@ -83,7 +86,7 @@ pub struct Lost {
     /// How many, and their tokens.
     #[serde(flatten)]
     pub count: Count,
-    /// Each record that could not be read; of documents without a label, the first.
+    /// The records that could not be read, up to 10,000; of documents without a label, the first.
     pub places: Vec<PlaceReport>,
 }
 
@@ -247,7 +250,10 @@ impl Seen {
         }
         self.documents += documents.len() as u64;
         for place in left_out {
-            self.places.entry(place.reason).or_default().push(place);
+            let places = self.places.entry(place.reason).or_default();
+            if places.len() < PLACES {
+                places.push(place);
+            }
         }
         self.ledger.merge(ledger);
     }

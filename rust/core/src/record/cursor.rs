@@ -201,7 +201,8 @@ impl<'l> Cursor<'l> {
 
 /// How many bytes come before the first that a string cannot hold as it is: a quote, a backslash or a control character.
 ///
-/// Many texts have one every line, so that looking for each kind by itself cost three times as much.
+/// Texts have one every line: with a look for each kind by itself, parsing 30 MB of English took 38 ms instead of 25
+/// (2026-11-22, `make bench-texts`).
 #[inline]
 fn plain(bytes: &[u8]) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;

@@ -176,7 +176,7 @@ pub fn find_shape<'a>(
         };
         let record = match raw {
             // A column that no shape reads may hold anything.
-            Raw::Row { batch, row } => row::readable(batch, row),
+            Raw::Row { batch, row } => row::readable(batch, row, |_| true),
             Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
@@ -192,9 +192,15 @@ pub fn read(
     expected: Expectation<'_>,
     takes: Takes,
 ) -> Result<Record, Fault> {
-    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.wants(field)))?;
+    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
-    if let Some(fault) = shape.fault(record, expected) {
+    let beside = || match raw {
+        // What no shape reads may hold anything there.
+        Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_rival(field))),
+        Raw::Cbor(item) => cbor::parse(item, |field| shape.is_rival(field), true).ok(),
+        _ => None,
+    };
+    if let Some(fault) = shape.fault(record, beside, expected) {
         return Err(fault);
     }
     match shape.name {

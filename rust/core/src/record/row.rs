@@ -33,9 +33,10 @@ pub(super) fn row(
     Ok(record)
 }
 
-/// The columns of a row that JSON can hold.
-pub(super) fn readable(batch: &RecordBatch, row: usize) -> Map {
+/// The columns of a row that are `wanted` and that JSON can hold.
+pub(super) fn readable(batch: &RecordBatch, row: usize, wanted: impl Fn(&str) -> bool) -> Map {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    let columns = columns.filter(|(field, _)| wanted(field.name()));
     let values = columns.filter_map(|(field, column)| {
         Some((Arc::from(field.name().as_str()), value(column, row).ok()?))
     });

@@ -70,24 +70,16 @@ impl Shape {
 
     /// The shape that is expected, or else the first that `record` has.
     pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
-        let all = [
-            ShapeName::Tokens,
-            ShapeName::Conversations,
-            ShapeName::PromptCompletion,
-            ShapeName::Instruction,
-            ShapeName::QuestionAnswer,
-            ShapeName::Text,
-        ];
         if let Some(name) = expected.name() {
             return Self::of(name, record, expected);
         }
         let (before, shape) = (0..)
-            .zip(all)
+            .zip(ShapeName::ALL)
             .find_map(|(before, name)| Some((before, Self::of(name, record, expected)?)))?;
-        let required = all[..before].iter().flat_map(|name| name.required().iter().copied());
-        let needed = required.flatten().copied().chain([expected.columns.input_ids]);
-        let absent = |field: &&str| record.get(*field).is_none_or(|value| *value == Value::Null);
-        let rivals = needed.filter(absent).map(Arc::from).collect();
+        let required = ShapeName::ALL[..before].iter().flat_map(|name| name.required());
+        let needed = required.copied().flatten().copied().chain([expected.columns.input_ids]);
+        let silent = |field: &&str| !record.get(*field).is_some_and(says);
+        let rivals = needed.filter(silent).map(Arc::from).collect();
         Some(Self { rivals, ..shape })
     }
 
@@ -154,8 +146,7 @@ impl Shape {
         parts.extend(optional.into_iter().flatten());
         let mut shape = Self { name, parts, rivals: Vec::new(), messages: None };
         if name == ShapeName::PromptCompletion {
-            let prompt = record.get(shape.field(Part::Prompt)).filter(|it| **it != Value::Null);
-            shape.messages = prompt.map(|prompt| !matches!(prompt, Value::String(_)));
+            shape.messages = is_list(record, shape.field(Part::Prompt));
         }
         Some(shape)
     }
@@ -169,9 +160,9 @@ impl Shape {
     /// The field in which `record` has a part that it need not have: the first that says something.
     pub(super) fn field_of(&self, part: Part, record: &Map) -> &str {
         let says = |field: &str| match record.get(field) {
-            None | Some(Value::Null) => false,
-            Some(Value::String(text)) => !text.trim().is_empty(),
-            Some(_) => true,
+            // A list that is empty is looked at where it is read.
+            Some(Value::List(_)) => true,
+            value => value.is_some_and(says),
         };
         let mut fields = self.parts.iter().filter(|(known, _)| *known == part);
         let found = fields.find(|(_, field)| says(field));
@@ -194,6 +185,11 @@ impl Shape {
         self.parts.iter().any(|(_, known)| **known == *field) || field == messages::TEMPLATE_KWARGS
     }
 
+    /// The parts that the shape cannot do without, which come first.
+    fn needed(&self) -> &[(Part, Arc<str>)] {
+        &self.parts[..self.name.required().len().max(1)]
+    }
+
     /// Which shape it is.
     pub fn name(&self) -> ShapeName {
         self.name
@@ -205,28 +201,39 @@ impl Shape {
         held.map(|(_, field)| field.to_string()).collect()
     }
 
-    /// The fault of a record that is not of this shape.
-    pub(super) fn fault(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
-        self.missing(record, expected).or_else(|| self.mixed(record, expected))
+    /// The fault of a record that is not of this shape; `beside` is what it has in fields that are not read of it.
+    pub(super) fn fault(
+        &self,
+        record: &Map,
+        beside: impl FnOnce() -> Option<Map>,
+        expected: Expectation<'_>,
+    ) -> Option<Fault> {
+        self.missing(record, expected).or_else(|| self.mixed(record, beside, expected))
     }
 
-    /// The fault of a record that has all fields of this shape, but those of another too, which no record before it had.
-    fn mixed(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
-        let says = |field: &Arc<str>| record.get(field).is_some_and(|value| *value != Value::Null);
-        if self.rivals.iter().any(says) {
-            let other = Self::find(record, expected)?;
-            if other.name != self.name {
+    /// The fault of a record that has all fields of this shape, but those of another too, which the first record had not.
+    fn mixed(
+        &self,
+        record: &Map,
+        beside: impl FnOnce() -> Option<Map>,
+        expected: Expectation<'_>,
+    ) -> Option<Fault> {
+        let beside = if self.rivals.is_empty() { None } else { beside() }.unwrap_or_default();
+        let speaks = |field: &Arc<str>| {
+            [record, &beside].into_iter().any(|part| part.get(field).is_some_and(says))
+        };
+        if self.rivals.iter().any(speaks) {
+            let all = record.iter().chain(&beside).filter(|(_, value)| says(value));
+            let told = all.map(|(name, value)| (Arc::clone(name), value.clone())).collect();
+            if let Some(other) = Self::find(&told, expected).filter(|it| it.name != self.name) {
                 return Some(self.other(&other));
             }
         }
         let messages = self.messages?;
-        let prompt = record.get(self.field(Part::Prompt))?;
-        (messages == matches!(prompt, Value::String(_))).then(|| {
-            let [this, before] = if messages {
-                ["a string", "lists of messages"]
-            } else {
-                ["no string", "strings"]
-            };
+        let is_other = is_list(record, self.field(Part::Prompt))? != messages;
+        is_other.then(|| {
+            let [this, before] =
+                if messages { ["a text", "lists of messages"] } else { ["a list", "texts"] };
             let message = format!(
                 "the records of a file must have one shape; the `{}` of this one is {this}, those before it are {before}",
                 self.field(Part::Prompt)
@@ -244,12 +251,8 @@ impl Shape {
 
     /// The fault of a record that has not got a field of this shape.
     fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
-        let needed = match self.name {
-            ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => 2,
-            ShapeName::Tokens | ShapeName::Conversations | ShapeName::Text => 1,
-        };
         let absent = |field: &str| matches!(record.get(field), None | Some(Value::Null));
-        let (_, field) = self.parts[..needed].iter().find(|(_, field)| absent(field))?;
+        let (_, field) = self.needed().iter().find(|(_, field)| absent(field))?;
         let other = Self::find(record, expected).filter(|_| expected.name().is_none());
         Some(match other {
             Some(other) => self.other(&other),
@@ -266,13 +269,28 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let needed = self.parts.len().min(match self.name {
-            ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => 2,
-            ShapeName::Tokens | ShapeName::Conversations | ShapeName::Text => 1,
-        });
         let fields: Vec<String> =
-            self.parts[..needed].iter().map(|(_, field)| format!("`{field}`")).collect();
+            self.needed().iter().map(|(_, field)| format!("`{field}`")).collect();
         write!(f, "`{}` ({})", self.name.name(), fields.join(", "))
+    }
+}
+
+/// Whether a value says anything.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::List(items) => !items.is_empty(),
+        _ => true,
+    }
+}
+
+/// Whether a prompt is a list of messages; nothing where it is neither that nor a text.
+fn is_list(record: &Map, prompt: &str) -> Option<bool> {
+    match record.get(prompt)? {
+        Value::String(_) => Some(false),
+        Value::List(_) => Some(true),
+        _ => None,
     }
 }
 

@@ -29,7 +29,7 @@ impl Table {
     pub fn of(block: &Block) -> Result<Self, ArrowError> {
         if let Some(rows) = block.table() {
             let numbers: Vec<usize> = (0..rows.num_rows()).collect();
-            let records = numbers.iter().map(|&at| Arc::new(row::readable(rows, at)));
+            let records = numbers.iter().map(|&at| Arc::new(row::readable(rows, at, |_| true)));
             return Ok(Self { rows: rows.clone(), records: records.collect(), numbers });
         }
         let read = block.records().enumerate();

@@ -105,14 +105,14 @@ impl Thread {
             // Two pieces beside the one that is written: one is filled, and one is full when the disk is done.
             let mut spare = Piece::new();
             let _ = back.send(Piece::new());
-            while back.send(spare).is_ok()
-                && let Ok(piece) = pieces.recv()
-            {
+            loop {
+                // Nobody takes it once the last full one was handed over, which may wait here still.
+                let _ = back.send(spare);
+                let Ok(piece) = pieces.recv() else { return Ok(()) };
                 lock(&target).append(piece.bytes())?;
                 spare = piece;
                 spare.clear();
             }
-            Ok(())
         })?;
         Ok(Self { full, empty, handle })
     }
@@ -248,7 +248,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let path = dir.path().join("shard");
         for (count, step) in
-            [(0, 1), (1, 1), (PIECE, 1 << 20), (PIECE + 1, 999), (5 * PIECE + 77, PIECE + 3)]
+            [(0, 1), (1, 1), (PIECE, 1 << 20), (2 * PIECE + 1, 999), (5 * PIECE + 77, PIECE + 3)]
         {
             for directly in [true, false] {
                 let bytes = bytes(count);

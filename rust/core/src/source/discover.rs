@@ -10,11 +10,14 @@ use super::braces::expand;
 use super::dataset;
 use super::format::{Container, by_name, holds_records};
 use super::{Found, SourceFile};
-use crate::config::{Inputs, Reading};
+use crate::config::{Inputs, Reading, ShapeName};
 use crate::error::{Error, Result};
 
 /// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
 const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
+
+/// Endings of copies, of unfinished files and of what is written about data.
+const BY_PRODUCTS: [&str; 7] = ["bak", "incomplete", "log", "orig", "part", "temp", "tmp"];
 
 /// The formats that a folder is searched for, as a message names them.
 const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
@@ -49,7 +52,12 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
                 if path.to_str().is_none() {
                     refuse_alike(&path, &mut shown)?;
                 }
-                found.files.push(SourceFile::open(path, number)?);
+                let guessed = by_name(&path).0.is_none();
+                let file = SourceFile::open(path, number)?;
+                if guessed && file.format.container == Container::Text {
+                    refuse_as_text(&file.path, &source.reading)?;
+                }
+                found.files.push(file);
             }
         }
         if found.files.len() == before {
@@ -63,6 +71,18 @@ pub fn discover(inputs: &Inputs) -> Result<Found> {
         }
     }
     Ok(found)
+}
+
+/// Refuses a file that can only be a text, by its content, where something else was named.
+fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
+    let named = reading.shape.or_else(|| reading.fields.shape());
+    let Some(named) = named.filter(|named| *named != ShapeName::Text) else { return Ok(()) };
+    let reason = format!(
+        "`{}` begins as a text, and not as records of the shape `{}`; give it the ending of what it is ({FORMATS})",
+        path.display(),
+        named.name()
+    );
+    Err(Error::option("files", reason))
 }
 
 /// Refuses a file whose name is no text and looks like that of another: manifests, reports and kept tokens could not tell
@@ -177,9 +197,12 @@ fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result
             } else if !path.is_file() {
                 passed_over.push(path);
             } else {
-                match by_name(&path).0 {
-                    Some(Container::Text) => texts.push(path),
-                    Some(Container::Json) | None if !is_data(&path)? => {
+                match by_name(&path) {
+                    (Some(Container::Text), _) => texts.push(path),
+                    (Some(Container::Json), None) if !holds_records(&path)? => {
+                        passed_over.push(path);
+                    }
+                    (None, _) if !is_data(&path) => {
                         // Empty files are marks that others leave, such as `_SUCCESS`.
                         if path.metadata().map_err(Error::io(&path))?.len() > 0 {
                             passed_over.push(path);
@@ -207,17 +230,16 @@ fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result
 
 /// Whether a file of a folder is one of records, which its name does not say.
 ///
-/// Names that begin with a line are those of what stands beside data, by a custom of the tools that write such folders.
-fn is_data(path: &Path) -> Result<bool> {
-    let beside = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"_"));
-    if beside || other_data(path) {
-        return Ok(false);
-    }
-    match holds_records(path) {
-        // It is nobody's word that this should have been read.
-        Err(_) if by_name(path).0.is_none() => Ok(false),
-        found => found,
-    }
+/// Not what tools put beside data, whose names begin with an underscore by custom, nor copies and unfinished files. One
+/// that cannot be opened is none: nobody said that it should be read.
+fn is_data(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+    let by_product = name.starts_with(b"_")
+        || name.ends_with(b"~")
+        || ending(path).is_some_and(|ending| BY_PRODUCTS.contains(&ending))
+        // `data.jsonl.1` is another `data.jsonl`.
+        || path.file_stem().is_some_and(|stem| by_name(Path::new(stem)).0.is_some());
+    !by_product && !other_data(path) && holds_records(path).unwrap_or(false)
 }
 
 fn is_hidden(name: &OsStr) -> bool {

@@ -139,7 +139,8 @@ fn compression(
 }
 
 /// Whether a file whose name does not say so is one of records: a list of objects, an object on each of its first two
-/// lines, a table in text whose columns show a shape, or one of the other containers by its mark.
+/// lines, a table in text whose columns show a shape, or one of the other containers by its mark. One that is JSON by its
+/// name is one of the first two.
 pub(super) fn holds_records(path: &Path) -> Result<bool> {
     let (container, named) = by_name(path);
     let path = Arc::from(path);
@@ -147,19 +148,22 @@ pub(super) fn holds_records(path: &Path) -> Result<bool> {
     let mut input = Input::open(&path, compression)?;
     let start = input.peek(PEEKED)?;
     let text = text_of(start);
-    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     Ok(match by_content(start).0 {
-        Container::Parquet | Container::Arrow | Container::Csv | Container::Tsv => true,
-        Container::Cbor => start.starts_with(CBOR_MAGIC),
-        Container::Json => match text[1..].trim_ascii_start().first() {
-            None => true,
-            Some(next) => matches!(next, b'{' | b']'),
-        },
+        Container::Json => {
+            matches!(text[1..].trim_ascii_start().first(), None | Some(b'{' | b']'))
+        }
         Container::Lines => {
+            let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
             let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
             let second = lines.find(|line| !line.is_empty()).unwrap_or(b"{");
-            is_object(first) && second.starts_with(b"{")
+            // A record may be longer than what was looked at.
+            let goes_on = container.is_none() && text.starts_with(b"{\"") && start.len() >= PEEKED;
+            is_object(first) && second.starts_with(b"{") || goes_on && !text.contains(&b'\n')
         }
+        Container::Csv | Container::Tsv | Container::Parquet | Container::Arrow => {
+            container.is_none()
+        }
+        Container::Cbor => container.is_none() && start.starts_with(CBOR_MAGIC),
         Container::Text => false,
     })
 }
@@ -222,13 +226,7 @@ fn table(text: &[u8]) -> Option<Container> {
 
 /// Whether columns of these names are those of a shape.
 fn show_shape(names: &[&str]) -> bool {
-    let shapes = [
-        ShapeName::Conversations,
-        ShapeName::PromptCompletion,
-        ShapeName::Instruction,
-        ShapeName::QuestionAnswer,
-        ShapeName::Text,
-    ];
+    let shapes = ShapeName::ALL.into_iter().filter(|shape| *shape != ShapeName::Tokens);
     let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));
-    shapes.iter().any(|shape| shape.required().iter().all(has))
+    shapes.into_iter().any(|shape| shape.required().iter().all(has))
 }

@@ -36,7 +36,7 @@ impl ChatTemplate {
         let [texts, parts] = ASKED.map(|asked| {
             parse_conversation(asked.as_bytes()).ok().and_then(|asked| self.interpreted(&asked))
         });
-        texts.is_none() || parts.is_some()
+        self.outside.is_some() || texts.is_none() || parts.is_some()
     }
 
     /// What fastpack itself makes of a conversation, if it makes anything of it.

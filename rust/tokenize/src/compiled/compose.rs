@@ -10,23 +10,23 @@ use crate::split::decode;
 use crate::unicode::{self, Composition, Table};
 
 /// The bytes with which only inert characters begin, and those within characters: most text is of these alone.
-struct Calm([bool; 256]);
+struct InertBytes([bool; 256]);
 
-impl Calm {
+impl InertBytes {
     fn new(table: &Table) -> Self {
-        let inert = |mut range: Range<u32>| {
+        let all = |mut range: Range<u32>| {
             range.all(|code_point| table.get(code_point) == Composition::Inert as u8)
         };
-        let mut calm = [true; 256];
-        for (first, calm) in (0..).zip(&mut calm) {
-            *calm = match first {
+        let mut inert = [true; 256];
+        for (first, inert) in (0..).zip(&mut inert) {
+            *inert = match first {
                 0..0xC0 => true,
-                0xC0..0xE0 => inert((first & 0x1F) << 6..((first & 0x1F) + 1) << 6),
-                0xE0..0xF0 => inert((first & 0x0F) << 12..((first & 0x0F) + 1) << 12),
+                0xC0..0xE0 => all((first & 0x1F) << 6..((first & 0x1F) + 1) << 6),
+                0xE0..0xF0 => all((first & 0x0F) << 12..((first & 0x0F) + 1) << 12),
                 _ => false,
             };
         }
-        Self(calm)
+        Self(inert)
     }
 
     #[inline]
@@ -37,15 +37,15 @@ impl Calm {
     /// Where the first character from `at` on begins that may not be inert.
     fn end(&self, bytes: &[u8], at: usize) -> usize {
         let (chunks, rest) = bytes[at..].as_chunks::<32>();
-        let stormy = |bytes: &[u8]| bytes.iter().position(|byte| !self.begins(*byte));
+        let other = |bytes: &[u8]| bytes.iter().position(|byte| !self.begins(*byte));
         for (index, chunk) in chunks.iter().enumerate() {
             if !chunk.is_ascii()
-                && let Some(found) = stormy(chunk)
+                && let Some(found) = other(chunk)
             {
                 return at + index * chunk.len() + found;
             }
         }
-        stormy(rest).map_or(bytes.len(), |found| bytes.len() - rest.len() + found)
+        other(rest).map_or(bytes.len(), |found| bytes.len() - rest.len() + found)
     }
 }
 
@@ -66,10 +66,11 @@ impl Composer {
         }
     }
 
-    fn calm(self) -> &'static Calm {
-        static CANONICAL: LazyLock<Calm> = LazyLock::new(|| Calm::new(unicode::canonical()));
-        static COMPATIBILITY: LazyLock<Calm> =
-            LazyLock::new(|| Calm::new(unicode::compatibility()));
+    fn inert_bytes(self) -> &'static InertBytes {
+        static CANONICAL: LazyLock<InertBytes> =
+            LazyLock::new(|| InertBytes::new(unicode::canonical()));
+        static COMPATIBILITY: LazyLock<InertBytes> =
+            LazyLock::new(|| InertBytes::new(unicode::compatibility()));
         match self {
             Self::Nfc => &CANONICAL,
             Self::Nfkc => &COMPATIBILITY,
@@ -79,15 +80,15 @@ impl Composer {
     /// The first part of `text` from `from` on that may change: it begins with the last character before the
     /// change that is unmoved, and ends before the next such character.
     fn affected(self, text: &str, from: usize) -> Option<Range<usize>> {
-        let (table, calm) = (self.table(), self.calm());
+        let (table, inert) = (self.table(), self.inert_bytes());
         let bytes = text.as_bytes();
         let (mut at, mut start, mut after_mark, mut found) = (from, from, false, false);
         while at < bytes.len() {
-            if calm.begins(bytes[at]) {
+            if inert.begins(bytes[at]) {
                 if found {
                     return Some(start..at);
                 }
-                at = calm.end(bytes, at);
+                at = inert.end(bytes, at);
                 let last = (start..at).rev().find(|at| text.is_char_boundary(*at));
                 (start, after_mark) = (last.unwrap_or(start), false);
                 continue;
@@ -157,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn most_letters_are_calm() {
-        let calm = Composer::Nfc.calm();
+    fn most_letters_are_inert() {
+        let inert = Composer::Nfc.inert_bytes();
         for letter in ["a", "é", "д", "中", "북"] {
-            assert_eq!(calm.end(letter.as_bytes(), 0), letter.len(), "{letter}");
+            assert_eq!(inert.end(letter.as_bytes(), 0), letter.len(), "{letter}");
         }
         for other in ["\u{301}", "が", "’", "😀"] {
             let text = format!("{}д{other}", "a".repeat(31));
-            assert_eq!(calm.end(text.as_bytes(), 0), text.len() - other.len(), "{other}");
+            assert_eq!(inert.end(text.as_bytes(), 0), text.len() - other.len(), "{other}");
         }
     }
 }
