@@ -236,7 +236,7 @@ fn a_column_that_no_json_can_hold_tells_no_other_shape() {
     let expected = expecting(&fields);
     let binary = || Arc::new(BinaryArray::from(vec![&b"x"[..], b"y"])) as ArrayRef;
     let texts = || Arc::new(StringArray::from(vec!["a", "b"])) as ArrayRef;
-    let late = Arc::new(StringArray::from(vec![None, Some("b")])) as ArrayRef;
+    let late = || Arc::new(StringArray::from(vec![None, Some("b")])) as ArrayRef;
     let read = |columns: Vec<(&str, ArrayRef)>| {
         let batch = RecordBatch::try_from_iter(columns).expect("a table");
         let raw = [0, 1].map(|row| Raw::Row { batch: &batch, row });
@@ -244,7 +244,7 @@ fn a_column_that_no_json_can_hold_tells_no_other_shape() {
         record::read(raw[1], Some(&shape), expected, Takes::ALL).map(drop)
     };
     assert!(read(vec![("text", texts()), ("prompt", texts()), ("answer", binary())]).is_ok());
-    let fault = read(vec![("text", texts()), ("prompt", texts()), ("answer", late)]);
+    let fault = read(vec![("text", texts()), ("question", late()), ("answer", late())]);
     assert_eq!(fault.map_err(|fault| fault.reason), Err(Reason::OtherShape));
 }
 
