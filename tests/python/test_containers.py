@@ -487,3 +487,14 @@ def test_what_is_no_text_by_its_name_is_none_where_another_shape_was_named(tmp_p
         fastpack.Report.of(pack(named, tokenizer_dir, fields={"question": "q", "answer": "a"})).documents.kept
         == 1
     )
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "cbor"])
+def test_a_second_shape_is_seen_in_every_container(kind, tmp_path, tokenizer_dir):
+    records = [{"text": "a river", "prompt": "a boat", "answer": None}] * 150
+    records.append({"text": "a river", "prompt": "a boat", "answer": "a town"})
+    path = tmp_path / f"data.{kind}"
+    path.write_bytes(CONTAINERS[kind](records))
+    with pytest.raises(fastpack.RecordError, match="question_answer") as caught:
+        pack(path, tokenizer_dir)
+    assert (caught.value.line, caught.value.reason) == (151, "other_shape")

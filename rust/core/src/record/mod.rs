@@ -196,8 +196,8 @@ pub fn read(
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     let beside = || match raw {
         // What no shape reads may hold anything there.
-        Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_rival(field))),
-        Raw::Cbor(item) => cbor::parse(item, |field| shape.is_rival(field), true).ok(),
+        Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),
+        Raw::Cbor(item) => cbor::parse(item, |field| shape.is_telling(field), true).ok(),
         _ => None,
     };
     if let Some(fault) = shape.fault(record, beside, expected) {

@@ -46,6 +46,8 @@ pub struct Shape {
     pub(super) parts: Vec<(Part, Arc<str>)>,
     /// Fields that say nothing in the record which showed the shape, and with which it might have another one.
     rivals: Vec<Arc<str>>,
+    /// All fields by which the shapes that are looked for before this one are told.
+    telling: Vec<Arc<str>>,
     /// Whether its prompts are lists of messages; nothing where that has not shown, or where it has none.
     messages: Option<bool>,
 }
@@ -64,6 +66,7 @@ impl Shape {
             name: ShapeName::Conversations,
             parts: parts.map(usual).into(),
             rivals: Vec::new(),
+            telling: Vec::new(),
             messages: None,
         }
     }
@@ -78,9 +81,10 @@ impl Shape {
             .find_map(|(before, name)| Some((before, Self::of(name, record, expected)?)))?;
         let required = ShapeName::ALL[..before].iter().flat_map(|name| name.required());
         let needed = required.copied().flatten().copied().chain([expected.columns.input_ids]);
-        let silent = |field: &&str| !record.get(*field).is_some_and(says);
-        let rivals = needed.filter(silent).map(Arc::from).collect();
-        Some(Self { rivals, ..shape })
+        let telling: Vec<Arc<str>> = needed.map(Arc::from).collect();
+        let silent = |field: &&Arc<str>| !record.get(*field).is_some_and(says);
+        let rivals = telling.iter().filter(silent).cloned().collect();
+        Some(Self { rivals, telling, ..shape })
     }
 
     /// Whether what stands before a completion is a list of messages.
@@ -91,6 +95,11 @@ impl Shape {
     /// Whether a record that says something in this field may have another shape than the first of its file.
     pub(super) fn is_rival(&self, field: &str) -> bool {
         self.rivals.iter().any(|rival| **rival == *field)
+    }
+
+    /// Whether a shape that is looked for before this one is told by this field.
+    pub(super) fn is_telling(&self, field: &str) -> bool {
+        self.telling.iter().any(|telling| **telling == *field)
     }
 
     /// This shape, if the record has the fields that it cannot do without.
@@ -144,7 +153,8 @@ impl Shape {
             ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
         };
         parts.extend(optional.into_iter().flatten());
-        let mut shape = Self { name, parts, rivals: Vec::new(), messages: None };
+        let mut shape =
+            Self { name, parts, rivals: Vec::new(), telling: Vec::new(), messages: None };
         if name == ShapeName::PromptCompletion {
             shape.messages = is_list(record, shape.field(Part::Prompt));
         }
@@ -169,9 +179,9 @@ impl Shape {
         found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
-    /// All fields that records are read from, and those that would make another shape of one.
+    /// All fields that records are read from, and those that tell other shapes.
     pub fn columns(&self) -> Vec<String> {
-        let parts = self.parts.iter().map(|(_, field)| field).chain(&self.rivals);
+        let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         parts.map(ToString::to_string).chain([messages::TEMPLATE_KWARGS.to_owned()]).collect()
     }
 
