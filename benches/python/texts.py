@@ -64,19 +64,28 @@ def measure(tokenizer: Path, lines: Path, out: Path, rounds: int, threads: int) 
     """Encode the texts, pack them into memory and into a folder, in turn; a line of the table."""
     texts = pa.array([json.loads(line)["text"] for line in lines.open(encoding="utf-8")])
     size = sum(len(text.encode()) for text in texts.to_pylist())
-    taken: dict[str, list[float]] = {name: [] for name in ("engine", "memory", "folder", "parse", "behind")}
+    taken: dict[str, list[float]] = {
+        name: [] for name in ("engine", "memory", "folder", "in order", "parse", "behind")
+    }
     for _ in range(rounds):
-        fresh = [fastpack.Tokenizer(tokenizer, threads=threads) for _ in range(3)]
+        fresh = [fastpack.Tokenizer(tokenizer, threads=threads) for _ in range(4)]
         taken["engine"].append(seconds(partial(fresh[0].encode_batch, texts, add_special_tokens=False)))
         taken["memory"].append(
             seconds(partial(fastpack.pack_files, lines, fresh[1], max_length=MAX_LENGTH, threads=threads))
         )
-        shutil.rmtree(out, ignore_errors=True)
-        started = time.perf_counter()
-        report = fastpack.pack_dir(
-            lines, out, tokenizer=fresh[2], max_length=MAX_LENGTH, threads=threads, format="arrow"
-        )
-        taken["folder"].append(time.perf_counter() - started)
+        for name, tokenizer_of, strategy in (("in order", fresh[3], "concat"), ("folder", fresh[2], "mix")):
+            shutil.rmtree(out, ignore_errors=True)
+            started = time.perf_counter()
+            report = fastpack.pack_dir(
+                lines,
+                out,
+                tokenizer=tokenizer_of,
+                max_length=MAX_LENGTH,
+                threads=threads,
+                format="arrow",
+                strategy=strategy,
+            )
+            taken[name].append(time.perf_counter() - started)
         stages = report.stages
         taken["parse"].append(lines.stat().st_size / 1e6 / stages["parse"].cpu)
         # Planning is on one thread, and assembling goes on beside writing.
@@ -86,7 +95,8 @@ def measure(tokenizer: Path, lines: Path, out: Path, rounds: int, threads: int) 
     of = {name: statistics.median(them) for name, them in taken.items()}
     speeds = [f"{size / of['engine'] / 1e6:.0f}"]
     speeds += [
-        f"{size / of[name] / 1e6:.0f} ({of['engine'] / of[name]:.2f})" for name in ("memory", "folder")
+        f"{size / of[name] / 1e6:.0f} ({of['engine'] / of[name]:.2f})"
+        for name in ("memory", "folder", "in order")
     ]
     return " | ".join([*speeds, f"{of['behind']:.0%}", f"{of['parse']:,.0f}"])
 
@@ -104,9 +114,9 @@ def main() -> None:
         raise SystemExit("the extension is a debug build: `make bench-texts` builds the right one")
     print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn\n")
     print(
-        "| tokenizer | texts | engine, MB/s | to rows in memory | to rows on disk | behind, of wall | parse, MB/s a core |"
+        "| tokenizer | texts | engine, MB/s | to rows in memory | to rows on disk | by `concat` | behind, of wall | parse, MB/s a core |"
     )
-    print("|---|---|---:|---:|---:|---:|---:|", flush=True)
+    print("|---|---|---:|---:|---:|---:|---:|---:|", flush=True)
     shared = data()
     with tempfile.TemporaryDirectory(dir=HERE.parents[1]) as name:
         scratch = Path(name)

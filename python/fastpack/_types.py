@@ -105,7 +105,7 @@ RecordMap: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | A
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
-StreamStrategy: TypeAlias = Literal["sequential", "best_fit"]
+StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
 Keep: TypeAlias = Literal["start", "end"]
 Tail: TypeAlias = Literal["keep", "drop"]

@@ -1,23 +1,44 @@
 //! Packing on the fly: open rows that are closed without having seen all lengths.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
-use fastpack_core::config::{PackOptions, Strategy};
-use fastpack_core::pack::{OpenPacks, Piece, Plan};
+use fastpack_core::config::{Order, PackOptions, Strategy, Tail};
+use fastpack_core::control::Control;
+use fastpack_core::pack::{OpenPacks, Piece, Plan, plan};
 use proptest::prelude::*;
 
-use crate::packing::{lengths, max, options, pieces, planned, rows};
+use crate::packing::{lengths, max, options, pieces, rows};
 
 proptest! {
     #[test]
-    fn one_open_pack_makes_the_rows_of_the_sequential_strategy((max_length, lengths) in lengths()) {
-        let mut open = OpenPacks::sequential(&options(max_length, Strategy::Sequential));
-        let mut done = Plan::new(max(max_length));
+    fn strategies_that_never_look_back_make_the_same_rows_on_the_fly(
+        (max_length, lengths) in lengths(),
+        strategy in prop_oneof![Just(Strategy::Sequential), Just(Strategy::Concat), Just(Strategy::None)],
+        most in prop::option::of(1..4_u32),
+        align in prop::option::of(prop_oneof![Just(1_u32), Just(2)]),
+        drops in any::<bool>(),
+        stretch in 1..4_u32,
+    ) {
+        let options = PackOptions {
+            max_documents_per_pack: most.and_then(NonZeroU32::new),
+            align_documents_to: align.filter(|it| max_length.is_multiple_of(*it)).and_then(NonZeroU32::new),
+            tail: if drops && strategy == Strategy::Concat { Tail::Drop } else { Tail::Keep },
+            ..options(max_length, strategy)
+        };
+        // Only `concat` takes documents that are longer than a row.
+        let stretch = if strategy == Strategy::Concat { stretch } else { 1 };
+        let lengths: Vec<u32> = lengths.iter().map(|length| length * stretch).collect();
+        let expected = plan(pieces(&lengths), &options, &Control::default()).expect("nobody cancels");
+
+        let mut open = OpenPacks::in_order(&options).expect("a strategy that never looks back");
+        let mut done = Plan::new(max(max_length)).aligned_to(options.align_documents_to);
         for piece in pieces::<Vec<_>>(&lengths) {
             open.push(piece, &mut done);
         }
-        open.flush(&mut done);
-        prop_assert_eq!(done, planned(&lengths, max_length, Strategy::Sequential));
+        let tail = open.flush(&mut done);
+        prop_assert_eq!(done, expected.plan);
+        let left_out: Vec<Piece> = expected.left_out.iter().map(|it| it.piece).collect();
+        prop_assert_eq!(tail, left_out);
     }
 
     #[test]
@@ -94,4 +115,17 @@ fn an_open_pack_with_all_its_documents_is_handed_out_at_once() {
     }
     assert_eq!(rows(&done), [[0, 1], [2, 3]]);
     assert!(open.is_empty());
+}
+
+#[test]
+fn rows_that_depend_on_all_lengths_are_not_made_on_the_fly() {
+    for strategy in [Strategy::Mix, Strategy::BestFit, Strategy::Heap] {
+        let by_input = PackOptions { order: Some(Order::Input), ..options(10, strategy) };
+        assert!(OpenPacks::in_order(&by_input).is_none());
+    }
+    for strategy in [Strategy::Sequential, Strategy::Concat, Strategy::None] {
+        assert!(OpenPacks::in_order(&options(10, strategy)).is_some());
+        let shuffled = PackOptions { order: Some(Order::Shuffle), ..options(10, strategy) };
+        assert!(OpenPacks::in_order(&shuffled).is_none());
+    }
 }

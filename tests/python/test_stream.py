@@ -23,11 +23,23 @@ def worker_threads():
     return count - threading.active_count()
 
 
-def test_sequential_gives_the_rows_of_pack_files(corpus, tokenizer_dir):
-    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="sequential")
-    tables = list(fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=4))
+@pytest.mark.parametrize(
+    "options", [{}, {"strategy": "concat"}, {"strategy": "concat", "tail": "drop"}, {"strategy": "none"}], ids=str
+)
+def test_strategies_that_never_look_back_give_the_rows_of_pack_files(options, corpus, tokenizer_dir):
+    expected = fastpack.pack_files(
+        corpus, tokenizer_dir, max_length=256, **{"strategy": "sequential", **options}
+    )
+    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=4, **options)
+    tables = list(stream)
     assert pa.concat_tables(tables).to_pylist() == expected.to_pylist()
     assert {table.num_rows for table in tables[:-1]} == {4}
+    whole = fastpack.Report.of(expected)
+    assert (stream.report.rows, stream.report.documents, stream.report.tokens) == (
+        whole.rows,
+        whole.documents,
+        whole.tokens,
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
@@ -71,7 +83,7 @@ def test_errors_are_raised_from_the_loop_with_their_type(write_jsonl, tokenizer_
         next(stream)
 
 
-@pytest.mark.parametrize("strategy", ["heap", "none", "mix", "concat"])
+@pytest.mark.parametrize("strategy", ["heap", "mix"])
 def test_strategies_that_need_all_lengths_are_refused_at_once(strategy):
     with pytest.raises(fastpack.OptionError, match="sequential") as caught:
         fastpack.stream("x", "x/y/z", max_length=8, strategy=strategy)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Side,
         Source,
         StrPath,
+        Tail,
         TemplateEngine,
         TrainOn,
         TrainOnEos,
@@ -59,6 +60,7 @@ def stream(
     open_packs: int = _OPEN_PACKS,
     overlong: Overlong | None = None,
     keep: Keep = Packing.keep,
+    tail: Tail = Packing.tail,
     max_documents_per_pack: int | None = None,
     align_documents_to: int | None = None,
     pad_to: PadTo | None = None,
@@ -99,8 +101,8 @@ def stream(
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
         batch_size: Rows of a table; the last may have fewer.
-        strategy: `sequential`, which gives the rows of `pack_files(strategy="sequential")`; or `best_fit`
-            over `open_packs` rows.
+        strategy: `sequential`, `concat` or `none`, which give the rows of `pack_files`; or `best_fit` over
+            `open_packs` rows.
         open_packs: Rows that `best_fit` keeps open; more of them fill better and come later.
         max_lost: As in `pack_files`, but it is at its end, when all is counted, that a stream fails.
         progress: As in `pack_files`, but no bar unless asked for.

@@ -20,22 +20,32 @@ pub fn batch_ranges(
     most_rows: NonZeroUsize,
     most_tokens: u64,
 ) -> impl Iterator<Item = Range<usize>> {
-    let most_tokens = most_tokens.min(REACH);
     let mut next = Some(0_usize);
     std::iter::from_fn(move || {
         let start = next?;
-        let last = plan.rows().min(start.saturating_add(most_rows.get()));
-        let mut tokens = 0;
-        let mut end = start;
-        while end < last {
-            let row = plan.room_of(end);
-            tokens += row as u64 + u64::from(padding.room(row));
-            if tokens > most_tokens && end > start {
-                break;
-            }
-            end += 1;
-        }
+        let end = full_batch(plan, padding, start, (most_rows, most_tokens));
+        let end = end.unwrap_or(plan.rows());
         next = Some(end).filter(|&end| end < plan.rows());
         Some(start..end)
     })
+}
+
+/// Where the batch of [`batch_ranges`] that begins with the row `start` ends; none if rows behind the last of the plan
+/// would be in it too.
+pub fn full_batch(
+    plan: &Plan,
+    padding: Padding,
+    start: usize,
+    (most_rows, most_tokens): (NonZeroUsize, u64),
+) -> Option<usize> {
+    let most_tokens = most_tokens.min(REACH);
+    let mut tokens = 0;
+    for end in start..plan.rows() {
+        let row = plan.room_of(end);
+        tokens += row as u64 + u64::from(padding.room(row));
+        if end - start == most_rows.get() || tokens > most_tokens && end > start {
+            return Some(end);
+        }
+    }
+    (plan.rows() - start == most_rows.get()).then_some(plan.rows())
 }

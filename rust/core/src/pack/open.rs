@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use super::{Piece, Plan};
-use crate::config::PackOptions;
+use crate::config::{Order, PackOptions, Strategy, Tail};
 
 /// Rows that are still being filled.
 ///
@@ -14,6 +14,8 @@ use crate::config::PackOptions;
 pub struct OpenPacks {
     options: PackOptions,
     most: NonZeroUsize,
+    /// Documents a row holds at most.
+    most_documents: u32,
     /// By the room left, then by since when: the first that suffices is the best, ties first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
@@ -26,29 +28,60 @@ struct Pack {
 }
 
 impl OpenPacks {
-    /// One open row, in input order: the very rows of the sequential strategy.
-    pub fn sequential(options: &PackOptions) -> Self {
-        Self::best_fit(options, NonZeroUsize::MIN)
+    /// One open row, in input order: the very rows that [`plan`](super::plan) makes by a strategy that never looks back.
+    ///
+    /// None for strategies, and orders of rows, that have to see all lengths first.
+    pub fn in_order(options: &PackOptions) -> Option<Self> {
+        let one = Self::best_fit(options, NonZeroUsize::MIN);
+        match (options.order(), options.strategy) {
+            (Order::Input, Strategy::Sequential | Strategy::Concat) => Some(one),
+            (Order::Input, Strategy::None) => Some(Self { most_documents: 1, ..one }),
+            (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap)
+            | (Order::Shuffle | Order::Balanced, _) => None,
+        }
     }
 
     /// At most `most` open rows; a piece goes into the one that it fills best.
     ///
-    /// When it fits into none and `most` are open, the fullest is closed. With one open row, this is
-    /// [`OpenPacks::sequential`].
+    /// When it fits into none and `most` are open, the fullest is closed.
     pub fn best_fit(options: &PackOptions, most: NonZeroUsize) -> Self {
-        Self { options: options.clone(), most, packs: BTreeMap::new(), clock: 0 }
+        let most_documents = options.most_documents();
+        Self { options: options.clone(), most, most_documents, packs: BTreeMap::new(), clock: 0 }
+    }
+
+    /// Whether a row may be open while others are opened and closed.
+    pub fn overtakes(&self) -> bool {
+        self.most > NonZeroUsize::MIN
     }
 
     /// Adds a piece, and moves to `done` what this closes: the row made way, then the row made full.
     ///
+    /// `concat` cuts the piece where a row ends.
+    ///
     /// # Panics
     ///
-    /// If the piece is empty or longer than `max_length`.
+    /// If the piece is empty, or longer than `max_length` for any strategy but `concat`.
     pub fn push(&mut self, piece: Piece, done: &mut Plan) {
-        let (max, most_documents) = (self.options.max_length.get(), self.options.most_documents());
-        let fits = (1..=max).contains(&piece.length);
-        assert!(fits, "a piece has at least one token and at most `max_length`");
+        let max = self.options.max_length.get();
+        if self.options.strategy == Strategy::Concat {
+            let mut left = piece;
+            while left.length > 0 {
+                let space = self.packs.keys().next().map_or(max, |&(space, _)| space);
+                let length = left.length.min(space);
+                self.push_whole(Piece { length, ..left }, done);
+                left.start += length;
+                left.length -= length;
+            }
+        } else {
+            let fits = (1..=max).contains(&piece.length);
+            assert!(fits, "a piece has at least one token and at most `max_length`");
+            self.push_whole(piece, done);
+        }
+    }
 
+    /// Adds a piece that a row has room for.
+    fn push_whole(&mut self, piece: Piece, done: &mut Plan) {
+        let (max, most_documents) = (self.options.max_length.get(), self.most_documents);
         let room = self.options.room(piece.length);
         let best = self.packs.range((room, 0)..).next().map(|(&key, _)| key);
         let (space, mut pack) = if let Some(key) = best {
@@ -83,13 +116,17 @@ impl OpenPacks {
         }
     }
 
-    /// Closes all rows, in the order in which they were opened.
-    pub fn flush(&mut self, done: &mut Plan) {
+    /// Closes all rows, in the order in which they were opened, and returns the pieces of the tail where it is dropped.
+    pub fn flush(&mut self, done: &mut Plan) -> Vec<Piece> {
         let mut packs: Vec<Pack> = std::mem::take(&mut self.packs).into_values().collect();
+        if self.options.tail == Tail::Drop {
+            return packs.into_iter().flat_map(|pack| pack.pieces).collect();
+        }
         packs.sort_by_key(|pack| pack.opened);
         for pack in packs {
             done.push(&pack.pieces);
         }
+        Vec::new()
     }
 
     /// How many rows are open.

@@ -9,7 +9,7 @@ use chrono::NaiveDateTime;
 use serde_json::json;
 
 use super::per_file::pack_each;
-use super::split;
+use super::rows::Rows;
 use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
 use crate::config::{Inputs, MaxLost, Output, Reading, Source};
 use crate::control::Control;
@@ -157,14 +157,14 @@ fn pack_into(
             let store = Store::over(Arc::clone(log), output.memory);
             let layout = job.layout(about.sources.clone())?;
             let packing = Packing::with_store(&job.options, layout, store);
-            let mut packing = packing.with_validation(output.validation);
-            let reader = Intake::new(job, control);
-            let seen = reader.read(blocks, Some(log), |outcome| {
+            let packing = packing.with_validation(output.validation);
+            let mut rows = Rows::new(packing, folder, control, started);
+            let seen = Intake::new(job, control).read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
-                packing.gather(outcome)
+                rows.take(outcome)
             })?;
             about.read(job, seen);
-            split::pack_into(packing, folder, about, control, started)?
+            rows.finish(about)?
         }
     };
     let tokens = output

@@ -8,7 +8,8 @@ use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
 use super::dir::in_folder;
-use super::{About, Job, Outcome, Packing, pack_blocks, split};
+use super::rows::Rows;
+use super::{About, Job, Outcome, Packing, pack_blocks};
 use crate::assemble::{Layout, Sources, schema};
 use crate::config::{Inputs, Options, Output, Reading, RowColumn, Source, Validation};
 use crate::control::{Control, Phase};
@@ -88,7 +89,8 @@ fn pack_rows(
     let memory = Memory::table(batches.to_vec());
     let sources = Sources::new([memory.name()]);
     let layout = Layout::new(options, None, sources.clone())?;
-    let mut packing = Packing::with_store(options, layout, store).with_validation(validation);
+    let packing = Packing::with_store(options, layout, store).with_validation(validation);
+    let mut rows = Rows::new(packing, sink, control, started);
     let mut blocks = Blocks::of_memory(memory, Reading::default());
     let mut numbers = 0..;
     control.enter(Phase::Tokenize);
@@ -104,8 +106,8 @@ fn pack_rows(
             Ok(outcome)
         }
     };
-    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))?;
-    split::pack_into(packing, sink, About::of_tokens(sources), control, started)
+    ordered(options.threads, next, worker, |outcome| rows.take(outcome))?;
+    rows.finish(About::of_tokens(sources))
 }
 
 /// What a block of rows that are tokenized already comes to; taken from the log if it is there, and written there else.

@@ -4,6 +4,7 @@
 //! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together, and so does
 //! [`stream`](crate::stream), which lets them overlap.
 
+mod books;
 mod cache;
 mod chat;
 mod dir;
@@ -15,6 +16,8 @@ mod packing;
 mod per_file;
 mod recognise;
 mod render;
+mod rolling;
+mod rows;
 mod scan;
 mod split;
 mod tokens;
@@ -50,6 +53,8 @@ pub(crate) use intake::{Intake, Outcome};
 pub(crate) use packing::Packing;
 use recognise::Seen;
 use render::CHAT_TEMPLATE;
+pub(crate) use rolling::{BatchSize, Rolling};
+use rows::Rows;
 use tokens::pack_kept;
 
 /// What a run works with: how, with which tokenizer, with which template.
@@ -148,10 +153,10 @@ fn pack_blocks(
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let mut packing = packing.with_validation(validation);
-    let seen = Intake::new(job, control).read(blocks, None, |outcome| packing.gather(outcome))?;
+    let mut rows = Rows::new(packing.with_validation(validation), sink, control, started);
+    let seen = Intake::new(job, control).read(blocks, None, |outcome| rows.take(outcome))?;
     about.read(job, seen);
-    split::pack_into(packing, sink, about, control, started)
+    rows.finish(about)
 }
 
 /// What a report says of the inputs and the tokenizer.

@@ -8,26 +8,25 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
+use super::books::{Books, fate};
 use super::split::Draw;
 use super::{About, Outcome};
 use crate::assemble::{Gathered, Layout, batch_ranges, rows};
-use crate::config::{MaxLost, Options, Overlong, RowColumn};
+use crate::config::Options;
 use crate::control::{Control, Phase};
-use crate::document::{Document, INPUTS};
-use crate::error::{Error, Origin, Result};
-use crate::ledger::{Ledger, Reason};
+use crate::error::{Error, Result};
 use crate::ordered::ordered;
-use crate::pack::{Cut, LeftOut, Piece, Pieces, Plan, Planned, cut, lower_bound, plan};
-use crate::report::{Histogram, Report, Tally};
+use crate::pack::{Piece, Pieces, Plan, plan};
+use crate::report::Report;
 use crate::store::Store;
-use crate::timing::{Clock, Stage, Work};
+use crate::timing::{Clock, Stage};
 
 /// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
-const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+pub(super) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Tokens a batch holds at most, unless one row has more: 1 MiB a column, so that what is assembled is still in the
 /// processor's caches when it is written, and the memory of one batch serves the next.
-const BATCH_TOKENS: u64 = 1 << 18;
+pub(super) const BATCH_TOKENS: u64 = 1 << 18;
 
 /// Threads that assemble rows at most: more would only wait for the one that writes.
 const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
@@ -42,21 +41,6 @@ pub(crate) struct Packing<'a> {
     /// What splits are drawn from, if there are to be any: then what becomes of documents is counted a split at a time.
     pub(super) draw: Option<Draw>,
     pub(crate) books: Books,
-}
-
-/// What is counted on the way.
-#[derive(Clone, Default)]
-pub(crate) struct Books {
-    pub(super) ledger: Ledger,
-    /// Lengths of the documents that have something to learn from.
-    lengths: Histogram,
-    /// Lengths of the pieces that were packed.
-    packed: Histogram,
-    /// The rows that no packing can do without, once they are counted.
-    lower_bound: u64,
-    trained_tokens: u64,
-    rows: u64,
-    pub(crate) work: Work,
 }
 
 impl<'a> Packing<'a> {
@@ -164,14 +148,7 @@ impl<'a> Packing<'a> {
             let worker = || {
                 |range: Range<usize>| {
                     let clock = Clock::start();
-                    let behind = done.saturating_sub(range.start);
-                    // What is done is counted only; a batch that is done in part is cut where it would have been.
-                    let batch = if behind < range.len() || range.is_empty() {
-                        let batch = rows(&gathered, range.clone(), layout)?;
-                        Some(batch.slice(behind, range.len() - behind))
-                    } else {
-                        None
-                    };
+                    let batch = batch(&gathered, range.clone(), layout, done)?;
                     Ok((range, batch, clock.stop_after(Stage::Assemble)))
                 }
             };
@@ -189,19 +166,19 @@ impl<'a> Packing<'a> {
         self.books.allow(self.options.max_lost)
     }
 
-    /// Assembles some rows of `plan` and hands them over.
-    pub(crate) fn hand_over(
+    /// Assembles some rows of `plan` and hands them over, but for the first `done` rows of it.
+    pub(super) fn hand_over(
         &mut self,
-        plan: &Plan,
+        (plan, done): (&Plan, usize),
         range: Range<usize>,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let clock = Clock::start();
         let gathered = Gathered::kept(&self.store, plan);
-        let batch = rows(&gathered, range.clone(), &self.layout)?;
+        let batch = batch(&gathered, range.clone(), &self.layout, done)?;
         self.books.work.stages += clock.stop_after(Stage::Assemble);
-        self.books.hand_over(&gathered, range, Some(batch), control, emit)
+        self.books.hand_over(&gathered, range, batch, control, emit)
     }
 
     /// Packs all documents, hands over the rows but for the first `done` of them, and gives the books.
@@ -222,203 +199,21 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// What becomes of a document before packing.
-#[derive(Clone, Copy)]
-pub(super) struct Fate {
-    /// Its tokens.
-    length: u32,
-    /// The tokens of its pieces that are packed.
-    kept: u32,
-    /// The tokens that were cut off it.
-    truncated: u32,
-    /// Why none is packed, if none is.
-    dropped: Option<Reason>,
-}
-
-/// Appends the pieces of a document that are packed, which call it `name`.
-fn fate(
-    document: Document<'_>,
-    name: u32,
-    options: &Options,
-    pieces: &mut impl Extend<Piece>,
-) -> Result<Fate> {
-    let length =
-        u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
-    let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
-    let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
-    let stretches = match cut(length, document.turn_ends(), &options.packing, unsaid) {
-        Cut::Into(stretches) => stretches,
-        Cut::Drop => return Ok(dropped(Reason::TooLong)),
-        Cut::Refuse => {
-            let message = format!(
-                "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
-                options.packing.max_length
-            );
-            return Err(Error::Record {
-                origin: document.origin(),
-                reason: Reason::TooLong,
-                message,
-            });
-        }
-    };
-    let truncated = length - stretches.tokens();
-    let mut kept = 0;
-    for (start, length) in stretches {
-        if document.labels(start, length) > 0 {
-            pieces.extend([Piece { document: name, start, length }]);
-            kept += length;
-        }
+/// Some rows, but for the first `done` rows of their plan; nothing if these are all of them.
+///
+/// What is done is counted only; a batch that is done in part is cut where it would have been.
+fn batch(
+    gathered: &Gathered<'_>,
+    range: Range<usize>,
+    layout: &Layout,
+    done: usize,
+) -> Result<Option<RecordBatch>> {
+    let behind = done.saturating_sub(range.start);
+    if behind >= range.len() && !range.is_empty() {
+        return Ok(None);
     }
-    if kept == 0 {
-        return Ok(dropped(Reason::NoTrainedToken));
-    }
-    Ok(Fate { length, kept, truncated, dropped: None })
-}
-
-impl Books {
-    /// Adds what was packed apart.
-    pub(super) fn merge(&mut self, later: Self) {
-        self.ledger.merge(later.ledger);
-        self.lengths.merge(&later.lengths);
-        self.lower_bound += later.lower_bound;
-        self.trained_tokens += later.trained_tokens;
-        self.rows += later.rows;
-        self.work += later.work;
-    }
-
-    /// Adds what became of documents that are counted as read already.
-    pub(super) fn merge_read(&mut self, later: Self) {
-        let read = self.ledger.read;
-        self.merge(later);
-        self.ledger.read = read;
-    }
-
-    /// Fails if more is lost than `most` allows.
-    pub(super) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
-        self.ledger.allow(most)
-    }
-
-    /// What the books come to.
-    pub(super) fn report(
-        self,
-        options: &Options,
-        about: About,
-        started: Instant,
-    ) -> Result<Report> {
-        let Self { ledger, lengths, lower_bound, trained_tokens, rows, work, .. } = self;
-        ledger.balance()?;
-        let mut warnings = about.warnings;
-        let names = options.columns.contains(&RowColumn::SourceFile);
-        if ledger.kept.documents == 0 {
-            warnings.push("no document was kept".to_owned());
-        }
-        let tally = Tally {
-            files: about.files,
-            bytes: about.bytes,
-            ledger,
-            lengths,
-            rows,
-            lower_bound,
-            trained_tokens,
-            tokenizer: about.tokenizer,
-            engine: about.engine,
-            engine_reason: about.engine_reason,
-            template_engine: about.template_engine,
-            template_engine_reason: about.template_engine_reason,
-            inputs: about.inputs,
-            sources: if names { about.sources.names() } else { Vec::new() },
-            warnings,
-        };
-        let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(tally, options).timed(seconds, options.threads.get(), &work))
-    }
-
-    /// Appends the pieces of a document that are packed, and counts what is not.
-    pub(super) fn pieces(
-        &mut self,
-        document: Document<'_>,
-        name: u32,
-        options: &Options,
-        pieces: &mut impl Extend<Piece>,
-    ) -> Result<()> {
-        let fate = fate(document, name, options, pieces)?;
-        self.count(&fate, || document.origin());
-        Ok(())
-    }
-
-    /// Counts what becomes of a document that was read.
-    fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
-        let Fate { length, kept, truncated, dropped } = *fate;
-        self.lengths.add(length);
-        if let Some(reason) = dropped {
-            self.ledger.drop_document(reason, u64::from(length), origin);
-            return;
-        }
-        self.ledger.kept.documents += 1;
-        let unlabelled = length - truncated - kept;
-        if unlabelled > 0 {
-            self.ledger.drop_part(Reason::NoTrainedToken, u64::from(unlabelled), &origin);
-        }
-        if truncated > 0 {
-            self.ledger.truncate(u64::from(truncated), &origin);
-        }
-    }
-
-    /// Reads a document, and counts what becomes of it.
-    pub(super) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
-        self.ledger.read.add(u64::from(fate.length));
-        self.count(fate, origin);
-    }
-
-    /// Counts the rows that no packing can do without, once all rows are counted.
-    pub(super) fn close(mut self, options: &Options) -> Self {
-        let packed = mem::take(&mut self.packed);
-        self.lower_bound = lower_bound(&packed.pairs(), &options.packing);
-        self
-    }
-
-    /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
-    fn leave_out(&mut self, planned: &Planned, store: &Store) {
-        for LeftOut { piece, reason } in &planned.left_out {
-            let origin = || store.origin(u64::from(piece.document));
-            self.ledger.drop_part(*reason, u64::from(piece.length), origin);
-        }
-        for (_, reason) in planned.gone() {
-            self.ledger.kept.documents -= 1;
-            self.ledger.dropped.entry(reason).or_default().documents += 1;
-        }
-    }
-
-    /// Counts rows and hands them over, unless that was done before.
-    fn hand_over(
-        &mut self,
-        gathered: &Gathered<'_>,
-        range: Range<usize>,
-        batch: Option<RecordBatch>,
-        control: &Control,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        control.count_rows(range.len() as u64);
-        self.count_rows(gathered, range);
-        let clock = Clock::start();
-        batch.map_or(Ok(()), emit)?;
-        self.work.stages += clock.stop_after(Stage::Write);
-        Ok(())
-    }
-
-    fn count_rows(&mut self, gathered: &Gathered<'_>, range: Range<usize>) {
-        self.rows += range.len() as u64;
-        let plan = gathered.plan();
-        let repeated = plan.distinct_rows().clamp(range.start, range.end);
-        for piece in plan.pieces(repeated..range.end) {
-            self.ledger.repeated.add(u64::from(piece.length));
-        }
-        for piece in gathered.pieces(range.start..repeated) {
-            self.packed.add(plan.room(piece.length));
-            self.ledger.kept.tokens += u64::from(piece.length);
-            self.trained_tokens += piece.document.labels(piece.start, piece.length);
-        }
-    }
+    let left = range.len() - behind;
+    Ok(Some(rows(gathered, range, layout)?.slice(behind, left)))
 }
 
 /// The next ranges whose documents are in memory at once: of at most `bytes`, but one at least.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::packing::Books;
+use super::books::Books;
 use super::{About, Intake, Job, Outcome, Packing};
 use crate::config::Options;
 use crate::control::{Control, Phase};

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::books::Books;
 use super::pace::{Machine, Pace, Scale};
-use super::packing::Books;
 use super::{About, Intake, Job, JobTemplate, Outcome};
 use crate::config::{Inputs, Options, Source};
 use crate::control::{Control, Phase};

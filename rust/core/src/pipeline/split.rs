@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::packing::{Books, Fate};
+use super::books::{Books, Fate};
 use super::{About, Packing};
 use crate::assemble::Sources;
 use crate::config::{Split, Validation};
@@ -105,12 +105,17 @@ pub(super) fn pack_into(
     control: &Control,
     started: Instant,
 ) -> Result<Report> {
-    let done = usize::try_from(sink.rows()).expect("rows of a plan, which is in memory");
+    let done = done(sink);
     if let Some(draw) = packing.draw.take() {
         return pack_splits(packing, &draw, (sink, done), about, control, started);
     }
     packing.pack(done, control, &mut |batch| sink.write(&batch))?;
     packing.report(about, started)
+}
+
+/// The rows that a run which was stopped has left in the sink.
+pub(super) fn done(sink: &dyn Sink) -> usize {
+    usize::try_from(sink.rows()).expect("rows of a plan, which is in memory")
 }
 
 /// Packs each split by itself; the report has one of each inside.

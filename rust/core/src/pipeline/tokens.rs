@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::dir::{in_folder, read_report};
-use super::split;
+use super::rows::Rows;
 use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
 use crate::config::{Options, Output, Overlong, Validation};
@@ -65,9 +65,12 @@ pub fn repack(
         let started = Instant::now();
         let id = |name: &str| kept.job[name].as_u64().and_then(|id| u32::try_from(id).ok());
         let layout = Layout::new(options, id("pad_id").or(id("eos_id")), about.sources.clone())?;
-        let validation = output.validation;
-        let packing = gather(&kept, options, (layout, validation), output.memory, control)?;
-        let report = split::pack_into(packing, folder, about, control, started)?;
+        let log = Arc::new(Log::open_finished(&kept.tokens)?);
+        let store = Store::over(Arc::clone(&log), output.memory);
+        let packing = Packing::with_store(options, layout, store);
+        let packing = packing.with_validation(output.validation);
+        let rows = Rows::new(packing, folder, control, started);
+        let report = take_all(&kept, &log, rows, options, control)?.finish(about)?;
         folder.finish(&report.to_json(), BTreeMap::new(), None)?;
         Ok(report)
     })
@@ -82,21 +85,20 @@ pub(super) fn pack_kept(
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
-    let packing = gather(kept, options, (layout, validation), u64::MAX, control)?;
-    split::pack_into(packing, sink, about, control, started)
+    let log = Log::open_finished(&kept.tokens)?;
+    let packing = Packing::new(options, layout).with_validation(validation);
+    let rows = Rows::new(packing, sink, control, started);
+    take_all(kept, &log, rows, options, control)?.finish(about)
 }
 
-/// Takes all blocks of the log, in the order of the input, with `memory` bytes for documents.
-fn gather<'a>(
+/// Gives all blocks of the log to `rows`, in the order of the input.
+fn take_all<'a>(
     kept: &Kept,
-    options: &'a Options,
-    (layout, validation): (Layout, Option<Validation>),
-    memory: u64,
+    log: &Log,
+    mut rows: Rows<'a>,
+    options: &Options,
     control: &Control,
-) -> Result<Packing<'a>> {
-    let log = Arc::new(Log::open_finished(&kept.tokens)?);
-    let store = Store::over(Arc::clone(&log), memory);
-    let mut packing = Packing::with_store(options, layout, store).with_validation(validation);
+) -> Result<Rows<'a>> {
     control.enter(Phase::Tokenize);
     let mut numbers = 0..kept.blocks;
     let next = || {
@@ -122,8 +124,8 @@ fn gather<'a>(
             })
         }
     };
-    ordered(options.threads, next, worker, |outcome| packing.gather(outcome))?;
-    Ok(packing)
+    ordered(options.threads, next, worker, |outcome| rows.take(outcome))?;
+    Ok(rows)
 }
 
 /// The files that the tokens were made of, in their order.

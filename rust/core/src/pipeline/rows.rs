@@ -1,0 +1,86 @@
+//! [`Rows`]: from documents to rows in a sink, as soon as the strategy allows.
+
+use std::time::Instant;
+
+use super::packing::{BATCH_ROWS, BATCH_TOKENS};
+use super::rolling::{BatchSize, Rolling};
+use super::{About, Outcome, Packing, split};
+use crate::control::Control;
+use crate::error::Result;
+use crate::pack::{OpenPacks, Plan};
+use crate::report::Report;
+use crate::sink::Sink;
+use crate::store::Store;
+
+/// Rows on their way into a sink.
+///
+/// A strategy that never looks back has its rows written while documents still arrive, and these need no room beside
+/// the rows at hand. What others make of a document depends on the lengths of all, so they begin when all are there.
+pub(super) struct Rows<'a> {
+    making: Making<'a>,
+    sink: &'a mut dyn Sink,
+    control: &'a Control,
+    started: Instant,
+}
+
+enum Making<'a> {
+    AsTheyCome(Box<Rolling<'a>>),
+    WhenAllAreThere(Box<Packing<'a>>),
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of what `packing` will be given, where the sink has not got them; a run that began at `started`.
+    pub(super) fn new(
+        packing: Packing<'a>,
+        sink: &'a mut dyn Sink,
+        control: &'a Control,
+        started: Instant,
+    ) -> Self {
+        let packs = &packing.options.packing;
+        let making = match OpenPacks::in_order(packs).filter(|_| packing.draw.is_none()) {
+            Some(open) => {
+                let packing = Packing { store: Store::default(), ..packing };
+                let batch = BatchSize { rows: BATCH_ROWS, tokens: BATCH_TOKENS };
+                Making::AsTheyCome(Box::new(Rolling::new(
+                    packing,
+                    open,
+                    batch,
+                    split::done(sink),
+                    control,
+                )))
+            }
+            None => Making::WhenAllAreThere(Box::new(packing)),
+        };
+        Self { making, sink, control, started }
+    }
+
+    /// Takes what a block came to.
+    pub(super) fn take(&mut self, outcome: Outcome) -> Result<()> {
+        match &mut self.making {
+            Making::AsTheyCome(rolling) => {
+                rolling.take(outcome, &mut |batch| self.sink.write(&batch))
+            }
+            Making::WhenAllAreThere(packing) => packing.gather(outcome),
+        }
+    }
+
+    /// Writes all rows that are left, and closes the books.
+    pub(super) fn finish(self, about: About) -> Result<Report> {
+        let Self { making, sink, control, started } = self;
+        let mut write = |batch| sink.write(&batch);
+        match making {
+            Making::AsTheyCome(rolling) => {
+                let mut packing = rolling.finish(&mut write)?;
+                if packing.books.is_without_rows() {
+                    // Whoever writes them learns the schema by a batch of none.
+                    let none = Plan::new(packing.options.packing.max_length);
+                    packing.hand_over((&none, 0), 0..0, control, &mut write)?;
+                }
+                packing.report(about, started)
+            }
+            Making::WhenAllAreThere(packing) => {
+                split::pack_into(*packing, sink, about, control, started)
+            }
+        }
+    }
+}

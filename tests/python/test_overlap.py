@@ -1,0 +1,121 @@
+"""Rows of strategies that never look back: written while documents still arrive, and the same as any others."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from processes import OPTIONS, RUN, kill_at_work
+from rows import shards
+
+import fastpack
+
+IN_ORDER = ["sequential", "concat", "none"]
+
+
+@pytest.mark.parametrize("strategy", IN_ORDER)
+@pytest.mark.parametrize("kept", ["memory", "folder"])
+def test_rows_are_written_while_records_are_still_read(strategy, kept, tokenizer_dir, tmp_path):
+    out, there = tmp_path / "out", []
+
+    def records():
+        for number in range(20_000):
+            yield {"text": f"{number} " * 300}
+        there.extend(path.name for path in (out / ".fastpack").glob("train-*"))
+
+    output = {"output": out, "format": "arrow", "shard_size": "1MB"} if kept == "folder" else {}
+    fastpack.pack_records(records(), tokenizer_dir, max_length=256, strategy=strategy, **output)
+    assert bool(there) == (kept == "folder")
+
+
+def test_rows_that_depend_on_all_lengths_are_not(tokenizer_dir, tmp_path):
+    out, there = tmp_path / "out", []
+
+    def records():
+        for number in range(2_000):
+            yield {"text": f"{number} " * 300}
+        there.extend((out / ".fastpack").glob("train-*"))
+
+    options = {"strategy": "concat", "order": "shuffle"}
+    fastpack.pack_records(
+        records(), tokenizer_dir, output=out, format="arrow", shard_size="1MB", max_length=256, **options
+    )
+    assert not there
+
+
+@pytest.mark.parametrize("strategy", IN_ORDER)
+@pytest.mark.parametrize("align", [None, 8], ids=["", "aligned"])
+def test_rows_are_those_that_plan_makes(strategy, align, corpus, tokenizer_dir):
+    options = {"max_length": 256, "max_documents_per_pack": 3, "align_documents_to": align}
+    alone = fastpack.pack_files(corpus, tokenizer_dir, max_length=1 << 20, strategy="none")
+    documents = [np.array(ids) for ids in alone["input_ids"].to_pylist()]
+    # Elsewhere than in `concat`, what is longer than a row is dropped.
+    documents = [ids for ids in documents if strategy == "concat" or len(ids) <= 256]
+    plan = fastpack.plan([len(ids) for ids in documents], strategy=strategy, **options)
+    packed = fastpack.pack_files(corpus, tokenizer_dir, strategy=strategy, **options)
+    assert packed.num_rows == len(plan.offsets) - 1
+    for row, begin, end in zip(packed.to_pylist(), plan.offsets[:-1], plan.offsets[1:], strict=True):
+        at = 0
+        for piece in range(begin, end):
+            ids = documents[plan.members[piece]][plan.starts[piece] :][: plan.lengths[piece]]
+            assert row["input_ids"][at : at + len(ids)] == ids.tolist()
+            at += -(-len(ids) // (align or 1)) * (align or 1)
+        assert at == len(row["input_ids"])
+
+
+@pytest.mark.parametrize("strategy", IN_ORDER)
+def test_threads_change_no_byte(strategy, corpus, tokenizer_dir, tmp_path):
+    options = OPTIONS | {"strategy": strategy, "shard_size": "20KB"}
+    for threads in (1, 2, 8):
+        out = tmp_path / str(threads)
+        fastpack.pack_dir(corpus, out, tokenizer=tokenizer_dir, threads=threads, **options)
+    assert shards(tmp_path / "1") == shards(tmp_path / "2") == shards(tmp_path / "8")
+
+
+def test_no_rows_are_a_table_with_all_columns(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "a long text " * 20}])
+    packed = fastpack.pack_files(path, tokenizer_dir, max_length=8, strategy="concat")
+    nothing = fastpack.pack_files(path, tokenizer_dir, max_length=8, strategy="sequential", overlong="drop")
+    assert nothing.num_rows == 0
+    assert nothing.schema.names == packed.schema.names
+
+
+def test_a_tail_that_is_dropped_is_counted_by_documents_that_begin_in_it(write_jsonl, tokenizer_dir):
+    path = write_jsonl([{"text": "word " * 50}, {"text": "a"}, {"text": "b"}])
+    alone = fastpack.pack_files(path, tokenizer_dir, max_length=256, strategy="none")
+    first, *others = map(len, alone["input_ids"].to_pylist())
+    room = first - 1
+    packed = fastpack.pack_files(path, tokenizer_dir, max_length=room, strategy="concat", tail="drop")
+    report = fastpack.Report.of(packed)
+    assert packed.num_rows == 1
+    assert report.dropped == {"tail": (2, 1 + sum(others))}
+    assert report.documents == (3, 1, 2)
+
+
+def test_what_is_lost_is_looked_at_before_anything_is_in_place(write_jsonl, tokenizer_dir, tmp_path):
+    path = write_jsonl([{"text": "word " * 50}, {"text": "a"}])
+    options = {"tokenizer": tokenizer_dir, "max_length": 8, "strategy": "sequential", "overlong": "drop"}
+    with pytest.raises(fastpack.LossError):
+        fastpack.pack_dir(path, tmp_path / "out", max_lost=0, **options)
+    assert shards(tmp_path / "out") == {}
+    report = fastpack.pack_dir(path, tmp_path / "out", **options)
+    assert report.documents == (2, 1, 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("strategy", IN_ORDER)
+def test_killed_with_rows_written_and_records_to_come_it_goes_on_to_the_same_bytes(
+    strategy, big_corpus, tokenizer_dir, tmp_path
+):
+    options = {"strategy": strategy, "shard_size": "200KB"}
+    out = tmp_path / "out"
+    kill_at_work(
+        big_corpus, tokenizer_dir, out, code=RUN.replace("reading.documents", "reading.rows"), **options
+    )
+    assert (out / ".fastpack/shards").stat().st_size > 0
+    assert not shards(out)
+    report = fastpack.pack_dir(big_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | options))
+    assert 0 < report.resumed_documents < report.documents.read
+    fastpack.pack_dir(big_corpus, tmp_path / "whole", tokenizer=tokenizer_dir, **(OPTIONS | options))
+    assert shards(out) == shards(tmp_path / "whole")
