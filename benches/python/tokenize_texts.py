@@ -1,4 +1,4 @@
-"""Measures fastpack's engine beside Hugging Face, gigatoken and fastokens, in one run.
+"""Measures fastpack's engine, through Python and without, beside Hugging Face, gigatoken and fastokens, in one run.
 
     python benches/python/tokenize_texts.py [--megabytes 40] [--rounds 3] [--tokenizer NAME ...]
 
@@ -9,7 +9,9 @@ a small tokenizer is trained on the seeded corpus.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -30,14 +32,31 @@ TOKENIZERS = ["llama3", "qwen", "gpt2", "o200k", "mistral-v1", "bert"]
 CORPORA = ["text-en", "text-multi", "chat"]
 REFERENCE = "tokenizers"
 
+ALONE = "fastpack, the crate"
+"""The engine without Python, which is another program."""
+
+CARGO = ["cargo", "bench", "--quiet", "--locked", "-p", "fastpack-tokenize", "--bench", "alone"]
+
 
 def measure(engine: str, tokenizer: Path, texts: Path, threads: int) -> dict[str, float] | str:
     """Run one engine once; what it says where it cannot."""
+    if engine == ALONE:
+        return measure_alone(tokenizer, texts, threads)
     command = [sys.executable, str(HERE / "engines.py"), engine, str(tokenizer), str(texts), str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return done.stderr.strip().splitlines()[-1][:60]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure_alone(tokenizer: Path, texts: Path, threads: int) -> dict[str, float]:
+    """Run the crate once, pinned as the engines are."""
+    core = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if threads == 1 else []
+    ids = texts.with_suffix(".ids")
+    command = [*core, *CARGO, "--", str(tokenizer), str(texts), str(threads), str(ids)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parents[1])
+    digest = hashlib.blake2b(ids.read_bytes()).hexdigest()
+    return {**json.loads(done.stdout.splitlines()[-1]), "digest": digest}
 
 
 def cell(runs: list[dict[str, float]], reference: list[dict[str, float]], name: str) -> str:
@@ -56,7 +75,7 @@ def rows(tokenizer: Path, name: str, texts: Path, rounds: int) -> list[str]:
     measured: dict[tuple[str, int], list[dict[str, float]]] = {}
     refused: dict[str, str] = {}
     for _ in range(rounds):
-        for engine in ENGINES:
+        for engine in (*ENGINES, ALONE):
             for threads in (1, 2):
                 if engine in refused or (engine == REFERENCE and threads == 2):
                     continue
@@ -67,7 +86,7 @@ def rows(tokenizer: Path, name: str, texts: Path, rounds: int) -> list[str]:
                     measured.setdefault((engine, threads), []).append(run)
     reference = measured[REFERENCE, 1]
     lines = []
-    for engine in ENGINES:
+    for engine in (*ENGINES, ALONE):
         if engine in refused:
             lines.append(f"| {name} | {texts.stem} | {engine} | refuses: {refused[engine]} | | | | |")
             continue
@@ -102,6 +121,7 @@ def main() -> None:
     print(f"{machine()}, medians of {arguments.rounds} rounds in turn\n")
     print("| tokenizer | texts | engine | cold MB/s | held out MB/s | 2 threads MB/s | load ms | ids |")
     print("|---|---|---|---:|---:|---:|---:|---|", flush=True)
+    subprocess.run([*CARGO, "--no-run"], check=True, cwd=HERE.parents[1])
     shared = data()
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)

@@ -1,7 +1,7 @@
 //! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
 
 use super::memory::{Gap, Memory};
-use crate::machine::prefetch;
+use crate::machine::{AHEAD, prefetch};
 use crate::merge::{Lane, Merge, Merges, Symbol};
 use crate::pieces::{Answer, Answers, Key, MOST, Vocabulary};
 
@@ -64,8 +64,13 @@ impl Bpe {
     ) {
         let mut lanes = std::mem::take(&mut memory.lanes);
         let absent = std::mem::take(&mut memory.absent);
+        let mut ahead = absent.iter().skip(AHEAD);
         for (name, absent) in absent.iter().enumerate() {
             let key = absent.key;
+            if let Some(next) = ahead.next() {
+                // What was brought near for all of them may have made room for the rest of it since.
+                self.prefetch(next.key);
+            }
             if let Some(id) = self.token(self.answers.get(key.whole()), key.is_part()) {
                 gaps[absent.gap].fill(&[id]);
                 if memory.short.get(key).is_none() {

@@ -55,11 +55,16 @@ impl Lane {
 
     /// The symbols that are left.
     pub(crate) fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        self.tokens().map(|(_, symbol)| symbol)
+    }
+
+    /// The symbols that are left, with their places in the word.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (usize, Symbol)> {
         let mut alive = self.alive;
         std::iter::from_fn(move || {
             let at = alive.trailing_zeros() as usize;
             alive &= alive.wrapping_sub(1);
-            self.symbols.get(at).copied()
+            self.symbols.get(at).map(|symbol| (at, *symbol))
         })
     }
 

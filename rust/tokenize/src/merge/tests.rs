@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::buckets::Buckets;
+use super::windows::Size;
 use super::*;
 
 /// A random model over four letters: tokens as texts, merges in the order of their ranks.
@@ -55,7 +56,7 @@ proptest! {
     fn words_merge_as_defined(
         (tokens, mut merges) in models(),
         order in any::<u64>(),
-        word in prop::collection::vec(0..4_u8, 0..90),
+        word in prop::collection::vec(0..4_u8, 0..300),
     ) {
         // Ranks that come in no sensible order, and now and then a pair twice.
         let mut state = order;
@@ -83,10 +84,13 @@ proptest! {
         prop_assert_eq!(tokens_of(&long), expected.clone());
         let mut windows = Windows::default();
         let mut joined = symbols.clone();
-        windows.merge_by::<16, 4>(&model, &mut joined, initial);
+        windows.merge_by(&model, &mut joined, initial, Size { window: 16, overlap: 4 });
         prop_assert_eq!(tokens_of(&joined), expected.clone());
         joined.clone_from(&symbols);
-        windows.merge_by::<40, 1>(&model, &mut joined, initial);
+        windows.merge_by(&model, &mut joined, initial, Size { window: 40, overlap: 1 });
+        prop_assert_eq!(tokens_of(&joined), expected.clone());
+        joined.clone_from(&symbols);
+        windows.merge(&model, &mut joined, initial);
         prop_assert_eq!(tokens_of(&joined), expected);
         let parts: Vec<(&[u8], &[u32])> =
             word.chunks(Lane::LONGEST).zip(symbols.chunks(Lane::LONGEST)).collect();

@@ -2,17 +2,36 @@
 //!
 //! Merges on both sides of a boundary that none of them crosses know nothing of each other. So tokens are what a word
 //! becomes if each two neighbours are what their own text becomes: the first merge to cross a boundary of theirs would
-//! cross it in the text of these two as well. Two windows that begin at a boundary and have a token in common, at the
-//! same place, can therefore be joined there: all neighbours are neighbours in one of the two.
+//! cross it in the text of these two as well. Neighbours in a window are that, wherever it begins. Two windows that have
+//! a token in common, at the same place, can therefore be joined there: all neighbours are neighbours in one of the two.
+
+use std::ops::Range;
 
 use super::buckets::Buckets;
-use super::{Merges, Symbol};
+use super::{Lane, Merges, Symbol};
 
-/// Symbols of a window: a thousand and more of them stay in the first two levels of caches.
-const WINDOW: usize = 2048;
+/// Symbols of a window that is merged by itself: a thousand and more of them stay in the first two levels of caches.
+const LARGE: Size = Size { window: 2048, overlap: 256 };
 
-/// How far the next window reaches back into one, so that they meet: some of the longest tokens there are.
-const OVERLAP: usize = 256;
+/// A window that is merged by itself where two lanes do not meet.
+const SMALL: Size = Size { window: 96, overlap: 32 };
+
+/// How far each lane reaches back into the one before it, so that they meet.
+const LANE_OVERLAP: usize = 8;
+
+/// Lanes that are merged in step.
+const LANES: usize = 32;
+
+/// Symbols of a token, on average, from which on most merges of a lane are made in the one before it too: then each by
+/// itself is faster.
+const LONG_TOKEN: usize = 3;
+
+/// A window, and how far the next one reaches back into it, so that they meet: some of the longest tokens there are.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) window: usize,
+    pub(super) overlap: usize,
+}
 
 /// Where a token begins in the word, and its symbol.
 type Token = (u32, Symbol);
@@ -23,8 +42,11 @@ pub(crate) struct Windows {
     buckets: Buckets,
     /// What the word becomes as far as it was looked at.
     tokens: Vec<Token>,
+    /// How far it was looked at.
+    end: usize,
     /// What the next window becomes.
     next: Vec<Token>,
+    lanes: Vec<Lane>,
 }
 
 impl Windows {
@@ -35,46 +57,148 @@ impl Windows {
         word: &mut Vec<Symbol>,
         initial: impl Fn(usize) -> Symbol,
     ) {
-        self.merge_by::<WINDOW, OVERLAP>(merges, word, initial);
+        self.tokens.clear();
+        self.end = 0;
+        while self.end < word.len() {
+            if self.tokens.len() * LONG_TOKEN >= self.end {
+                self.in_step(merges, word, &initial);
+            } else {
+                self.alone(merges, word, &initial, LARGE);
+            }
+        }
+        self.finish(word);
     }
 
-    pub(super) fn merge_by<const WINDOW: usize, const OVERLAP: usize>(
+    /// As [`Self::merge`], without lanes.
+    #[cfg(test)]
+    pub(super) fn merge_by(
         &mut self,
         merges: &Merges,
         word: &mut Vec<Symbol>,
         initial: impl Fn(usize) -> Symbol,
+        size: Size,
     ) {
-        let Self { buckets, tokens, next } = self;
-        let mut run = |from: usize, end: usize, tokens: &mut Vec<Token>| {
-            tokens.clear();
-            let left = buckets.merge(merges, &word[from..end], |at| initial(from + at));
-            tokens.extend(left.map(|(at, symbol)| (place(from) + at, symbol)));
-        };
-        let mut end = word.len().min(WINDOW);
-        run(0, end, tokens);
-        let mut overlap = OVERLAP;
-        while end < word.len() {
-            let first = tokens.partition_point(|(at, _)| *at as usize + overlap <= end);
-            let first = first.saturating_sub(1);
-            let from = tokens[first].0 as usize;
-            if end - from >= WINDOW {
-                // They do not meet within a window: that is rare, and only costs time.
-                end = word.len();
-                run(0, end, tokens);
-                break;
-            }
-            let next_end = word.len().min(from + WINDOW);
-            run(from, next_end, next);
-            let Some((kept, joined)) = common((&tokens[first..], end), (next, next_end)) else {
-                overlap *= 2;
+        self.tokens.clear();
+        self.end = 0;
+        while self.end < word.len() {
+            self.alone(merges, word, &initial, size);
+        }
+        self.finish(word);
+    }
+
+    fn finish(&self, word: &mut Vec<Symbol>) {
+        word.clear();
+        word.extend(self.tokens.iter().map(|(_, symbol)| symbol));
+    }
+
+    /// Goes on by many short windows at once, and by a larger one where two of them do not meet.
+    fn in_step(&mut self, merges: &Merges, word: &[Symbol], initial: &impl Fn(usize) -> Symbol) {
+        let begin = self.end.saturating_sub(LANE_OVERLAP);
+        let begins = (begin..word.len()).step_by(Lane::LONGEST - LANE_OVERLAP).take(LANES);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.clear();
+        lanes.extend(begins.map(|from| {
+            let end = word.len().min(from + Lane::LONGEST);
+            Lane::new(from, &word[from..end], |at| initial(from + at))
+        }));
+        merges.merge_all(&mut lanes);
+        lanes.sort_unstable_by_key(Lane::name);
+        let mut apart = 0;
+        for lane in &lanes {
+            let (from, end) = (lane.name(), word.len().min(lane.name() + Lane::LONGEST));
+            if end <= self.end {
                 continue;
+            }
+            self.next.clear();
+            self.next.extend(lane.tokens().map(|(at, symbol)| (place(from + at), symbol)));
+            let first = self.tokens.partition_point(|(at, _)| (*at as usize) < from);
+            if self.join(first, end) {
+                continue;
+            }
+            apart += 1;
+            if apart == 1 && self.window(merges, word, initial, SMALL) {
+                continue;
+            }
+            // Such as one letter again and again, which is cut another way in each window.
+            self.alone(merges, word, initial, LARGE);
+            break;
+        }
+        self.lanes = lanes;
+    }
+
+    /// Goes on by a window that is merged by itself.
+    fn alone(
+        &mut self,
+        merges: &Merges,
+        word: &[Symbol],
+        initial: &impl Fn(usize) -> Symbol,
+        size: Size,
+    ) {
+        if !self.window(merges, word, initial, size) {
+            self.whole(merges, word, initial);
+        }
+    }
+
+    /// Goes on by a window that begins with a token, and is merged by itself; false if it meets none of the tokens.
+    fn window(
+        &mut self,
+        merges: &Merges,
+        word: &[Symbol],
+        initial: &impl Fn(usize) -> Symbol,
+        Size { window, mut overlap }: Size,
+    ) -> bool {
+        loop {
+            let first = self.tokens.partition_point(|(at, _)| *at as usize + overlap <= self.end);
+            let first = first.saturating_sub(1);
+            let from = self.tokens.get(first).map_or(0, |(at, _)| *at as usize);
+            if self.end - from >= window {
+                return false;
+            }
+            let end = word.len().min(from + window);
+            self.run(merges, word, initial, from..end);
+            if self.join(first, end) {
+                return true;
+            }
+            overlap *= 2;
+        }
+    }
+
+    /// Merges all of the word by itself: windows seldom do not meet, and it only costs time.
+    fn whole(&mut self, merges: &Merges, word: &[Symbol], initial: &impl Fn(usize) -> Symbol) {
+        self.run(merges, word, initial, 0..word.len());
+        std::mem::swap(&mut self.tokens, &mut self.next);
+        self.end = word.len();
+    }
+
+    /// Merges a window into `next`.
+    fn run(
+        &mut self,
+        merges: &Merges,
+        word: &[Symbol],
+        initial: &impl Fn(usize) -> Symbol,
+        window: Range<usize>,
+    ) {
+        let from = window.start;
+        let left = self.buckets.merge(merges, &word[window], |at| initial(from + at));
+        self.next.clear();
+        self.next.extend(left.map(|(at, symbol)| (place(from) + at, symbol)));
+    }
+
+    /// Puts the tokens in `next`, of a window up to `end`, behind those from `first` on, where they meet.
+    fn join(&mut self, first: usize, end: usize) -> bool {
+        let Self { tokens, next, .. } = self;
+        if next.first().is_some_and(|(at, _)| *at == 0) {
+            // What the window says of the beginning holds by itself.
+            std::mem::swap(tokens, next);
+        } else {
+            let Some((kept, joined)) = common((&tokens[first..], self.end), (next, end)) else {
+                return false;
             };
             tokens.truncate(first + kept);
             tokens.extend_from_slice(&next[joined..]);
-            (end, overlap) = (next_end, OVERLAP);
         }
-        word.clear();
-        word.extend(tokens.iter().map(|(_, symbol)| symbol));
+        self.end = end;
+        true
     }
 }
 
