@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
+from conftest import conversation
 from processes import OPTIONS, RUN, kill_at_work
 from rows import shards
 
@@ -119,3 +121,34 @@ def test_killed_with_rows_written_and_records_to_come_it_goes_on_to_the_same_byt
     assert 0 < report.resumed_documents < report.documents.read
     fastpack.pack_dir(big_corpus, tmp_path / "whole", tokenizer=tokenizer_dir, **(OPTIONS | options))
     assert shards(out) == shards(tmp_path / "whole")
+
+
+def test_what_is_lost_is_met_first_where_it_stands_first(write_jsonl, tokenizer_dir):
+    asked = {"role": "user", "content": "word " * 30}
+    # One has nothing to learn from, the other nothing that fits into a row.
+    losses = [{"messages": [asked]}, {"messages": [asked, {"role": "assistant", "content": "a"}]}]
+    for order in (losses, losses[::-1]):
+        path = write_jsonl([*order, conversation(1)])
+        for strategy in ("mix", "sequential"):
+            options = {"max_length": 16, "overlong": "truncate", "strategy": strategy, "max_lost": 0}
+            with pytest.raises(fastpack.LossError, match=r"no_trained_token: 2 [^;]*jsonl:1"):
+                fastpack.pack_files(path, tokenizer_dir, **options)
+
+
+def test_many_small_files_take_no_longer_each_than_few(tokenizer_dir, tmp_path):
+    # Each is a run of documents of its own, and all of them wait for one row.
+    for number in range(3_000):
+        (tmp_path / f"{number}.jsonl").write_text('{"text": "a"}\n')
+    options = {"max_length": 1 << 20, "strategy": "concat", "threads": 1}
+
+    def seconds(files):
+        return min(timed(lambda: fastpack.pack_files(files, tokenizer_dir, **options)) for _ in range(3))
+
+    paths = sorted(tmp_path.glob("*.jsonl"))
+    assert seconds(paths) < 30 * seconds(paths[:300])
+
+
+def timed(work):
+    began = time.process_time()
+    work()
+    return time.process_time() - began

@@ -24,7 +24,9 @@ def worker_threads():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"strategy": "concat"}, {"strategy": "concat", "tail": "drop"}, {"strategy": "none"}], ids=str
+    "options",
+    [{}, {"strategy": "concat"}, {"strategy": "concat", "tail": "drop"}, {"strategy": "none"}],
+    ids=str,
 )
 def test_strategies_that_never_look_back_give_the_rows_of_pack_files(options, corpus, tokenizer_dir):
     expected = fastpack.pack_files(

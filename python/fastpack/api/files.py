@@ -214,7 +214,7 @@ def pack_files(
             them and returns one with as many rows.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more,
-            the run fails before anything is written, and says why and where. No limit if not given.
+            the run fails before anything is in its place, and says why and where. No limit if not given.
         recursive: Whether the folders inside a folder are read too.
         cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
             the files, whatever their names, and by the tokenizer, the template and the options that decide

@@ -35,7 +35,7 @@ exit codes:
   0    all is well
   1    the data, a file or the tokenizer made the run fail; one line on stderr says which and why
   2    the command line is wrong
-  3    more is lost than --max-lost allows; nothing was written
+  3    more is lost than --max-lost allows; nothing is in its place
   130  interrupted by Ctrl-C
   143  ended by SIGTERM
 """

@@ -197,7 +197,11 @@ impl Ledger {
             self.dropped.entry(reason).or_default().merge(count);
         }
         for (reason, origin) in later.firsts {
-            self.firsts.entry(reason).or_insert(origin);
+            let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
+            // A block says first which documents it came to, and then which records came to none.
+            if origin.path == first.path && origin.line < first.line {
+                *first = origin;
+            }
         }
         let room = PLACES - self.places.len();
         self.places.extend(later.places.into_iter().take(room));

@@ -73,7 +73,7 @@ pub(crate) fn template_road(
     turn_ends: Vec<String>,
 ) -> PyResult<Option<String>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    Ok(template.road().err().map(str::to_owned))
+    Ok(template.road(Wanted::Spans).err().map(str::to_owned))
 }
 
 /// Renders conversations, given as JSON, one after the other by programs; nothing for those that only the interpreter

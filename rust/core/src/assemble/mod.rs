@@ -21,7 +21,7 @@ use crate::error::{Origin, Result};
 pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, Sources};
 pub use padding::Padding;
-pub use ranges::{batch_ranges, full_batch};
+pub use ranges::{Batches, batch_ranges};
 
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
 const UNTRAINED: i32 = -100;

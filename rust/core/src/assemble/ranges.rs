@@ -20,32 +20,63 @@ pub fn batch_ranges(
     most_rows: NonZeroUsize,
     most_tokens: u64,
 ) -> impl Iterator<Item = Range<usize>> {
-    let mut next = Some(0_usize);
+    let mut batches = Batches::new(padding, most_rows, most_tokens);
+    let mut empty = plan.is_empty().then_some(0..0);
     std::iter::from_fn(move || {
-        let start = next?;
-        let end = full_batch(plan, padding, start, (most_rows, most_tokens));
-        let end = end.unwrap_or(plan.rows());
-        next = Some(end).filter(|&end| end < plan.rows());
-        Some(start..end)
+        empty.take().or_else(|| batches.next_full(plan)).or_else(|| batches.rest(plan))
     })
 }
 
-/// Where the batch of [`batch_ranges`] that begins with the row `start` ends; none if rows behind the last of the plan
-/// would be in it too.
-pub fn full_batch(
-    plan: &Plan,
+/// The batches of a plan that grows, as [`batch_ranges`] cuts one that is whole.
+#[derive(Clone, Debug)]
+pub struct Batches {
     padding: Padding,
-    start: usize,
-    (most_rows, most_tokens): (NonZeroUsize, u64),
-) -> Option<usize> {
-    let most_tokens = most_tokens.min(REACH);
-    let mut tokens = 0;
-    for end in start..plan.rows() {
-        let row = plan.room_of(end);
-        tokens += row as u64 + u64::from(padding.room(row));
-        if end - start == most_rows.get() || tokens > most_tokens && end > start {
-            return Some(end);
-        }
+    most_rows: usize,
+    most_tokens: u64,
+    /// The rows of the batch at hand, as far as they were looked at, and their tokens.
+    rows: Range<usize>,
+    tokens: u64,
+}
+
+impl Batches {
+    /// The batches of a plan from its first row on.
+    pub fn new(padding: Padding, most_rows: NonZeroUsize, most_tokens: u64) -> Self {
+        let (most_rows, most_tokens) = (most_rows.get(), most_tokens.min(REACH));
+        Self { padding, most_rows, most_tokens, rows: 0..0, tokens: 0 }
     }
-    (plan.rows() - start == most_rows.get()).then_some(plan.rows())
+
+    /// The next batch; none while rows behind the last of the plan would be in it too.
+    pub fn next_full(&mut self, plan: &Plan) -> Option<Range<usize>> {
+        while self.rows.end < plan.rows() && self.rows.len() < self.most_rows {
+            let room = plan.room_of(self.rows.end);
+            let tokens = room as u64 + u64::from(self.padding.room(room));
+            if self.tokens + tokens > self.most_tokens && !self.rows.is_empty() {
+                return Some(self.end_at(self.rows.end));
+            }
+            self.rows.end += 1;
+            self.tokens += tokens;
+        }
+        (self.rows.len() == self.most_rows).then(|| self.end_at(self.rows.end))
+    }
+
+    /// The rows that are left of a plan which grows no more.
+    pub fn rest(&mut self, plan: &Plan) -> Option<Range<usize>> {
+        (self.rows.start < plan.rows()).then(|| self.end_at(plan.rows()))
+    }
+
+    /// The rows of the batches so far.
+    pub fn handed(&self) -> usize {
+        self.rows.start
+    }
+
+    /// The plan has lost its first `rows` rows, which were in batches.
+    pub fn forget(&mut self, rows: usize) {
+        self.rows = self.rows.start - rows..self.rows.end - rows;
+    }
+
+    fn end_at(&mut self, end: usize) -> Range<usize> {
+        self.tokens = 0;
+        let next = end..end;
+        std::mem::replace(&mut self.rows, next).start..end
+    }
 }

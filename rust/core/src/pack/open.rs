@@ -1,4 +1,4 @@
-//! [`OpenPacks`]: packing on the fly, for a stream that cannot see all lengths at once.
+//! [`OpenPacks`]: packing on the fly, for who does not wait for all lengths.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use chrono::NaiveDateTime;
 use serde_json::json;
 
+use super::packer::Packer;
 use super::per_file::pack_each;
-use super::rows::Rows;
 use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
 use crate::config::{Inputs, MaxLost, Output, Reading, Source};
 use crate::control::Control;
@@ -158,13 +158,13 @@ fn pack_into(
             let layout = job.layout(about.sources.clone())?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation);
-            let mut rows = Rows::new(packing, folder, control, started);
+            let mut packer = Packer::new(packing, folder, control, started);
             let seen = Intake::new(job, control).read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
-                rows.take(outcome)
+                packer.take(outcome)
             })?;
             about.read(job, seen);
-            rows.finish(about)?
+            packer.finish(about)?
         }
     };
     let tokens = output

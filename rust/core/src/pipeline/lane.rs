@@ -8,7 +8,7 @@
 use super::recognise::expectation;
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::{Overlong, Reading, ShapeName, TrainOn};
+use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
 use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
 use crate::source::Raw;
@@ -32,6 +32,22 @@ pub(super) struct Lane<'a> {
     roads: Roads,
 }
 
+/// What is wanted of a conversation that says nothing else of itself.
+pub(super) fn wanted(options: &Options) -> Wanted {
+    match options.train_on {
+        _ if options.train_on_eos.is_some() => Wanted::Turns,
+        TrainOn::All if trims(options) => Wanted::Spans,
+        TrainOn::All => Wanted::Text,
+        TrainOn::LastAssistant => Wanted::LastTurn,
+        TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
+    }
+}
+
+/// Whether it is asked for where a conversation may be cut.
+fn trims(options: &Options) -> bool {
+    options.packing.overlong == Some(Overlong::Trim)
+}
+
 /// How the records of a block are looked at.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'r, 'a> {
@@ -49,17 +65,10 @@ impl<'a> Lane<'a> {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
         };
-        let template = template.filter(|template| template.road().is_ok());
-        let wanted = match options.train_on {
-            _ if options.train_on_eos.is_some() => Wanted::Turns,
-            TrainOn::All => Wanted::Text,
-            TrainOn::LastAssistant => Wanted::LastTurn,
-            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
-        };
-        let cuts = options.packing.overlong == Some(Overlong::Trim);
+        let cuts = trims(options);
         Self {
             texts: texts && options.train_on_eos.is_none(),
-            replayer: template.map(|template| Replayer::new(template, wanted, cuts)),
+            replayer: template.map(|template| Replayer::new(template, wanted(options), cuts)),
             skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
@@ -83,7 +92,7 @@ impl<'a> Lane<'a> {
         };
         let skimmed = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {
-                let done = self.replayer.is_some() && self.skim.row(batch, row, shape);
+                let done = self.replays() && self.skim.row(batch, row, shape);
                 done.then_some(Kind::Conversation)
             }
             (Raw::Json(line), Some(shape)) => match shape.name() {
@@ -92,7 +101,7 @@ impl<'a> Lane<'a> {
                     text.clear();
                     skim_text(line, shape, text).then_some(Kind::Text)
                 }
-                ShapeName::Conversations if self.replayer.is_some() => {
+                ShapeName::Conversations if self.replays() => {
                     self.skim.read(line, shape).then_some(Kind::Conversation)
                 }
                 _ => None,
@@ -136,7 +145,12 @@ impl<'a> Lane<'a> {
 
     /// Whether a conversation that was read can be looked up among those that were rendered.
     fn takes(&mut self, conversation: &Conversation) -> bool {
-        self.replayer.is_some() && self.skim.take(conversation)
+        self.replays() && self.skim.take(conversation)
+    }
+
+    /// Whether conversations may be replayed.
+    fn replays(&self) -> bool {
+        self.replayer.as_ref().is_some_and(|replayer| !replayer.gave_up())
     }
 
     /// What a program makes of the conversation that was skimmed; nothing where the interpreter has to render it.

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
 use super::dir::in_folder;
-use super::rows::Rows;
+use super::packer::Packer;
 use super::{About, Job, Outcome, Packing, pack_blocks};
 use crate::assemble::{Layout, Sources, schema};
 use crate::config::{Inputs, Options, Output, Reading, RowColumn, Source, Validation};
@@ -90,7 +90,7 @@ fn pack_rows(
     let sources = Sources::new([memory.name()]);
     let layout = Layout::new(options, None, sources.clone())?;
     let packing = Packing::with_store(options, layout, store).with_validation(validation);
-    let mut rows = Rows::new(packing, sink, control, started);
+    let mut packer = Packer::new(packing, sink, control, started);
     let mut blocks = Blocks::of_memory(memory, Reading::default());
     let mut numbers = 0..;
     control.enter(Phase::Tokenize);
@@ -106,8 +106,8 @@ fn pack_rows(
             Ok(outcome)
         }
     };
-    ordered(options.threads, next, worker, |outcome| rows.take(outcome))?;
-    rows.finish(About::of_tokens(sources))
+    ordered(options.threads, next, worker, |outcome| packer.take(outcome))?;
+    packer.finish(About::of_tokens(sources))
 }
 
 /// What a block of rows that are tokenized already comes to; taken from the log if it is there, and written there else.

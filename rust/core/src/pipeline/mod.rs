@@ -1,8 +1,8 @@
 //! The one place that knows the order of the stages; it owns the threads.
 //!
 //! [`Intake`] goes from files to documents, in input order whatever the threads; [`Packing`] goes from documents
-//! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together, and so does
-//! [`stream`](crate::stream), which lets them overlap.
+//! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together by a [`Packer`], which lets them overlap
+//! where the strategy allows it ([`Rolling`]), as [`stream`](crate::stream) always does.
 
 mod books;
 mod cache;
@@ -12,12 +12,12 @@ mod intake;
 mod lane;
 mod memory;
 mod pace;
+mod packer;
 mod packing;
 mod per_file;
 mod recognise;
 mod render;
 mod rolling;
-mod rows;
 mod scan;
 mod split;
 mod tokens;
@@ -50,11 +50,11 @@ pub use transform::{Filter, Mapping, Transform};
 use cache::cached;
 use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
+use packer::Packer;
 pub(crate) use packing::Packing;
 use recognise::Seen;
 use render::CHAT_TEMPLATE;
 pub(crate) use rolling::{BatchSize, Rolling};
-use rows::Rows;
 use tokens::pack_kept;
 
 /// What a run works with: how, with which tokenizer, with which template.
@@ -153,10 +153,10 @@ fn pack_blocks(
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let mut rows = Rows::new(packing.with_validation(validation), sink, control, started);
-    let seen = Intake::new(job, control).read(blocks, None, |outcome| rows.take(outcome))?;
+    let mut packer = Packer::new(packing.with_validation(validation), sink, control, started);
+    let seen = Intake::new(job, control).read(blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
-    rows.finish(about)
+    packer.finish(about)
 }
 
 /// What a report says of the inputs and the tokenizer.
@@ -249,7 +249,7 @@ impl About {
         let JobTemplate::Ready(template) = &job.template else { return };
         self.warnings.extend(template.rendered_outside());
         if any {
-            let road = template.road();
+            let road = template.road(lane::wanted(&job.options));
             self.template_engine_reason = road.err().map(str::to_owned);
             let engine = match road {
                 Ok(()) => "compiled",

@@ -16,7 +16,7 @@ use crate::config::Options;
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
-use crate::pack::{Piece, Pieces, Plan, plan};
+use crate::pack::{Pieces, Plan, plan};
 use crate::report::Report;
 use crate::store::Store;
 use crate::timing::{Clock, Stage};
@@ -69,6 +69,7 @@ impl<'a> Packing<'a> {
 
     /// Keeps what a block came to, to be packed with all else.
     pub(super) fn gather(&mut self, outcome: Outcome) -> Result<()> {
+        let clock = Clock::start();
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
@@ -79,16 +80,9 @@ impl<'a> Packing<'a> {
                 Some(draw) => draw.add(&document.origin(), fate),
             }
         }
+        self.books.work.stages += clock.stop_after(Stage::Plan);
         self.take(outcome);
         Ok(())
-    }
-
-    /// The pieces of a document that are packed, which call it `name`; none where it is dropped.
-    pub(crate) fn pieces(&mut self, number: u64, name: u32) -> Result<Vec<Piece>> {
-        let mut pieces = Vec::new();
-        let document = self.store.document(number);
-        self.books.pieces(document, name, self.options, &mut pieces)?;
-        Ok(pieces)
     }
 
     /// Packs all documents that were gathered and hands over the rows, but for the first `done` of them.
@@ -166,11 +160,11 @@ impl<'a> Packing<'a> {
         self.books.allow(self.options.max_lost)
     }
 
-    /// Assembles some rows of `plan` and hands them over, but for the first `done` rows of it.
+    /// Assembles the rows `range` of `plan` and hands them over, but for those before the row `done`.
     pub(super) fn hand_over(
         &mut self,
-        (plan, done): (&Plan, usize),
-        range: Range<usize>,
+        plan: &Plan,
+        (range, done): (Range<usize>, usize),
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {

@@ -2,19 +2,22 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use arrow::record_batch::RecordBatch;
 
 use super::{Outcome, Packing};
-use crate::assemble::full_batch;
+use crate::assemble::Batches;
 use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece, Plan};
 use crate::timing::{Clock, Stage};
 
-/// Runs of documents held apart before those that no row needs are given up: each look at them costs a pass over
-/// the open rows.
+/// Runs of documents held apart before those that no row needs are given up.
 const SEGMENTS: usize = 32;
+
+/// Bytes of documents in memory before those that no row needs are given up.
+const BYTES: u64 = 16 << 20;
 
 /// Documents that may pass before an open row that others overtake is closed, full or not: what bounds the memory of
 /// the books.
@@ -35,11 +38,14 @@ pub(crate) struct Rolling<'a> {
     open: OpenPacks,
     /// Closed rows that wait for their batch to be full.
     closed: Plan,
-    /// The rows that were handed over.
-    handed: usize,
-    /// How many rows an earlier run has handed over, which are counted only.
+    batches: Batches,
+    /// How many rows an earlier run has handed over, of those that are left: they are counted only.
     done: usize,
-    batch: BatchSize,
+    /// The pieces of the document at hand.
+    pieces: Vec<Piece>,
+    /// How many runs of documents, and how many bytes, there are when it is looked at again which no row needs. That is
+    /// twice what was left the last time, so that all looks together take as long as a few over all documents.
+    patience: (usize, u64),
     control: &'a Control,
 }
 
@@ -54,7 +60,9 @@ impl<'a> Rolling<'a> {
     ) -> Self {
         let packs = &packing.options.packing;
         let closed = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
-        Self { packing, open, closed, handed: 0, done, batch, control }
+        let batches = Batches::new(packing.layout.padding(), batch.rows, batch.tokens);
+        let patience = (SEGMENTS, BYTES);
+        Self { packing, open, closed, batches, done, pieces: Vec::new(), patience, control }
     }
 
     /// Packs the documents of a block and hands over the batches that this fills.
@@ -63,20 +71,28 @@ impl<'a> Rolling<'a> {
         outcome: Outcome,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let first = self.closed.first_document();
-        let numbers = self.packing.take(outcome);
         let clock = Clock::start();
-        for number in numbers {
-            let name =
-                u32::try_from(number - first).expect("far fewer documents wait for their rows");
-            for piece in self.packing.pieces(number, name)? {
+        let first = self.closed.first_document();
+        let Packing { store, books, options, .. } = &mut self.packing;
+        for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
+            let name = u32::try_from(number - first)
+                .expect("a row has fewer documents than 2^32, and waits for few others");
+            books.pieces(document, name, options, &mut self.pieces)?;
+            for piece in self.pieces.drain(..) {
                 self.open.push(piece, &mut self.closed);
             }
         }
-        self.packing.books.work.stages += clock.stop_after(Stage::Plan);
-        self.hand_over(Batches::Full, emit)?;
-        if self.packing.store.segments() > SEGMENTS {
+        books.work.stages += clock.stop_after(Stage::Plan);
+        self.packing.take(outcome);
+        while let Some(range) = self.batches.next_full(&self.closed) {
+            self.hand_over(range, emit)?;
+        }
+        self.forget_rows();
+        let store = &self.packing.store;
+        if store.segments() > self.patience.0 || store.resident() > self.patience.1 {
             self.give_up();
+            let store = &self.packing.store;
+            self.patience = (SEGMENTS.max(2 * store.segments()), BYTES.max(2 * store.resident()));
         }
         Ok(())
     }
@@ -90,40 +106,38 @@ impl<'a> Rolling<'a> {
         let tail = self.open.flush(&mut self.closed);
         let Packing { books, store, .. } = &mut self.packing;
         books.drop_tail(&tail, self.closed.first_document(), store);
-        self.hand_over(Batches::All, emit)?;
+        while let Some(range) =
+            self.batches.next_full(&self.closed).or_else(|| self.batches.rest(&self.closed))
+        {
+            self.hand_over(range, emit)?;
+        }
         self.packing.allow_losses()?;
         Ok(self.packing)
     }
 
-    /// Hands over the batches of the closed rows, and keeps the rows that are left for the next.
+    /// Hands over a batch of closed rows.
     fn hand_over(
         &mut self,
-        which: Batches,
+        range: Range<usize>,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let (padding, rows) = (self.packing.layout.padding(), self.closed.rows());
-        let size = (self.batch.rows, self.batch.tokens);
-        let mut start = 0;
-        while start < rows {
-            let end = match (full_batch(&self.closed, padding, start, size), which) {
-                (Some(end), _) => end,
-                (None, Batches::All) => rows,
-                (None, Batches::Full) => break,
-            };
-            self.control.tick()?;
-            let done = self.done.saturating_sub(self.handed);
-            self.packing.hand_over((&self.closed, done), start..end, self.control, emit)?;
-            start = end;
+        self.control.tick()?;
+        self.packing.hand_over(&self.closed, (range, self.done), self.control, emit)
+    }
+
+    /// Keeps of the closed rows those that were not handed over.
+    fn forget_rows(&mut self) {
+        let handed = self.batches.handed();
+        if handed == 0 {
+            return;
         }
-        if start > 0 {
-            self.handed += start;
-            let mut left = self.closed.emptied(self.closed.first_document());
-            for row in start..rows {
-                left.push(&self.closed.row(row).collect::<Vec<_>>());
-            }
-            self.closed = left;
+        let mut left = self.closed.emptied(self.closed.first_document());
+        for row in handed..self.closed.rows() {
+            left.push(&self.closed.row(row).collect::<Vec<_>>());
         }
-        Ok(())
+        self.closed = left;
+        self.batches.forget(handed);
+        self.done = self.done.saturating_sub(handed);
     }
 
     /// Gives up the documents that no row needs, and counts the others from the first of them.
@@ -135,13 +149,17 @@ impl<'a> Rolling<'a> {
             self.open.close_oldest(&mut self.closed);
         }
         let waiting = self.closed.pieces(0..self.closed.rows());
-        let needed: HashSet<u64> = waiting
-            .chain(self.open.pieces().copied())
-            .map(|piece| first + u64::from(piece.document))
-            .collect();
-        self.packing.store.retain(|number| needed.contains(&number));
-
-        let oldest = needed.into_iter().min().unwrap_or(end);
+        let waiting = waiting.chain(self.open.pieces().copied());
+        let needed = waiting.map(|piece| first + u64::from(piece.document));
+        let oldest = if self.open.overtakes() {
+            let needed: HashSet<u64> = needed.collect();
+            self.packing.store.retain(|number| needed.contains(&number));
+            needed.into_iter().min().unwrap_or(end)
+        } else {
+            let oldest = needed.min().unwrap_or(end);
+            self.packing.store.retain(|number| number >= oldest);
+            oldest
+        };
         let step = u32::try_from(oldest - first).expect("far fewer documents wait for their rows");
         let mut rebased = self.closed.emptied(oldest);
         for row in 0..self.closed.rows() {
@@ -154,13 +172,4 @@ impl<'a> Rolling<'a> {
         self.closed = rebased;
         self.open.rebase(step);
     }
-}
-
-/// Which batches are handed over.
-#[derive(Clone, Copy)]
-enum Batches {
-    /// Those that are full.
-    Full,
-    /// What is left too.
-    All,
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::dir::{in_folder, read_report};
-use super::rows::Rows;
+use super::packer::Packer;
 use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
 use crate::config::{Options, Output, Overlong, Validation};
@@ -69,8 +69,8 @@ pub fn repack(
         let store = Store::over(Arc::clone(&log), output.memory);
         let packing = Packing::with_store(options, layout, store);
         let packing = packing.with_validation(output.validation);
-        let rows = Rows::new(packing, folder, control, started);
-        let report = take_all(&kept, &log, rows, options, control)?.finish(about)?;
+        let packer = Packer::new(packing, folder, control, started);
+        let report = take_all(&kept, &log, packer, options, control)?.finish(about)?;
         folder.finish(&report.to_json(), BTreeMap::new(), None)?;
         Ok(report)
     })
@@ -87,18 +87,18 @@ pub(super) fn pack_kept(
     let started = Instant::now();
     let log = Log::open_finished(&kept.tokens)?;
     let packing = Packing::new(options, layout).with_validation(validation);
-    let rows = Rows::new(packing, sink, control, started);
-    take_all(kept, &log, rows, options, control)?.finish(about)
+    let packer = Packer::new(packing, sink, control, started);
+    take_all(kept, &log, packer, options, control)?.finish(about)
 }
 
-/// Gives all blocks of the log to `rows`, in the order of the input.
+/// Gives all blocks of the log to `packer`, in the order of the input.
 fn take_all<'a>(
     kept: &Kept,
     log: &Log,
-    mut rows: Rows<'a>,
+    mut packer: Packer<'a>,
     options: &Options,
     control: &Control,
-) -> Result<Rows<'a>> {
+) -> Result<Packer<'a>> {
     control.enter(Phase::Tokenize);
     let mut numbers = 0..kept.blocks;
     let next = || {
@@ -124,8 +124,8 @@ fn take_all<'a>(
             })
         }
     };
-    ordered(options.threads, next, worker, |outcome| rows.take(outcome))?;
-    Ok(rows)
+    ordered(options.threads, next, worker, |outcome| packer.take(outcome))?;
+    Ok(packer)
 }
 
 /// The files that the tokens were made of, in their order.

@@ -136,6 +136,11 @@ impl Store {
         self.segments.len()
     }
 
+    /// Bytes of memory that documents take.
+    pub fn resident(&self) -> u64 {
+        self.resident
+    }
+
     /// A document by its number.
     ///
     /// # Panics
@@ -164,6 +169,7 @@ impl Store {
 
     /// Gives up all documents in memory but those that `wanted` accepts by number.
     pub fn retain(&mut self, wanted: impl Fn(u64) -> bool) {
+        let mut resident = 0;
         self.segments.retain_mut(|segment| {
             let Some(documents) = &mut segment.documents else { return true };
             let kept: Vec<usize> = (0..documents.len())
@@ -174,7 +180,9 @@ impl Store {
                 *documents = documents.select(&kept);
                 segment.numbers = Numbers::Listed(numbers);
             }
+            resident += documents.memory();
             !kept.is_empty()
         });
+        self.resident = resident;
     }
 }

@@ -127,7 +127,7 @@ pub struct ChatTemplate {
     /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
     turn: OnceLock<Option<header::Turn>>,
     /// Whether its programs were found to do as the interpreter, once that was needed.
-    road: OnceLock<std::result::Result<(), &'static str>>,
+    roads: road::Roads,
 }
 
 /// What a template is compiled with.
@@ -230,7 +230,7 @@ impl ChatTemplate {
             takes: OnceLock::new(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
-            road: OnceLock::new(),
+            roads: road::Roads::default(),
         })
     }
 

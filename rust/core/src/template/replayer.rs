@@ -48,6 +48,9 @@ pub enum Wanted {
 }
 
 impl Wanted {
+    /// How many there are.
+    pub(super) const COUNT: usize = 5;
+
     /// Whether what the assistant wrote has to be found for it.
     fn needs_turns(self) -> bool {
         !matches!(self, Self::Text | Self::Completion)
@@ -138,16 +141,26 @@ impl<'t> Replayer<'t> {
     /// Renders a conversation into `out`, whatever that held before.
     ///
     /// `false` if the interpreter has to do it. `read` gives the conversation that was skimmed, for the first of its kind.
+    /// The programs of the template are tried out before the first of which as much is wanted.
     pub fn render(
         &mut self,
         skim: &Skim,
         read: impl FnOnce() -> Option<Conversation>,
         out: &mut Replayed,
     ) -> bool {
+        if let Err(reason) = self.template.road(self.wanted_of(skim)) {
+            self.refused = reason;
+            return false;
+        }
         self.replay(skim, out).unwrap_or_else(|| {
             let learned = self.learn(skim, read, |_| {});
             learned && self.replay(skim, out) == Some(true)
         })
+    }
+
+    /// Whether it is known by now that conversations are left to the interpreter.
+    pub fn gave_up(&self) -> bool {
+        self.template.interprets(self.wanted)
     }
 
     /// Why the last conversation was left to the interpreter.

@@ -3,6 +3,8 @@
 //! What a [`Replayer`] makes of conversations that it learned from others is compared with what the interpreter makes of
 //! them, text and spans. One difference, and the template is interpreted from then on.
 
+use std::sync::OnceLock;
+
 use super::ChatTemplate;
 use super::replayer::{Programs, Replayed, Replayer, Wanted};
 use crate::record::{Conversation, Shape, Skim, parse_conversation};
@@ -44,57 +46,71 @@ const CALLS: [&str; 2] = [
 /// What it may call.
 const TOOLS: &str = r#"{"type": "function", "function": {"name": "find", "description": "TEXT", "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "TEXT"}, "count": {"type": "integer"}}, "required": ["text"]}}}"#;
 
+/// What was found of a template, by what is wanted of a conversation.
+#[derive(Debug, Default)]
+pub(super) struct Roads([OnceLock<Result<(), &'static str>>; Wanted::COUNT]);
+
 impl ChatTemplate {
-    /// Whether conversations are put together by programs; if not, why each is interpreted.
-    pub fn road(&self) -> Result<(), &str> {
-        let road = self.road.get_or_init(|| try_out(self, |_| {}));
-        *road
+    /// Whether conversations of which this is wanted are put together by programs; if not, why each is interpreted.
+    ///
+    /// It is tried out when it is asked for the first time.
+    pub fn road(&self, wanted: Wanted) -> Result<(), &'static str> {
+        *self.roads.0[wanted as usize].get_or_init(|| {
+            if wanted == Wanted::Completion {
+                // No more of a prompt and its completion is tried than where they part.
+                self.road(Wanted::Text)?;
+            }
+            try_out(self, wanted, |_| {})
+        })
+    }
+
+    /// Whether it is known by now that conversations of which this is wanted are interpreted.
+    pub(super) fn interprets(&self, wanted: Wanted) -> bool {
+        self.roads.0[wanted as usize].get().is_some_and(Result::is_err)
     }
 }
 
-/// What is wanted of the conversations that are tried.
-const WANTED: [Wanted; 4] = [Wanted::Turns, Wanted::LastTurn, Wanted::Text, Wanted::Completion];
-
 /// Compares both roads; what is learned goes through `spoil`.
-fn try_out(template: &ChatTemplate, spoil: impl Fn(&mut Programs)) -> Result<(), &'static str> {
+fn try_out(
+    template: &ChatTemplate,
+    wanted: Wanted,
+    spoil: impl Fn(&mut Programs),
+) -> Result<(), &'static str> {
     if template.is_refused() {
         return Err("transformers renders it");
     }
     let mut refused = "it refuses every conversation";
     let mut served = false;
-    let conversations: Vec<String> = conversations().collect();
-    for wanted in WANTED {
-        let mut replayer = Replayer::new(template, wanted, wanted != Wanted::Text);
-        let mut skim = Skim::default();
-        let shape = Shape::conversations();
-        let mut out = Replayed::default();
-        for line in &conversations {
-            let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
-            let skimmed = if wanted == Wanted::Completion {
-                conversation.prompt = Some(conversation.messages.len() - 1);
-                skim.take(&conversation)
-            } else {
-                skim.read(line.as_bytes(), &shape)
-            };
-            if !skimmed {
-                return Err("conversations that cannot be skimmed");
-            }
-            let mut done = replayer.replay(&skim, &mut out);
-            if done.is_none() {
-                replayer.learn(&skim, || Some(conversation.clone()), &spoil);
-                done = replayer.replay(&skim, &mut out);
-            }
-            if done != Some(true) {
-                refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
-                continue;
-            }
-            // The interpreter does not tell what of it stands in the template.
-            out.printed.literals.clear();
-            if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
-                return Err("its programs differ from the interpreter");
-            }
-            served = true;
+    let mut replayer = Replayer::new(template, wanted, wanted != Wanted::Text);
+    let mut skim = Skim::default();
+    let shape = Shape::conversations();
+    let mut out = Replayed::default();
+    for line in conversations() {
+        let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
+        let skimmed = if wanted == Wanted::Completion {
+            conversation.prompt = Some(conversation.messages.len() - 1);
+            skim.take(&conversation)
+        } else {
+            skim.read(line.as_bytes(), &shape)
+        };
+        if !skimmed {
+            return Err("conversations that cannot be skimmed");
         }
+        let mut done = replayer.replay(&skim, &mut out);
+        if done.is_none() {
+            replayer.learn(&skim, || Some(conversation.clone()), &spoil);
+            done = replayer.replay(&skim, &mut out);
+        }
+        if done != Some(true) {
+            refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
+            continue;
+        }
+        // The interpreter does not tell what of it stands in the template.
+        out.printed.literals.clear();
+        if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
+            return Err("its programs differ from the interpreter");
+        }
+        served = true;
     }
     if served { Ok(()) } else { Err(refused) }
 }
@@ -181,6 +197,7 @@ mod tests {
     use super::*;
     use crate::record::value::Map;
     use crate::template::TemplateContext;
+    use crate::template::replay::Program;
 
     fn template(source: &str) -> ChatTemplate {
         let context = TemplateContext {
@@ -195,43 +212,59 @@ mod tests {
     const TRIMMING: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n\
                             {% generation %}{{ m.content|trim }}<|im_end|>\n{% endgeneration %}{% endfor %}";
 
+    /// What trying the programs out says where each was changed so, by what is wanted of conversations, as far as they are
+    /// put together by programs at all. What completes a prompt has no calls that are tried: it builds on the text.
+    fn spoilt(source: &str, spoil: fn(&mut Program)) -> Vec<Result<(), &'static str>> {
+        let template = template(source);
+        let all = [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns].into_iter();
+        all.filter(|wanted| template.road(*wanted).is_ok())
+            .map(|wanted| try_out(&template, wanted, |programs| spoil(programs.whole())))
+            .collect()
+    }
+
+    /// Whether the change was caught whatever was wanted.
+    fn is_caught(tried: &[Result<(), &'static str>]) -> bool {
+        !tried.is_empty() && tried.iter().all(Result::is_err)
+    }
+
     #[test]
     fn a_template_that_trims_is_compiled() {
-        assert_eq!(template(TRIMMING).road(), Ok(()));
+        assert_eq!(template(TRIMMING).road(Wanted::Spans), Ok(()));
     }
 
     #[test]
     fn a_program_that_does_not_trim_is_caught() {
-        let caught = try_out(&template(TRIMMING), |programs| programs.whole().trim_no_more());
-        assert_eq!(caught, Err("its programs differ from the interpreter"));
+        let caught = spoilt(TRIMMING, Program::trim_no_more);
+        assert!(caught.len() > 1);
+        assert!(caught.iter().all(|it| *it == Err("its programs differ from the interpreter")));
     }
 
     #[test]
     fn a_program_that_forgets_its_questions_is_caught() {
         let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
-        assert_eq!(template(source).road(), Ok(()));
-        assert!(try_out(&template(source), |programs| programs.whole().ask_no_more()).is_err());
+        assert_eq!(template(source).road(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
     }
 
     #[test]
     fn a_template_that_does_what_is_not_followed_is_interpreted() {
         let source = "{{ messages|tojson }}";
-        assert_eq!(template(source).road(), Err("what is done to several values"));
+        assert_eq!(template(source).road(Wanted::Text), Err("what is done to several values"));
     }
 
     #[test]
     fn a_program_that_prints_calls_in_another_way_is_caught() {
         let source = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
                       {{ call.function.arguments|tojson }}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).road(), Ok(()));
-        assert!(try_out(&template(source), |programs| programs.whole().print_alone()).is_err());
+        assert_eq!(template(source).road(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::print_alone)));
     }
 
     #[test]
     fn a_program_that_takes_values_for_the_same_is_caught() {
         let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
                       {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).road(), Ok(()));
-        assert!(try_out(&template(source), |programs| programs.whole().ask_no_more()).is_err());
+        assert_eq!(template(source).road(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
     }
 }

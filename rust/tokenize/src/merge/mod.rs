@@ -150,7 +150,7 @@ impl Merges {
     }
 }
 
-/// Tokens that are merged in step while a model is loaded.
+/// Lanes that are merged in step where there are more: enough that what each will read is there when it is its turn.
 const TOGETHER: usize = 32;
 
 /// Those of `tokens` that the merges make of their own text, with the rank of the last of these, if any.

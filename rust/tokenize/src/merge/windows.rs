@@ -2,36 +2,47 @@
 //!
 //! Merges on both sides of a boundary that none of them crosses know nothing of each other. So tokens are what a word
 //! becomes if each two neighbours are what their own text becomes: the first merge to cross a boundary of theirs would
-//! cross it in the text of these two as well. Neighbours in a window are that, wherever it begins. Two windows that have
+//! cross it in the text of these two as well. Two neighbours in a window are such a
+//! pair, wherever the window begins. Two windows that have
 //! a token in common, at the same place, can therefore be joined there: all neighbours are neighbours in one of the two.
 
 use std::ops::Range;
 
 use super::buckets::Buckets;
-use super::{Lane, Merges, Symbol};
+use super::{Lane, Merges, Symbol, TOGETHER};
 
-/// Symbols of a window that is merged by itself: a thousand and more of them stay in the first two levels of caches.
-const LARGE: Size = Size { window: 2048, overlap: 256 };
-
-/// A window that is merged by itself where two lanes do not meet.
-const SMALL: Size = Size { window: 96, overlap: 32 };
-
-/// How far each lane reaches back into the one before it, so that they meet.
-const LANE_OVERLAP: usize = 8;
-
-/// Lanes that are merged in step.
-const LANES: usize = 32;
-
-/// Symbols of a token, on average, from which on most merges of a lane are made in the one before it too: then each by
-/// itself is faster.
-const LONG_TOKEN: usize = 3;
+/// How windows are cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// A window that is merged by itself.
+    pub(super) large: Size,
+    /// One where two lanes do not meet.
+    pub(super) small: Size,
+    /// How many lanes are merged in step.
+    pub(super) lanes: usize,
+    /// Symbols of a token, on average, from which on windows are merged by themselves.
+    pub(super) long_token: usize,
+}
 
 /// A window, and how far the next one reaches back into it, so that they meet: some of the longest tokens there are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) window: usize,
     pub(super) overlap: usize,
 }
+
+/// A thousand symbols and more stay in the first two levels of caches. Random letters take two thirds of the time in lanes
+/// that they take in large windows, and a letter again and again a quarter more (llama3, AMD EPYC, 2026-11-22): most
+/// merges of long tokens are made in two lanes.
+const SIZES: Sizes = Sizes {
+    large: Size { window: 2048, overlap: 256 },
+    small: Size { window: 96, overlap: 32 },
+    lanes: TOGETHER,
+    long_token: 3,
+};
+
+/// How far each lane reaches back into the one before it, so that they meet.
+const LANE_OVERLAP: usize = Lane::LONGEST / 2;
 
 /// Where a token begins in the word, and its symbol.
 type Token = (u32, Symbol);
@@ -57,50 +68,39 @@ impl Windows {
         word: &mut Vec<Symbol>,
         initial: impl Fn(usize) -> Symbol,
     ) {
-        self.tokens.clear();
-        self.end = 0;
-        while self.end < word.len() {
-            if self.tokens.len() * LONG_TOKEN >= self.end {
-                self.in_step(merges, word, &initial);
-            } else {
-                self.alone(merges, word, &initial, LARGE);
-            }
-        }
-        self.finish(word);
+        self.merge_by(merges, word, initial, SIZES);
     }
 
-    /// As [`Self::merge`], without lanes.
-    #[cfg(test)]
     pub(super) fn merge_by(
         &mut self,
         merges: &Merges,
         word: &mut Vec<Symbol>,
         initial: impl Fn(usize) -> Symbol,
-        size: Size,
+        sizes: Sizes,
     ) {
         self.tokens.clear();
         self.end = 0;
         while self.end < word.len() {
-            self.alone(merges, word, &initial, size);
+            if self.tokens.len() * sizes.long_token >= self.end {
+                self.in_step(merges, word, &initial, sizes);
+            } else {
+                self.alone(merges, word, &initial, sizes.large);
+            }
         }
-        self.finish(word);
-    }
-
-    fn finish(&self, word: &mut Vec<Symbol>) {
         word.clear();
         word.extend(self.tokens.iter().map(|(_, symbol)| symbol));
     }
 
     /// Goes on by many short windows at once, and by a larger one where two of them do not meet.
-    fn in_step(&mut self, merges: &Merges, word: &[Symbol], initial: &impl Fn(usize) -> Symbol) {
-        let begin = self.end.saturating_sub(LANE_OVERLAP);
-        let begins = (begin..word.len()).step_by(Lane::LONGEST - LANE_OVERLAP).take(LANES);
+    fn in_step(
+        &mut self,
+        merges: &Merges,
+        word: &[Symbol],
+        initial: &impl Fn(usize) -> Symbol,
+        sizes: Sizes,
+    ) {
         let mut lanes = std::mem::take(&mut self.lanes);
-        lanes.clear();
-        lanes.extend(begins.map(|from| {
-            let end = word.len().min(from + Lane::LONGEST);
-            Lane::new(from, &word[from..end], |at| initial(from + at))
-        }));
+        self.fill(&mut lanes, word, initial, sizes.lanes);
         merges.merge_all(&mut lanes);
         lanes.sort_unstable_by_key(Lane::name);
         let mut apart = 0;
@@ -116,14 +116,32 @@ impl Windows {
                 continue;
             }
             apart += 1;
-            if apart == 1 && self.window(merges, word, initial, SMALL) {
+            let is_short = word.len() <= sizes.large.window;
+            if apart == 1 && !is_short && self.window(merges, word, initial, sizes.small) {
                 continue;
             }
             // Such as one letter again and again, which is cut another way in each window.
-            self.alone(merges, word, initial, LARGE);
+            self.alone(merges, word, initial, sizes.large);
             break;
         }
         self.lanes = lanes;
+    }
+
+    /// Makes lanes of the next stretches of the word, each of which is named after its place.
+    fn fill(
+        &self,
+        lanes: &mut Vec<Lane>,
+        word: &[Symbol],
+        initial: &impl Fn(usize) -> Symbol,
+        most: usize,
+    ) {
+        lanes.clear();
+        let begin = self.end.saturating_sub(LANE_OVERLAP);
+        let begins = (begin..word.len()).step_by(Lane::LONGEST - LANE_OVERLAP).take(most);
+        lanes.extend(begins.map(|from| {
+            let end = word.len().min(from + Lane::LONGEST);
+            Lane::new(from, &word[from..end], |at| initial(from + at))
+        }));
     }
 
     /// Goes on by a window that is merged by itself.
@@ -163,7 +181,7 @@ impl Windows {
         }
     }
 
-    /// Merges all of the word by itself: windows seldom do not meet, and it only costs time.
+    /// Merges all of the word by itself: it is rare that windows do not meet, and only costs time.
     fn whole(&mut self, merges: &Merges, word: &[Symbol], initial: &impl Fn(usize) -> Symbol) {
         self.run(merges, word, initial, 0..word.len());
         std::mem::swap(&mut self.tokens, &mut self.next);

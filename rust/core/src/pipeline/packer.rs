@@ -1,4 +1,4 @@
-//! [`Rows`]: from documents to rows in a sink, as soon as the strategy allows.
+//! [`Packer`]: from documents to rows in a sink, as soon as the strategy allows.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::report::Report;
 use crate::sink::Sink;
 use crate::store::Store;
 
-/// Rows on their way into a sink.
+/// Packs documents into a sink.
 ///
-/// A strategy that never looks back has its rows written while documents still arrive, and these need no room beside
-/// the rows at hand. What others make of a document depends on the lengths of all, so they begin when all are there.
-pub(super) struct Rows<'a> {
+/// A strategy that never looks back has its rows written while documents still arrive, and gives these up with them. What
+/// others make of a document depends on the lengths of all, so they begin when all are there.
+pub(super) struct Packer<'a> {
     making: Making<'a>,
     sink: &'a mut dyn Sink,
     control: &'a Control,
@@ -28,8 +28,8 @@ enum Making<'a> {
     WhenAllAreThere(Box<Packing<'a>>),
 }
 
-impl<'a> Rows<'a> {
-    /// The rows of what `packing` will be given, where the sink has not got them; a run that began at `started`.
+impl<'a> Packer<'a> {
+    /// Writes the rows of what it is given, where the sink has not got them; for a run that began at `started`.
     pub(super) fn new(
         packing: Packing<'a>,
         sink: &'a mut dyn Sink,
@@ -39,6 +39,7 @@ impl<'a> Rows<'a> {
         let packs = &packing.options.packing;
         let making = match OpenPacks::in_order(packs).filter(|_| packing.draw.is_none()) {
             Some(open) => {
+                // Documents that are given up in time are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
                 let batch = BatchSize { rows: BATCH_ROWS, tokens: BATCH_TOKENS };
                 Making::AsTheyCome(Box::new(Rolling::new(
@@ -74,7 +75,7 @@ impl<'a> Rows<'a> {
                 if packing.books.is_without_rows() {
                     // Whoever writes them learns the schema by a batch of none.
                     let none = Plan::new(packing.options.packing.max_length);
-                    packing.hand_over((&none, 0), 0..0, control, &mut write)?;
+                    packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }
                 packing.report(about, started)
             }
