@@ -112,9 +112,8 @@ def test_killed_with_rows_written_and_records_to_come_it_goes_on_to_the_same_byt
 ):
     options = {"strategy": strategy, "shard_size": "200KB"}
     out = tmp_path / "out"
-    kill_at_work(
-        big_corpus, tokenizer_dir, out, code=RUN.replace("reading.documents", "reading.rows"), **options
-    )
+    written = RUN.replace("reading.documents", 'os.path.exists(out + "/.fastpack/shards")')
+    kill_at_work(big_corpus, tokenizer_dir, out, code=written, **options)
     assert (out / ".fastpack/shards").stat().st_size > 0
     assert not shards(out)
     report = fastpack.pack_dir(big_corpus, out, tokenizer=tokenizer_dir, **(OPTIONS | options))
@@ -131,7 +130,7 @@ def test_what_is_lost_is_met_first_where_it_stands_first(write_jsonl, tokenizer_
         path = write_jsonl([*order, conversation(1)])
         for strategy in ("mix", "sequential"):
             options = {"max_length": 16, "overlong": "truncate", "strategy": strategy, "max_lost": 0}
-            with pytest.raises(fastpack.LossError, match=r"no_trained_token: 2 [^;]*jsonl:1"):
+            with pytest.raises(fastpack.LossError, match=r"no_trained_token: [^;]*jsonl:1"):
                 fastpack.pack_files(path, tokenizer_dir, **options)
 
 
