@@ -162,10 +162,11 @@ impl<'a> Lane<'a> {
         if self.skim.prompt().is_none() && !words.takes_unprompted() {
             return None;
         }
+        let replayer = self.replayer.as_mut().filter(|replayer| replayer.is_tried(&self.skim))?;
         let Rendered { text, literals, .. } = &mut self.rendered;
         self.replayed.printed.text = std::mem::take(text);
         self.replayed.printed.literals = std::mem::take(literals);
-        let done = self.replayer.as_mut()?.render(&self.skim, read, &mut self.replayed);
+        let done = replayer.render(&self.skim, read, &mut self.replayed);
         let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
         self.roads.compiled += u64::from(matches!(made, Some(Ok(_))));
         made

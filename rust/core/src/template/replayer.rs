@@ -141,21 +141,22 @@ impl<'t> Replayer<'t> {
     /// Renders a conversation into `out`, whatever that held before.
     ///
     /// `false` if the interpreter has to do it. `read` gives the conversation that was skimmed, for the first of its kind.
-    /// The programs of the template are tried out before the first of which as much is wanted.
     pub fn render(
         &mut self,
         skim: &Skim,
         read: impl FnOnce() -> Option<Conversation>,
         out: &mut Replayed,
     ) -> bool {
-        if let Err(reason) = self.template.road(self.wanted_of(skim)) {
-            self.refused = reason;
-            return false;
-        }
         self.replay(skim, out).unwrap_or_else(|| {
             let learned = self.learn(skim, read, |_| {});
             learned && self.replay(skim, out) == Some(true)
         })
+    }
+
+    /// Whether the programs of the template do as the interpreter with such conversations. They are tried out before the
+    /// first of which as much is wanted.
+    pub fn is_tried(&self, skim: &Skim) -> bool {
+        self.template.road(self.wanted_of(skim)).is_ok()
     }
 
     /// Whether it is known by now that conversations are left to the interpreter.
