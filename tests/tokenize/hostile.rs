@@ -146,6 +146,22 @@ fn truncation_in_the_file_is_ignored() {
 }
 
 #[test]
+fn the_fingerprint_follows_parts_behind_the_model_too() {
+    let text = bytes().to_string();
+    let plain = Tokenizer::from_json(&text).expect("it loads");
+    let mut last = bytes();
+    let normalizer = last.as_object_mut().and_then(|file| file.shift_remove("normalizer"));
+    last["normalizer"] = normalizer.expect("it has one");
+    let behind = load(&last);
+    last["normalizer"] = Value::Null;
+    assert_ne!(load(&last).fingerprint(), behind.fingerprint());
+    // A string that says so is no model.
+    let mut named = bytes();
+    named["added_tokens"][1]["content"] = json!("\"model\": {");
+    assert_ne!(load(&named).fingerprint(), plain.fingerprint());
+}
+
+#[test]
 fn special_tokens_come_longest_first() {
     assert_eq!(load(&bytes()).special_tokens(), ["<|end|>", "<s>"]);
 }

@@ -12,12 +12,12 @@ use crate::outline::Outline;
 const DOMAIN: &str = "fastpack tokenizer 1";
 
 /// Sets the digests of files apart from those of engines.
-const FILE_DOMAIN: &str = "fastpack tokenizer file 2";
+const FILE_DOMAIN: &str = "fastpack tokenizer file 3";
 
 /// Why writing to a hasher does not fail.
 const TAKES_ALL: &str = "a hasher takes every byte";
 
-/// The parts of a `tokenizer.json` that decide the ids, as they are written.
+/// The parts of a `tokenizer.json` that decide the ids beside the model, as they are written.
 #[derive(Deserialize)]
 struct Parts<'a> {
     #[serde(borrow)]
@@ -28,25 +28,63 @@ struct Parts<'a> {
     pre_tokenizer: &'a RawValue,
     #[serde(borrow)]
     post_processor: &'a RawValue,
-    #[serde(borrow)]
-    model: &'a RawValue,
 }
 
 /// Hashes what decides the ids in a file, as it is written; `outline` stands for all but its tokens and merges.
-pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> serde_json::Result<String> {
-    let Parts { added_tokens, normalizer, pre_tokenizer, post_processor, model } =
-        serde_json::from_str(json)?;
+///
+/// The model is most of the file, and its last part as the Hugging Face crate writes it: from there on the text is hashed
+/// as it is, and not read once more. A file with something behind the model, which few are, has another digest than
+/// without it.
+pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> String {
+    let (before, model) = json.split_at(model_of(json).unwrap_or(0));
+    let before = format!("{before}null}}");
     let mut hasher = blake3::Hasher::new_derive_key(FILE_DOMAIN);
-    let mut add = |part: &RawValue| {
-        hasher.update(&part.get().len().to_le_bytes());
-        hasher.update(part.get().as_bytes());
+    let mut add = |part: &str| {
+        hasher.update(&part.len().to_le_bytes());
+        hasher.update(part.as_bytes());
     };
     add(model);
-    match outline {
-        Some(outline) => write_sorted(&mut hasher, outline.value()).expect(TAKES_ALL),
-        None => [added_tokens, normalizer, pre_tokenizer, post_processor].into_iter().for_each(add),
+    if let Some(outline) = outline {
+        write_sorted(&mut hasher, outline.value()).expect(TAKES_ALL);
+    } else if let Ok(parts) = serde_json::from_str::<Parts<'_>>(&before) {
+        let Parts { added_tokens, normalizer, pre_tokenizer, post_processor } = parts;
+        for part in [added_tokens, normalizer, pre_tokenizer, post_processor] {
+            add(part.get());
+        }
+    } else {
+        // Not all of them are there: the others are behind the model, or nowhere.
+        add(&before);
     }
-    Ok(hasher.finalize().to_hex().to_string())
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Where the value of the first `model` among the outermost keys begins.
+fn model_of(json: &str) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b'"' => {
+                let begin = at;
+                while *bytes.get(at)? != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                let behind = json.get(at + 1..)?.trim_ascii_start();
+                at += 1;
+                if depth == 1
+                    && json.get(begin..at - 1) == Some("model")
+                    && let Some(value) = behind.strip_prefix(':')
+                {
+                    return Some(json.len() - value.len());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Hashes the model as it was written and the other components as the engine holds them.
