@@ -28,7 +28,7 @@ struct Pack {
 }
 
 impl OpenPacks {
-    /// One open row, in input order: the very rows that [`plan`](super::plan) makes by a strategy that never looks back.
+    /// One open row, in input order: the very rows that [`plan`](fn@super::plan) makes by a strategy that never looks back.
     ///
     /// None for strategies, and orders of rows, that have to see all lengths first.
     pub fn in_order(options: &PackOptions) -> Option<Self> {
