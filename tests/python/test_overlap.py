@@ -35,7 +35,7 @@ def test_rows_that_depend_on_all_lengths_are_not(tokenizer_dir, tmp_path):
     out, there = tmp_path / "out", []
 
     def records():
-        for number in range(2_000):
+        for number in range(4_000):
             yield {"text": f"{number} " * 300}
         there.extend((out / ".fastpack").glob("train-*"))
 
@@ -136,15 +136,15 @@ def test_what_is_lost_is_met_first_where_it_stands_first(write_jsonl, tokenizer_
 
 def test_many_small_files_take_no_longer_each_than_few(tokenizer_dir, tmp_path):
     # Each is a run of documents of its own, and all of them wait for one row.
-    for number in range(3_000):
-        (tmp_path / f"{number}.jsonl").write_text('{"text": "a"}\n')
+    for number in range(4_000):
+        (tmp_path / f"{number}.jsonl").write_text('{"text": "a"}\n' * 100)
     options = {"max_length": 1 << 20, "strategy": "concat", "threads": 1}
 
     def seconds(files):
-        return min(timed(lambda: fastpack.pack_files(files, tokenizer_dir, **options)) for _ in range(3))
+        return min(timed(lambda: fastpack.pack_files(files, tokenizer_dir, **options)) for _ in range(2))
 
     paths = sorted(tmp_path.glob("*.jsonl"))
-    assert seconds(paths) < 30 * seconds(paths[:300])
+    assert seconds(paths) < 60 * seconds(paths[:200])
 
 
 def timed(work):
