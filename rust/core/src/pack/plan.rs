@@ -65,10 +65,25 @@ impl Plan {
         Self { align, ..Self::starting_at(self.max_length, self.first_document) }
     }
 
-    /// A plan like this one without rows whose document 0 is the document `first_document` of the store.
+    /// The rows from `row` on, as a plan whose document 0 is the document `first_document` of the store.
+    ///
+    /// # Panics
+    ///
+    /// If one of their documents comes before that.
     #[must_use]
-    pub fn emptied(&self, first_document: u64) -> Self {
-        Self { align: self.align, ..Self::starting_at(self.max_length, first_document) }
+    pub fn split_off(&self, row: usize, first_document: u64) -> Self {
+        let step = u32::try_from(first_document - self.first_document);
+        let step = step.expect("the documents of a plan are counted by a u32");
+        let mut rest =
+            Self { align: self.align, ..Self::starting_at(self.max_length, first_document) };
+        for row in row..self.rows() {
+            let pieces = self.row(row).map(|piece| Piece {
+                document: piece.document.checked_sub(step).expect("at most the first document"),
+                ..piece
+            });
+            rest.push(&pieces.collect::<Vec<_>>());
+        }
+        rest
     }
 
     /// The plan whose rows hold the pieces at `indices`, and end at `offsets`; rows that hold none are padding.

@@ -131,11 +131,7 @@ impl<'a> Rolling<'a> {
         if handed == 0 {
             return;
         }
-        let mut left = self.closed.emptied(self.closed.first_document());
-        for row in handed..self.closed.rows() {
-            left.push(&self.closed.row(row).collect::<Vec<_>>());
-        }
-        self.closed = left;
+        self.closed = self.closed.split_off(handed, self.closed.first_document());
         self.batches.forget(handed);
         self.done = self.done.saturating_sub(handed);
     }
@@ -161,15 +157,7 @@ impl<'a> Rolling<'a> {
             oldest
         };
         let step = u32::try_from(oldest - first).expect("far fewer documents wait for their rows");
-        let mut rebased = self.closed.emptied(oldest);
-        for row in 0..self.closed.rows() {
-            let pieces = self
-                .closed
-                .row(row)
-                .map(|piece| Piece { document: piece.document - step, ..piece });
-            rebased.push(&pieces.collect::<Vec<_>>());
-        }
-        self.closed = rebased;
+        self.closed = self.closed.split_off(0, oldest);
         self.open.rebase(step);
     }
 }

@@ -123,7 +123,8 @@ impl Programs {
 }
 
 impl<'t> Replayer<'t> {
-    /// Renders with `template`, and tells what is `wanted`; also where a conversation may be cut if `cuts` asks for it.
+    /// Renders with `template`, and tells what is `wanted`; also where a conversation may be cut if `cuts` asks for it, of
+    /// which the text alone says nothing.
     pub fn new(template: &'t ChatTemplate, wanted: Wanted, cuts: bool) -> Self {
         Self {
             template,
@@ -175,7 +176,6 @@ impl<'t> Replayer<'t> {
             _ if skim.weights().is_some() => Wanted::Turns,
             Wanted::Turns => Wanted::Turns,
             _ if skim.prompt().is_some() => Wanted::Completion,
-            Wanted::Text if self.cuts => Wanted::Spans,
             wanted => wanted,
         }
     }

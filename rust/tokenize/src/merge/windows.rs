@@ -2,9 +2,9 @@
 //!
 //! Merges on both sides of a boundary that none of them crosses know nothing of each other. So tokens are what a word
 //! becomes if each two neighbours are what their own text becomes: the first merge to cross a boundary of theirs would
-//! cross it in the text of these two as well. Two neighbours in a window are such a
-//! pair, wherever the window begins. Two windows that have
-//! a token in common, at the same place, can therefore be joined there: all neighbours are neighbours in one of the two.
+//! cross it in the text of these two as well. Two neighbours in a window are such a pair, wherever the window begins.
+//! Two windows that have a token in common, at the same place, can therefore be joined there: all neighbours are
+//! neighbours in one of the two.
 
 use std::ops::Range;
 
@@ -31,9 +31,9 @@ pub(super) struct Size {
     pub(super) overlap: usize,
 }
 
-/// A thousand symbols and more stay in the first two levels of caches. Random letters take two thirds of the time in lanes
-/// that they take in large windows, and a letter again and again a quarter more (llama3, AMD EPYC, 2026-11-22): most
-/// merges of long tokens are made in two lanes.
+/// A large window has a thousand symbols and more, which stay in the first two levels of caches. Random letters take two
+/// thirds of the time in lanes that they take in large windows, and a letter again and again a quarter more (llama3, AMD
+/// EPYC, 2026-11-22): most merges of long tokens are made in two lanes.
 const SIZES: Sizes = Sizes {
     large: Size { window: 2048, overlap: 256 },
     small: Size { window: 96, overlap: 32 },
@@ -103,7 +103,7 @@ impl Windows {
         self.fill(&mut lanes, word, initial, sizes.lanes);
         merges.merge_all(&mut lanes);
         lanes.sort_unstable_by_key(Lane::name);
-        let mut apart = 0;
+        let mut bridged = false;
         for lane in &lanes {
             let (from, end) = (lane.name(), word.len().min(lane.name() + Lane::LONGEST));
             if end <= self.end {
@@ -115,9 +115,9 @@ impl Windows {
             if self.join(first, end) {
                 continue;
             }
-            apart += 1;
             let is_short = word.len() <= sizes.large.window;
-            if apart == 1 && !is_short && self.window(merges, word, initial, sizes.small) {
+            if !bridged && !is_short && self.window(merges, word, initial, sizes.small) {
+                bridged = true;
                 continue;
             }
             // Such as one letter again and again, which is cut another way in each window.
