@@ -71,23 +71,25 @@ impl Compiled {
     ) {
         let mut watch = match self.model {
             _ if spans.is_empty() => Watch::Nothing,
-            Model::ByteLevel(_) | Model::Sentence(_) => Watch::new(text, spans),
-            // Words leave out what stands between them.
-            Model::Words(_) => Watch::all(false),
+            // Each text of theirs is normalized as a whole.
+            Model::Words(_) if self.normalizer.is_some() => Watch::all(false),
+            _ => Watch::new(text, spans),
         };
         if special == SpecialTokens::Add {
             out.ids.extend_from_slice(self.template.before());
         }
         let begin = out.ids.len();
-        if !self.ids(text, settled.clone(), memory, &mut out.ids, &mut watch) {
+        self.ids(text, settled.clone(), memory, &mut out.ids, &mut watch);
+        if watch.is_lost() {
             out.ids.truncate(begin);
-            watch = Watch::all(true);
+            watch = Watch::all(!matches!(self.model, Model::Words(_)));
             self.ids(text, settled, memory, &mut out.ids, &mut watch);
         }
+        let end = out.ids.len();
         if special == SpecialTokens::Add {
             out.ids.extend_from_slice(self.template.after());
         }
-        watch.finish(text, spans, out.ids.len(), &mut out.touched);
+        watch.finish(text, spans, end, out.ids.len(), &mut out.touched);
     }
 
     /// What an added token that matches the normalized text matches there.
@@ -114,7 +116,7 @@ impl Compiled {
         Some(Settled { text: text.into(), range, ids, sources: watch.into_sources() })
     }
 
-    /// Appends the ids of `text`; `false` if it must be done again with a watch on all sources.
+    /// Appends the ids of `text`.
     fn ids<'s>(
         &self,
         text: &str,
@@ -122,21 +124,20 @@ impl Compiled {
         memory: &mut Memory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
-    ) -> bool {
+    ) {
         let mut from = 0;
-        let mut done = true;
         for (at, part) in settled {
             let Some(range) = part.find(text, at).filter(|range| from <= range.start) else {
                 continue;
             };
-            done &= self.found(text, from..range.start, memory, ids, watch);
+            self.found(text, from..range.start, memory, ids, watch);
             if watch.next() < range.end {
                 watch.again(&part.sources, ids.len(), at);
             }
             ids.extend_from_slice(&part.ids);
             from = range.end;
         }
-        done & self.found(text, from..text.len(), memory, ids, watch)
+        self.found(text, from..text.len(), memory, ids, watch);
     }
 
     /// Appends the ids of a part of `text` in which its added tokens are found.
@@ -147,19 +148,18 @@ impl Compiled {
         memory: &mut Memory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
-    ) -> bool {
+    ) {
         let mut from = part.start;
-        let mut done = true;
         if !self.raw.is_empty() {
             for found in self.raw.matches(&text[part.clone()]) {
                 let range = part.start + found.range.start..part.start + found.range.end;
-                done &= self.gap(text, from..range.start, memory, ids, watch);
+                self.gap(text, from..range.start, memory, ids, watch);
                 from = range.end;
                 watch.token(ids.len(), range);
                 ids.push(found.id);
             }
         }
-        done & self.gap(text, from..part.end, memory, ids, watch)
+        self.gap(text, from..part.end, memory, ids, watch);
     }
 
     /// Appends the ids of what stands between two added tokens: it is normalized and searched again.
@@ -170,28 +170,26 @@ impl Compiled {
         memory: &mut Memory,
         ids: &mut Vec<u32>,
         watch: &mut Watch,
-    ) -> bool {
+    ) {
         if gap.is_empty() {
-            return true;
+            return;
         }
         let normalized = self.normalizer.and_then(|normalizer| {
             normalizer.normalize(&text[gap.clone()], gap.start, watch.wants_sources())
         });
-        match &normalized {
-            None => {
-                let origin = Origin { sources: None };
-                self.normalized_gap(&text[..gap.end], gap.start, origin, memory, ids, watch);
-                true
-            }
-            Some(_) if watch.next() != usize::MAX && !watch.wants_sources() => false,
-            Some(normalized) => {
-                let origin = Origin {
-                    sources: watch.wants_sources().then_some(normalized.sources.as_slice()),
-                };
-                self.normalized_gap(&normalized.text, 0, origin, memory, ids, watch);
-                true
-            }
+        let Some(normalized) = normalized else {
+            let origin = Origin { sources: None };
+            return self.normalized_gap(&text[..gap.end], gap.start, origin, memory, ids, watch);
+        };
+        let known = watch.wants_sources();
+        if !known {
+            watch.lose();
         }
+        if watch.is_lost() {
+            return;
+        }
+        let origin = Origin { sources: known.then_some(normalized.sources.as_slice()) };
+        self.normalized_gap(&normalized.text, 0, origin, memory, ids, watch);
     }
 
     /// Appends the ids of `text[start..]`, which is normalized.

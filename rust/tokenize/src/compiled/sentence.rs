@@ -190,12 +190,8 @@ impl Sentence {
                 left -= if text[at] == b' ' { META.len() } else { 1 };
                 at += 1;
             }
-            if at == start {
-                // The space that is put before the text has the source of the first character.
-                watch.before(position, start..start + decode(text, start).1);
-            } else {
-                watch.token(position, start..at);
-            }
+            // The space that is put before the text has the source of the first character, which is in a span or not.
+            watch.token(position, start..at.max(start + 1));
         }
     }
 }

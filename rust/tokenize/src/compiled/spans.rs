@@ -7,24 +7,17 @@ use std::ops::Range;
 pub(crate) struct Source {
     position: usize,
     range: Range<usize>,
-    /// Whether it is [put before](Watch::before) what it comes from.
-    before: bool,
 }
 
 /// What the encoder notes about source ranges.
 pub(crate) enum Watch {
     /// Nothing: there are no spans.
     Nothing,
-    /// The tokens that hold certain bytes: enough while the tokens tile the text in order.
-    Bytes {
-        /// For each span that is not empty, its first and its last byte, ascending, and the span's index.
-        queries: Vec<(usize, usize)>,
-        /// How many of them are answered.
-        answered: usize,
-        /// For each span, the positions of the first and behind the last token that holds a queried byte.
-        found: Vec<Option<(usize, usize)>>,
-    },
-    /// The source range of every token: they do not tile the text in order.
+    /// Where the spans begin and end among the tokens: enough while source ranges ascend.
+    Bounds(Bounds),
+    /// Nothing any more: source ranges do not ascend, or are not known.
+    Lost,
+    /// The source range of every token.
     Sources {
         /// The tokens that come from some text.
         list: Vec<Source>,
@@ -33,17 +26,83 @@ pub(crate) enum Watch {
     },
 }
 
+/// The tokens of spans, as far as they have come.
+pub(crate) struct Bounds {
+    /// The spans that are not empty in whole characters, ascending, and their indices.
+    spans: Vec<(Range<usize>, usize)>,
+    /// Of how many of them the first token is known.
+    begun: usize,
+    /// Behind how many of them a token has begun.
+    ended: usize,
+    /// For each index the positions of the tokens; of those that have not ended, only where they begin.
+    found: Vec<Option<Range<usize>>>,
+    /// The source range of the token before.
+    last: Range<usize>,
+}
+
+impl Bounds {
+    fn new(text: &str, spans: &[Range<usize>]) -> Self {
+        let whole = (0..)
+            .zip(spans)
+            .filter_map(|(index, span)| whole_characters(text, span).map(|span| (span, index)));
+        Self {
+            spans: whole.collect(),
+            begun: 0,
+            ended: 0,
+            found: vec![None; spans.len()],
+            last: 0..0,
+        }
+    }
+
+    /// The byte behind which a token is of interest.
+    #[inline]
+    fn next(&self) -> usize {
+        let begins = self.spans.get(self.begun).map_or(usize::MAX, |(span, _)| span.start);
+        // Two spans that share a character both have it.
+        self.spans[self.ended..self.begun].first().map_or(begins, |(span, _)| begins.min(span.end))
+    }
+
+    /// Notes a token; false if its source range goes back.
+    fn token(&mut self, position: usize, range: Range<usize>) -> bool {
+        if range.start < self.last.start || range.end < self.last.end {
+            return false;
+        }
+        while let Some((span, index)) = self.spans.get(self.begun)
+            && span.start < range.end
+        {
+            self.found[*index] = (range.start < span.end).then(|| position..position + 1);
+            self.begun += 1;
+        }
+        while let Some((span, index)) = self.spans[..self.begun].get(self.ended)
+            && span.end <= range.start
+        {
+            self.end(*index, position);
+            self.ended += 1;
+        }
+        self.last = range;
+        true
+    }
+
+    /// Says that the tokens of a span, if it has any, end before `position`.
+    fn end(&mut self, index: usize, position: usize) {
+        if let Some(found) = &mut self.found[index] {
+            found.end = position;
+        }
+    }
+
+    /// The positions of the tokens that each span touches, where `end` is behind the last token of the text.
+    fn finish(mut self, end: usize) -> Vec<Option<Range<usize>>> {
+        for at in self.ended..self.begun {
+            self.end(self.spans[at].1, end);
+        }
+        self.found
+    }
+}
+
 impl Watch {
     /// What to note for `spans`, ascending and disjoint byte ranges of `text`.
     pub(crate) fn new(text: &str, spans: &[Range<usize>]) -> Self {
-        let mut queries = Vec::with_capacity(spans.len() * 2);
-        for (index, span) in spans.iter().enumerate() {
-            if let Some(span) = whole_characters(text, span) {
-                queries.extend([(span.start, index), (span.end - 1, index)]);
-            }
-        }
-        queries.sort_unstable();
-        Self::Bytes { queries, answered: 0, found: vec![None; spans.len()] }
+        Self::Bounds(Bounds::new(text, spans))
     }
 
     /// Starts anew, noting every token.
@@ -56,55 +115,41 @@ impl Watch {
         matches!(self, Self::Sources { .. })
     }
 
-    /// The byte from which on [`Self::token`] must be called.
+    /// Whether all must be done again with a watch on [every token](Self::all).
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost)
+    }
+
+    /// Says that where tokens come from is not known, which matters if something of it was still to be told.
+    pub(crate) fn lose(&mut self) {
+        if self.next() != usize::MAX {
+            *self = Self::Lost;
+        }
+    }
+
+    /// The byte behind which [`Self::token`] must be called.
     #[inline]
     pub(crate) fn next(&self) -> usize {
         match self {
-            Self::Nothing => usize::MAX,
-            Self::Bytes { queries, answered, .. } => {
-                queries.get(*answered).map_or(usize::MAX, |query| query.0)
-            }
+            Self::Nothing | Self::Lost => usize::MAX,
+            Self::Bounds(bounds) => bounds.next(),
             Self::Sources { .. } => 0,
         }
     }
 
-    /// Notes a token; tokens come in order.
+    /// Notes a token that comes from some text; tokens come in order, their source ranges need not.
     pub(crate) fn token(&mut self, position: usize, range: Range<usize>) {
-        match self {
-            Self::Nothing => {}
-            Self::Bytes { queries, answered, found } => {
-                while let Some((byte, span)) = queries.get(*answered) {
-                    if *byte >= range.end {
-                        break;
-                    }
-                    let first = found[*span].map_or(position, |found| found.0);
-                    found[*span] = Some((first, position + 1));
-                    *answered += 1;
-                }
-            }
-            Self::Sources { list, .. } => {
-                if range.start < range.end {
-                    list.push(Source { position, range, before: false });
-                }
-            }
+        if range.is_empty() {
+            return;
         }
-    }
-
-    /// Notes a token that has the source of the character that comes next, and leaves it to the following tokens.
-    pub(crate) fn before(&mut self, position: usize, range: Range<usize>) {
         match self {
-            Self::Bytes { queries, answered, found } => {
-                let near = queries[*answered..].iter().take_while(|query| query.0 < range.end);
-                for (_, span) in near {
-                    found[*span].get_or_insert((position, position + 1));
+            Self::Nothing | Self::Lost => {}
+            Self::Bounds(bounds) => {
+                if !bounds.token(position, range) {
+                    *self = Self::Lost;
                 }
             }
-            Self::Nothing => {}
-            Self::Sources { list, .. } => {
-                if range.start < range.end {
-                    list.push(Source { position, range, before: true });
-                }
-            }
+            Self::Sources { list, .. } => list.push(Source { position, range }),
         }
     }
 
@@ -112,40 +157,37 @@ impl Watch {
     pub(crate) fn into_sources(self) -> Vec<Source> {
         match self {
             Self::Sources { list, .. } => list,
-            Self::Nothing | Self::Bytes { .. } => Vec::new(),
+            Self::Nothing | Self::Bounds(_) | Self::Lost => Vec::new(),
         }
     }
 
     /// Notes tokens that were noted elsewhere, so many positions and bytes further on.
     pub(crate) fn again(&mut self, sources: &[Source], positions: usize, bytes: usize) {
-        for Source { position, range, before } in sources {
-            let (position, range) = (position + positions, range.start + bytes..range.end + bytes);
-            if *before {
-                self.before(position, range);
-            } else {
-                self.token(position, range);
-            }
+        for Source { position, range } in sources {
+            self.token(position + positions, range.start + bytes..range.end + bytes);
         }
     }
 
-    /// Appends the range of positions that each span touches; `end` is where an empty one is put.
+    /// Appends the range of positions that each span touches. The tokens of the text end before `end`; an empty range is
+    /// put at `nothing`.
     pub(crate) fn finish(
         self,
         text: &str,
         spans: &[Range<usize>],
         end: usize,
+        nothing: usize,
         touched: &mut Vec<Range<usize>>,
     ) {
         match self {
-            Self::Nothing => {}
-            Self::Bytes { found, .. } => touched.extend(
-                found.iter().map(|found| found.map_or(end..end, |(first, last)| first..last)),
+            Self::Nothing | Self::Lost => {}
+            Self::Bounds(bounds) => touched.extend(
+                bounds.finish(end).into_iter().map(|found| found.unwrap_or(nothing..nothing)),
             ),
             Self::Sources { mut list, joined } => {
                 if joined {
                     mend(&mut list, text);
                 }
-                overlaps(&list, text, spans, end, touched);
+                overlaps(&list, text, spans, nothing, touched);
             }
         }
     }
