@@ -4,6 +4,7 @@ use std::io;
 
 use super::key::{Key, SPARE};
 use super::memory::{Line, LineMemory, Word};
+use crate::machine::AHEAD;
 
 /// The most ids that an entry holds.
 pub(crate) const MOST: usize = 4;
@@ -105,11 +106,17 @@ impl PieceCache {
         };
         let old = std::mem::replace(self, larger);
         // The older entry of a set goes first, so that it stays the older one.
-        for entry in old.memory.lines().as_flattened().as_chunks::<ENTRY>().0.iter().rev() {
+        let entries = old.memory.lines().as_flattened().as_chunks::<ENTRY>().0.iter().rev();
+        let keyed = entries.filter_map(|entry| {
             let [low, high, ..] = entry.map(u64::from_le_bytes);
-            if high != 0 {
-                self.put(Key::stored(low, high), entry);
+            (high != 0).then(|| (Key::stored(low, high), entry))
+        });
+        let mut ahead = keyed.clone().skip(AHEAD);
+        for (key, entry) in keyed {
+            if let Some((next, _)) = ahead.next() {
+                self.prefetch(self.place(next));
             }
+            self.put(key, entry);
         }
     }
 
