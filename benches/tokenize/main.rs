@@ -25,6 +25,9 @@ const CORPORA: [&str; 3] = ["text-en", "text-multi", "chat"];
 /// The reference sees one document in this many.
 const REFERENCE_STRIDE: usize = 5;
 
+/// A megabyte takes little time, of which the fastest pass counts.
+const HOSTILE_ROUNDS: usize = 7;
+
 fn main() {
     let Some(data) = env::var_os("FASTPACK_DATA") else {
         println!("set FASTPACK_DATA to the folder that holds `tokenizers` and `corpora`");
@@ -51,7 +54,9 @@ fn main() {
             row(name, corpus, &tokenizer, &documents, reference);
         }
         for (what, text) in hostile() {
-            let (speed, _) = pass(&mut tokenizer.encoder(), &[&text], false);
+            let speeds =
+                (0..HOSTILE_ROUNDS).map(|_| pass(&mut tokenizer.encoder(), &[&text], false).0);
+            let speed = speeds.fold(0.0, f64::max);
             println!("{name}, {what}: {:.0} ns a byte", 1e3 / speed);
         }
         if tokenizer.engine() != Engine::Compiled {

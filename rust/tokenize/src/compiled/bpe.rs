@@ -2,7 +2,7 @@
 
 use super::memory::{Gap, Memory};
 use crate::machine::{AHEAD, prefetch};
-use crate::merge::{Lane, Merge, Merges, Symbol};
+use crate::merge::{Merge, Merges, ShortLane, Symbol};
 use crate::pieces::{Answer, Answers, Key, MOST, Vocabulary};
 
 /// Vocabulary and merges, shared by all threads.
@@ -82,12 +82,12 @@ impl Bpe {
             memory.word.clear();
             speller.spell(piece, &mut memory.word);
             let word = &memory.word;
-            if word.len() <= Lane::LONGEST {
-                lanes.push(Lane::new(name, word, |at| speller.initial(piece, word, at)));
+            if word.len() <= ShortLane::LONGEST {
+                lanes.push(ShortLane::new(name, word, |at| speller.initial(piece, word, at)));
             }
         }
         self.merges.merge_all(&mut lanes);
-        for symbol in lanes.iter().flat_map(Lane::symbols) {
+        for symbol in lanes.iter().flat_map(ShortLane::symbols) {
             prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
         }
         for lane in &lanes {

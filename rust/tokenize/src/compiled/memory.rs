@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::normalize::Normalized;
-use crate::merge::{Lane, Symbol, Windows};
+use crate::merge::{ShortLane, Symbol, Windows};
 use crate::pieces::{Key, LongCache, MOST, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
@@ -98,7 +98,7 @@ pub(crate) struct Memory {
     /// Those of them that no cache has.
     pub(super) absent: Vec<Absent>,
     /// The absent ones that are being merged.
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<ShortLane>,
 }
 
 impl Memory {

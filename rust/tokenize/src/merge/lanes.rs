@@ -4,17 +4,20 @@
 //! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
 
 use super::pairs::PairTable;
-use super::{NONE, PLACE_BITS, Symbol, TINY, placed, smallest};
+use super::{NONE, PLACE_BITS, SHORT, Symbol, TINY, placed, smallest};
 
 /// Places of a word, one bit each.
-type Places = u32;
+type Places = u64;
 
-/// A word of at most [`Lane::LONGEST`] symbols on its way.
+/// A word of few symbols.
+pub(crate) type ShortLane = Lane<TINY>;
+
+/// A word of at most `N` symbols on its way, where `N` is at most [`SHORT`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane {
-    symbols: [Symbol; TINY],
+pub(crate) struct Lane<const N: usize> {
+    symbols: [Symbol; N],
     /// Rank and place of each symbol with the next one.
-    ranks: [u32; TINY],
+    ranks: [u32; N],
     /// Which symbols are there.
     alive: Places,
     /// Where two symbols were merged in the last step: the pairs around it have no ranks yet.
@@ -25,23 +28,23 @@ pub(crate) struct Lane {
     name: usize,
 }
 
-impl Lane {
+impl<const N: usize> Lane<N> {
     /// The most symbols of a word.
-    pub(crate) const LONGEST: usize = TINY;
+    pub(crate) const LONGEST: usize = N;
 
     /// A word of at least one symbol. `initial(at)` is what the symbols at `at` and behind it become.
     #[inline]
     pub(crate) fn new(name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) -> Self {
-        let mut symbols = [NONE; TINY];
+        let mut symbols = [NONE; N];
         symbols[..word.len()].copy_from_slice(word);
-        let mut ranks = [NONE; TINY];
+        let mut ranks = [NONE; N];
         for (at, rank) in ranks[..word.len() - 1].iter_mut().enumerate() {
             *rank = placed(initial(at), at);
         }
         Self {
             symbols,
             ranks,
-            alive: Places::MAX >> (32 - word.len()),
+            alive: Places::MAX >> (Places::BITS as usize - word.len()),
             merged: None,
             last: NONE,
             name,
@@ -73,9 +76,12 @@ impl Lane {
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn around(&self, at: usize) -> (Option<usize>, Option<usize>) {
         let before = self.alive & ((1 << at) - 1);
-        let after = self.alive & !(Places::MAX >> (31 - at));
-        let place = |places: Places, at: u32| (places != 0).then_some(at as usize % TINY);
-        (place(before, 31 ^ before.leading_zeros()), place(after, after.trailing_zeros()))
+        let after = self.alive & !(Places::MAX >> (Places::BITS as usize - 1 - at));
+        let place = |places: Places, at: u32| (places != 0).then_some(at as usize % N);
+        (
+            place(before, (Places::BITS - 1) ^ before.leading_zeros()),
+            place(after, after.trailing_zeros()),
+        )
     }
 
     /// The rank of the last merge.
@@ -106,7 +112,7 @@ impl Lane {
         if best == NONE {
             return false;
         }
-        let at = best as usize % TINY;
+        let at = best as usize % SHORT % N;
         let (before, Some(right)) = self.around(at) else { return false };
         self.last = best >> PLACE_BITS;
         let made = made_by(self.last);
@@ -128,7 +134,11 @@ impl Lane {
 /// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
-fn merge_with(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+fn merge_with<const N: usize>(
+    lanes: &mut [Lane<N>],
+    pairs: &PairTable,
+    made_by: impl Fn(u32) -> Symbol,
+) {
     let mut left = lanes.len();
     while left > 0 {
         // In two passes: the smallest rank is looked for in vectors, which wait for numbers just written.
@@ -151,12 +161,20 @@ fn merge_with(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Sy
 /// As [`merge_with`], with AVX2, which has the smaller of two numbers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn merge_avx2(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+fn merge_avx2<const N: usize>(
+    lanes: &mut [Lane<N>],
+    pairs: &PairTable,
+    made_by: impl Fn(u32) -> Symbol,
+) {
     merge_with(lanes, pairs, made_by);
 }
 
 /// Merges all words, and changes their order. `made_by(rank)` is the symbol that a merge of this rank makes.
-pub(super) fn merge(lanes: &mut [Lane], pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) {
+pub(super) fn merge<const N: usize>(
+    lanes: &mut [Lane<N>],
+    pairs: &PairTable,
+    made_by: impl Fn(u32) -> Symbol,
+) {
     #[cfg(target_arch = "x86_64")]
     if crate::machine::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]

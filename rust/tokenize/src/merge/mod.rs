@@ -13,7 +13,7 @@ mod windows;
 use std::ops::Range;
 
 use crate::beside::both;
-pub(crate) use lanes::Lane;
+pub(crate) use lanes::{Lane, ShortLane};
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 pub(crate) use windows::Windows;
@@ -100,7 +100,7 @@ impl Merges {
     }
 
     /// Merges several words at once, and changes their order.
-    pub(crate) fn merge_all(&self, lanes: &mut [Lane]) {
+    pub(crate) fn merge_all<const N: usize>(&self, lanes: &mut [Lane<N>]) {
         lanes::merge(lanes, &self.pairs, |symbol| symbol);
     }
 
@@ -144,6 +144,8 @@ impl Merges {
         let pair = |left, right| self.pair(left, right);
         if word.len() <= TINY {
             reduce::<TINY>(word, initial, pair, |symbol| symbol);
+        } else if word.len() <= SMALL {
+            reduce::<SMALL>(word, initial, pair, |symbol| symbol);
         } else {
             reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         }
@@ -161,8 +163,8 @@ fn last_merges(
     spell: impl Fn(u32, &mut Vec<u32>) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut found = Vec::with_capacity(tokens.len());
-    let mut lanes: Vec<Lane> = Vec::with_capacity(TOGETHER);
-    let mut merge = |lanes: &mut Vec<Lane>| {
+    let mut lanes: Vec<ShortLane> = Vec::with_capacity(TOGETHER);
+    let mut merge = |lanes: &mut Vec<ShortLane>| {
         lanes::merge(lanes, all, &made_by);
         for lane in lanes.drain(..) {
             let token = u32::try_from(lane.name()).unwrap_or(NONE);
@@ -178,12 +180,12 @@ fn last_merges(
         if !spell(token, &mut spelled) || spelled.is_empty() {
             continue;
         }
-        if spelled.len() > Lane::LONGEST {
+        if spelled.len() > ShortLane::LONGEST {
             long.push(token);
             continue;
         }
         let initial = |at: usize| all.get(spelled[at], spelled[at + 1]);
-        lanes.push(Lane::new(token as usize, &spelled, initial));
+        lanes.push(ShortLane::new(token as usize, &spelled, initial));
         if lanes.len() == TOGETHER {
             merge(&mut lanes);
         }
@@ -210,6 +212,9 @@ fn last_merges(
 
 /// Most words are no longer than this, and cost less to set up.
 const TINY: usize = 16;
+
+/// Most of the others are no longer than this.
+const SMALL: usize = 32;
 
 /// How far a rank is shifted, to have room for the place of its pair.
 const PLACE_BITS: u32 = SHORT.trailing_zeros();

@@ -87,9 +87,9 @@ proptest! {
         windows.merge(&model, &mut joined, initial);
         prop_assert_eq!(tokens_of(&joined), expected.clone());
         let parts: Vec<(&[u8], &[u32])> =
-            word.chunks(Lane::LONGEST).zip(symbols.chunks(Lane::LONGEST)).collect();
-        let mut lanes: Vec<Lane> = (0..).zip(&parts).map(|(name, (_, symbols))| {
-            Lane::new(name, symbols, |at| model.pair(symbols[at], symbols[at + 1]))
+            word.chunks(ShortLane::LONGEST).zip(symbols.chunks(ShortLane::LONGEST)).collect();
+        let mut lanes: Vec<ShortLane> = (0..).zip(&parts).map(|(name, (_, symbols))| {
+            ShortLane::new(name, symbols, |at| model.pair(symbols[at], symbols[at + 1]))
         }).collect();
         model.merge_all(&mut lanes);
         prop_assert_eq!(lanes.len(), parts.len());
