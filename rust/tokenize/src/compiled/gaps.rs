@@ -17,7 +17,7 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
         if place == NOWHERE {
             memory.long.prefetch(&run.text[run.range(*index)], key.is_part());
         } else {
-            memory.short.prefetch(memory.short.other_place(key));
+            memory.short.prefetch_other(place, key);
             model.expect(key);
         }
     }

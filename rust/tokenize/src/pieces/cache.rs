@@ -134,7 +134,7 @@ impl PieceCache {
 
     /// Which set a key is in if it found no room in that one.
     #[inline]
-    pub(crate) fn other_place(&self, key: Key) -> u32 {
+    fn other_place(&self, key: Key) -> u32 {
         (((key.hash() & u64::from(u32::MAX)) * self.sets) >> 32) as u32
     }
 
@@ -147,8 +147,23 @@ impl PieceCache {
     /// The ids of the piece, if it is there.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Found> {
-        let places = [self.place(key), self.other_place(key)];
-        places.into_iter().find_map(|place| self.sets().get(place, key))
+        let place = self.place(key);
+        let elsewhere = || self.sets().get(self.other_place(key), key);
+        self.sets().get(place, key).or_else(|| self.is_full(place).then(elsewhere).flatten())
+    }
+
+    /// Has the other set brought near that [`Self::get`] looks at for a piece that is not in the one at `place`.
+    #[inline]
+    pub(crate) fn prefetch_other(&self, place: u32, key: Key) {
+        if self.is_full(place) {
+            self.prefetch(self.other_place(key));
+        }
+    }
+
+    /// Whether a set has no room; until then no piece went from it to another one.
+    #[inline]
+    fn is_full(&self, place: u32) -> bool {
+        self.memory.lines().get(place as usize).is_some_and(is_full)
     }
 
     /// Remembers the ids of a piece, or that they are too many.
@@ -165,12 +180,17 @@ impl PieceCache {
     fn put(&mut self, key: Key, entry: &[Word; ENTRY]) {
         let (place, other) = (self.place(key) as usize, self.other_place(key) as usize);
         let sets = self.memory.lines_mut();
-        let full = |set: &Line| set[ENTRY + 1] != Word::default();
-        let place = if full(&sets[place]) && !full(&sets[other]) { other } else { place };
+        let place = if is_full(&sets[place]) && !is_full(&sets[other]) { other } else { place };
         let set = &mut sets[place];
         set.copy_within(..ENTRY, ENTRY);
         set[..ENTRY].copy_from_slice(entry);
     }
+}
+
+/// Whether a set has no room.
+#[inline]
+fn is_full(set: &Line) -> bool {
+    set[ENTRY + 1] != Word::default()
 }
 
 /// The table, to be looked at many times.
