@@ -61,8 +61,11 @@ impl LongCache {
         if header[0] != Self::length(piece, part) {
             return None;
         }
-        let (text, rest) = rest.split_at_checked(piece.len().div_ceil(4))?;
-        words(piece).eq(text.iter().copied()).then(|| rest.get(..header[1] as usize)).flatten()
+        let (words, last) = words(piece);
+        let (text, rest) = rest.split_at_checked(words.len())?;
+        let (end, ids) = rest.split_at_checked(last.iter().len())?;
+        let same = text.iter().zip(words).all(|(word, bytes)| *word == u32::from_le_bytes(*bytes));
+        (same && end == last.as_slice()).then(|| ids.get(..header[1] as usize)).flatten()
     }
 
     /// Remembers the ids of a piece.
@@ -82,7 +85,9 @@ impl LongCache {
         };
         self.slots[place] = (tag, next);
         self.memory.extend([Self::length(piece, part), count]);
-        self.memory.extend(words(piece));
+        let (words, last) = words(piece);
+        self.memory.extend(words.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+        self.memory.extend(last);
         self.memory.extend_from_slice(ids);
     }
 
@@ -92,11 +97,11 @@ impl LongCache {
     }
 }
 
-/// The bytes as words, the last one filled with zeros.
-fn words(piece: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    piece.chunks(4).map(|chunk| {
-        let mut word = [0; 4];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u32::from_le_bytes(word)
-    })
+/// The bytes as words, and what is left over as one more.
+///
+/// That one is put together in a register: to read what was just written in parts takes longer than all the rest.
+fn words(piece: &[u8]) -> (&[[u8; 4]], Option<u32>) {
+    let (words, rest) = piece.as_chunks();
+    let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    (words, (!rest.is_empty()).then_some(last))
 }

@@ -31,12 +31,8 @@ fn fold(left: u64, right: u64) -> u64 {
 /// A hash of any number of bytes.
 #[inline]
 fn hash(bytes: &[u8]) -> u64 {
-    let mut state = bytes.len() as u64;
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        state = fold(state, u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    }
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    fold(state, u64::from_le_bytes(last))
+    let (words, rest) = bytes.as_chunks();
+    let state =
+        words.iter().fold(bytes.len() as u64, |state, word| fold(state, u64::from_le_bytes(*word)));
+    fold(state, rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }
