@@ -5,8 +5,11 @@
 
 use crate::split::decode;
 
-/// Bits of the filter of character pairs; a pair that is not listed passes for one with a chance of some percent.
-const FILTER_BITS: u32 = 20;
+/// Bits of the filter for each pair of characters: one that is not listed passes for one with a chance of some percent.
+const BITS_OF_PAIR: usize = 16;
+
+/// The most bits of the filter, as a power of two; what is smaller stays nearer to the core.
+const MOST_BITS: u32 = 20;
 
 /// How many ASCII characters there are.
 const ASCII: usize = 128;
@@ -16,18 +19,45 @@ pub(crate) struct Cuts {
     /// For each pair of ASCII characters, whether one follows the other in some token.
     ascii: Box<[bool]>,
     /// A filter of all other pairs of whole characters.
-    wide: Box<[u64]>,
+    wide: Filter,
     /// For each last byte of a character, which first bytes of characters follow where a token has only a part of
     /// one of the two.
     partial: Box<[[u64; 4]; 256]>,
 }
 
-/// The filter's bit for a pair of code points.
-fn filter_bit(left: u32, right: u32) -> (usize, u64) {
-    let mixed = (u64::from(left) << 21 | u64::from(right)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let bit = mixed >> (64 - FILTER_BITS);
-    let place = (bit / 64) as usize;
-    (place, 1 << (bit % 64))
+/// A bit for each pair of code points, which some pairs share.
+struct Filter {
+    words: Box<[u64]>,
+    /// How far a mixed pair is shifted to be the place of its bit.
+    shift: u32,
+}
+
+impl Filter {
+    fn new(pairs: &[(u32, u32)]) -> Self {
+        let bits = (pairs.len() * BITS_OF_PAIR).next_power_of_two().ilog2().clamp(6, MOST_BITS);
+        let words = vec![0; 1 << (bits - 6)].into_boxed_slice();
+        let mut filter = Self { words, shift: u64::BITS - bits };
+        for (left, right) in pairs {
+            let (place, bit) = filter.place(*left, *right);
+            filter.words[place] |= bit;
+        }
+        filter
+    }
+
+    #[inline]
+    fn place(&self, left: u32, right: u32) -> (usize, u64) {
+        let mixed = (u64::from(left) << 21 | u64::from(right)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bit = mixed >> self.shift;
+        let place = (bit / 64) as usize;
+        (place, 1 << (bit % 64))
+    }
+
+    /// Whether the pair may be one of those that the filter was made of.
+    #[inline]
+    fn has(&self, left: u32, right: u32) -> bool {
+        let (place, bit) = self.place(left, right);
+        self.words[place] & bit != 0
+    }
 }
 
 impl Cuts {
@@ -35,16 +65,19 @@ impl Cuts {
     pub(crate) fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut cuts = Self {
             ascii: vec![false; ASCII * ASCII].into_boxed_slice(),
-            wide: vec![0; 1 << (FILTER_BITS - 6)].into_boxed_slice(),
+            wide: Filter::new(&[]),
             partial: Box::new([[0; 4]; 256]),
         };
+        let mut pairs = Vec::new();
         for token in tokens {
-            cuts.add(token);
+            cuts.add(token, &mut pairs);
         }
+        cuts.wide = Filter::new(&pairs);
         cuts
     }
 
-    fn add(&mut self, token: &[u8]) {
+    /// Adds the neighbours in a token, and puts those that are not both ASCII into `pairs`.
+    fn add(&mut self, token: &[u8], pairs: &mut Vec<(u32, u32)>) {
         let mut left: Option<u32> = None;
         let mut at = 0;
         while at < token.len() {
@@ -58,8 +91,7 @@ impl Cuts {
                     if left < 128 && code_point < 128 {
                         self.ascii[left as usize * ASCII + code_point as usize] = true;
                     } else {
-                        let (place, bit) = filter_bit(left, code_point);
-                        self.wide[place] |= bit;
+                        pairs.push((left, code_point));
                     }
                 }
                 _ if boundary => {
@@ -84,8 +116,7 @@ impl Cuts {
         if left < 128 && right < 128 {
             return !self.ascii[left as usize * ASCII + right as usize];
         }
-        let (place, bit) = filter_bit(left, right);
-        self.wide[place] & bit == 0
+        !self.wide.has(left, right)
             && (self.partial[usize::from(last)][usize::from(first / 64)] >> (first % 64)) & 1 == 0
     }
 
@@ -97,6 +128,8 @@ impl Cuts {
             if SPACE && code_point == 0x2581 { (0x20, length) } else { (code_point, length) }
         };
         let mut at = start;
+        // The character at `at`, where it was read already.
+        let mut known = None;
         loop {
             // Through ASCII, one byte and one look-up at a time.
             let mut last = text[at];
@@ -113,20 +146,20 @@ impl Cuts {
                     None => return at,
                 }
             }
-            let (left, right);
-            if last.is_ascii() {
-                (left, right) = (u32::from(last), read(at).0);
-            } else {
-                let (code_point, length) = read(at);
+            let mut left = u32::from(last);
+            if !last.is_ascii() {
+                let (code_point, length) = known.unwrap_or_else(|| read(at));
                 at += length;
                 if at >= text.len() {
                     return text.len();
                 }
-                (left, right) = (code_point, read(at).0);
+                left = code_point;
             }
-            if self.is_safe(left, right, text[at - 1], text[at]) {
+            let right = read(at);
+            if self.is_safe(left, right.0, text[at - 1], text[at]) {
                 return at;
             }
+            known = Some(right);
         }
     }
 }
