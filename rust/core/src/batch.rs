@@ -116,8 +116,8 @@ impl Encoders {
             let share = self.share(texts, 0..texts.len(), options, control, held().encoder())?;
             return Ok(share.into_batch());
         }
-        let mut whole = Share::default();
-        whole.ids.reserve(room_for(bytes));
+        let ids = Encoding::with_room(room_for(bytes)).ids;
+        let mut whole = Share { ids, ..Share::default() };
         let mut next = 0;
         let shares = || {
             let start = next;
@@ -149,9 +149,8 @@ impl Encoders {
         control: &Control,
         encoder: &mut Encoder,
     ) -> Result<Share> {
-        let mut encoding = Encoding::default();
         let bytes = texts[share.clone()].iter().map(|text| text.as_ref().len()).sum();
-        encoding.ids.reserve(room_for(bytes));
+        let mut encoding = Encoding::with_room(room_for(bytes));
         let mut characters = Vec::new();
         let mut lengths = Vec::with_capacity(share.len());
         let all = texts.len() as u64;

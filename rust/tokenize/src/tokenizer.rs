@@ -342,6 +342,12 @@ pub struct Encoding {
 }
 
 impl Encoding {
+    /// An empty buffer with room for so many ids. Where they are millions, the system has less to do for it than for one
+    /// that grows.
+    pub fn with_room(ids: usize) -> Self {
+        Self { ids: crate::machine::with_room(ids), touched: Vec::new() }
+    }
+
     /// Empties the buffer, keeping its memory.
     pub fn clear(&mut self) {
         self.ids.clear();
