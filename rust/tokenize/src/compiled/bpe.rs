@@ -1,9 +1,9 @@
 //! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
 
-use super::memory::{Gap, Memory};
+use super::memory::{Absent, Gap, Memory, NOWHERE};
 use crate::machine::{AHEAD, prefetch};
-use crate::merge::{Merge, Merges, ShortLane, Symbol};
-use crate::pieces::{Answer, Answers, Key, MOST, Vocabulary};
+use crate::merge::{Lane, LongLane, Merge, Merges, ShortLane, Symbol};
+use crate::pieces::{Answer, Answers, Key, Vocabulary};
 
 /// Vocabulary and merges, shared by all threads.
 pub(super) struct Bpe {
@@ -54,7 +54,7 @@ impl Bpe {
         self.answers.prefetch(key.whole());
     }
 
-    /// Puts the ids of all absent pieces into their gaps, and into the cache.
+    /// Puts the ids of absent pieces into their gaps and into the caches, unless they have too many symbols.
     pub(super) fn learn(
         &self,
         speller: &impl Spell,
@@ -62,51 +62,63 @@ impl Bpe {
         gaps: &mut [Gap],
         memory: &mut Memory,
     ) {
-        let mut lanes = std::mem::take(&mut memory.lanes);
         let absent = std::mem::take(&mut memory.absent);
+        let mut short_lanes = std::mem::take(&mut memory.short_lanes);
+        let mut long_lanes = std::mem::take(&mut memory.long_lanes);
         let mut ahead = absent.iter().skip(AHEAD);
         for (name, absent) in absent.iter().enumerate() {
-            let key = absent.key;
+            let (piece, key) = (&text[absent.range()], absent.waiting.key);
             if let Some(next) = ahead.next() {
                 // What was brought near for all of them may have made room for the rest of it since.
-                self.prefetch(next.key);
+                self.prefetch(next.waiting.key);
             }
-            if let Some(id) = self.token(self.answers.get(key.whole()), key.is_part()) {
-                gaps[absent.gap].fill(&[id]);
-                if memory.short.get(key).is_none() {
-                    memory.short.insert(key, &[id]);
-                }
+            let is_short = absent.waiting.place != NOWHERE;
+            let answer =
+                if is_short { self.answers.get(key.whole()) } else { self.answers.find(piece) };
+            if let Some(id) = self.token(answer, key.is_part()) {
+                gaps[absent.gap].fill(&[id], &mut memory.made);
+                memory.remember(piece, &absent.waiting, &[id]);
                 continue;
             }
-            let piece = &text[absent.start as usize..absent.end as usize];
             memory.word.clear();
             speller.spell(piece, &mut memory.word);
             let word = &memory.word;
+            let initial = |at: usize| speller.initial(piece, word, at);
             if word.len() <= ShortLane::LONGEST {
-                lanes.push(ShortLane::new(name, word, |at| speller.initial(piece, word, at)));
+                short_lanes.push(ShortLane::new(name, word, initial));
+            } else if word.len() <= LongLane::LONGEST {
+                long_lanes.push(LongLane::new(name, word, initial));
             }
         }
-        self.merges.merge_all(&mut lanes);
-        for symbol in lanes.iter().flat_map(ShortLane::symbols) {
+        self.learn_all(text, &absent, &mut short_lanes, gaps, memory);
+        self.learn_all(text, &absent, &mut long_lanes, gaps, memory);
+        memory.short_lanes = short_lanes;
+        memory.long_lanes = long_lanes;
+        memory.absent = absent;
+    }
+
+    /// Merges the words in the lanes, each of which has the number of an absent piece, and empties them.
+    fn learn_all<const N: usize>(
+        &self,
+        text: &[u8],
+        absent: &[Absent],
+        lanes: &mut Vec<Lane<N>>,
+        gaps: &mut [Gap],
+        memory: &mut Memory,
+    ) {
+        self.merges.merge_all(lanes);
+        for symbol in lanes.iter().flat_map(Lane::symbols) {
             prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
         }
-        for lane in &lanes {
+        let mut ids = std::mem::take(&mut memory.ids);
+        for lane in lanes.drain(..) {
             let absent = &absent[lane.name()];
-            memory.word.clear();
-            memory.word.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
-            gaps[absent.gap].fill(&memory.word);
-            if memory.short.get(absent.key).is_some() {
-                continue;
-            }
-            memory.short.insert(absent.key, &memory.word);
-            if memory.word.len() > MOST {
-                let piece = &text[absent.start as usize..absent.end as usize];
-                memory.long.insert(piece, absent.key.is_part(), &memory.word);
-            }
+            ids.clear();
+            ids.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
+            gaps[absent.gap].fill(&ids, &mut memory.made);
+            memory.remember(&text[absent.range()], &absent.waiting, &ids);
         }
-        lanes.clear();
-        memory.lanes = lanes;
-        memory.absent = absent;
+        memory.ids = ids;
     }
 
     /// Appends the ids of a piece, or of a part of one.

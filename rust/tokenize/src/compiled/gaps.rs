@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::batch::{Pieces, Run, position};
+use super::batch::{Pieces, Run};
 use super::memory::{Absent, Gap, Memory, NOWHERE, STEP, Waiting};
 use crate::pieces::MOST;
 
@@ -22,62 +22,29 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
         }
     }
     memory.absent.clear();
+    memory.made.clear();
     for (number, gap) in gaps.iter_mut().enumerate() {
-        let at = gap.index;
-        let Waiting { key, place, end } = run.pieces[at];
-        if place == NOWHERE {
-            continue;
-        }
-        if let Some(found) = memory.short.get(key) {
-            (gap.ids, gap.count, gap.known) = (found.all(), found.count(), found.is_whole());
-        } else {
-            let start = position(run.range(at).start);
-            memory.absent.push(Absent { key, gap: number, start, end });
+        let (range, waiting) = (run.range(gap.index), run.pieces[gap.index]);
+        if !memory.recall(&run.text[range.clone()], &waiting, gap) {
+            memory.absent.push(Absent { waiting, gap: number, start: range.start });
         }
     }
     if !memory.absent.is_empty() {
         model.learn(run.text, &mut gaps, memory);
     }
-    memory.made.clear();
+    let mut ids = std::mem::take(&mut memory.ids);
     for gap in gaps.iter_mut().filter(|gap| !gap.known) {
-        let at = gap.index;
-        let (piece, before) = (&run.text[run.range(at)], memory.made.len());
-        rest(model, piece, &run.pieces[at], memory);
-        let made = &memory.made[before..];
-        gap.fill(made);
-        if gap.known {
-            memory.made.truncate(before);
-        } else {
-            gap.count = made.len();
+        let (piece, waiting) = (&run.text[run.range(gap.index)], &run.pieces[gap.index]);
+        // The same piece may have been among those before.
+        if !memory.recall(piece, waiting, gap) {
+            ids.clear();
+            model.miss(piece, waiting.key.is_part(), memory, &mut ids);
+            memory.remember(piece, waiting, &ids);
+            gap.fill(&ids, &mut memory.made);
         }
     }
+    memory.ids = ids;
     memory.gaps = gaps;
-}
-
-/// Appends the ids of one piece to the memory for them.
-fn rest(model: &impl Pieces, piece: &[u8], waiting: &Waiting, memory: &mut Memory) {
-    let Waiting { key, place, .. } = *waiting;
-    let short = if place == NOWHERE { None } else { memory.short.get(key) };
-    if let Some(found) = short.filter(|found| found.is_whole()) {
-        memory.made.extend(found.ids());
-        return;
-    }
-    let is_long = place == NOWHERE || short.is_some();
-    if is_long && let Some(known) = memory.long.get(piece, key.is_part()) {
-        memory.made.extend_from_slice(known);
-        return;
-    }
-    let mut made = std::mem::take(&mut memory.made);
-    let before = made.len();
-    model.miss(piece, key.is_part(), memory, &mut made);
-    let ids = &made[before..];
-    if place != NOWHERE && short.is_none() {
-        memory.short.insert(key, ids);
-    }
-    if place == NOWHERE || ids.len() > MOST {
-        memory.long.insert(piece, key.is_part(), ids);
-    }
-    memory.made = made;
 }
 
 /// Appends the ids of the pieces: `copied` of them were copied, and those of the gaps are found by now.
@@ -92,8 +59,8 @@ pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
     let more: usize = gaps.iter().map(|gap| gap.count).sum();
     // Copying goes on in steps behind what is wanted, and is written over.
     ids.resize(filled + copied + more + STEP, 0);
-    let (mut begin, mut taken) = (0, 0);
-    for Gap { index, count, ids: found, .. } in gaps {
+    let mut begin = 0;
+    for Gap { index, count, ids: found, from, .. } in gaps {
         let end = positions[*index];
         copy(known, begin..end, &mut ids[filled..]);
         filled += end - begin;
@@ -101,8 +68,7 @@ pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
         if *count <= MOST {
             ids[filled..filled + MOST].copy_from_slice(found);
         } else {
-            ids[filled..filled + count].copy_from_slice(&made[taken..taken + count]);
-            taken += count;
+            ids[filled..filled + count].copy_from_slice(&made[*from..from + count]);
         }
         filled += count;
     }

@@ -1,9 +1,10 @@
 //! What one thread writes to while it encodes.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::normalize::Normalized;
-use crate::merge::{ShortLane, Symbol, Windows};
+use crate::merge::{LongLane, ShortLane, Symbol, Windows};
 use crate::pieces::{Key, LongCache, MOST, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
@@ -46,27 +47,39 @@ pub(super) struct Gap {
     pub(super) count: usize,
     /// The ids, if they are not too many, and anything behind them.
     pub(super) ids: [u32; MOST],
+    /// Where they begin among those that were made, if they are.
+    pub(super) from: usize,
 }
 
 impl Gap {
-    /// Takes the ids, if they are not too many.
+    /// Takes the ids, which go behind those in `made` if they are too many.
     #[inline]
-    pub(super) fn fill(&mut self, ids: &[u32]) {
+    pub(super) fn fill(&mut self, ids: &[u32], made: &mut Vec<u32>) {
+        (self.count, self.known) = (ids.len(), true);
         if let Some(room) = self.ids.get_mut(..ids.len()) {
             room.copy_from_slice(ids);
-            (self.count, self.known) = (ids.len(), true);
+        } else {
+            self.from = made.len();
+            made.extend_from_slice(ids);
         }
     }
 }
 
-/// A short piece that was not in the cache when it was looked for.
+/// A piece that was in no cache when it was looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Absent {
-    pub(super) key: Key,
+    pub(super) waiting: Waiting,
     /// Which of the gaps it is.
     pub(super) gap: usize,
-    pub(super) start: u32,
-    pub(super) end: u32,
+    pub(super) start: usize,
+}
+
+impl Absent {
+    /// Where the piece stands.
+    #[inline]
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start..self.waiting.end as usize
+    }
 }
 
 /// Caches and scratch of one thread.
@@ -93,12 +106,16 @@ pub(crate) struct Memory {
     pub(super) missing: Box<[usize]>,
     /// The same pieces with what is found of them.
     pub(super) gaps: Vec<Gap>,
-    /// The ids of those that have too many, one behind the other.
+    /// The ids of those that have too many.
     pub(super) made: Vec<u32>,
+    /// The ids of one of them, while they are made.
+    pub(super) ids: Vec<u32>,
     /// Those of them that no cache has.
     pub(super) absent: Vec<Absent>,
     /// The absent ones that are being merged.
-    pub(super) lanes: Vec<ShortLane>,
+    pub(super) short_lanes: Vec<ShortLane>,
+    /// The same, of those with more symbols.
+    pub(super) long_lanes: Vec<LongLane>,
 }
 
 impl Memory {
@@ -120,8 +137,46 @@ impl Memory {
             missing: vec![0; MOST_WAITING].into(),
             gaps: Vec::new(),
             made: Vec::new(),
+            ids: Vec::new(),
             absent: Vec::new(),
-            lanes: Vec::new(),
+            short_lanes: Vec::new(),
+            long_lanes: Vec::new(),
+        }
+    }
+}
+
+impl Memory {
+    /// Puts the ids of a piece into its gap, if a cache has them.
+    #[inline]
+    pub(super) fn recall(&mut self, piece: &[u8], waiting: &Waiting, gap: &mut Gap) -> bool {
+        let Waiting { key, place, .. } = *waiting;
+        if place != NOWHERE {
+            match self.short.get(key) {
+                None => return false,
+                Some(found) if found.is_whole() => {
+                    (gap.ids, gap.count, gap.known) = (found.all(), found.count(), true);
+                    return true;
+                }
+                Some(_) => {}
+            }
+        }
+        let known = self.long.get(piece, key.is_part());
+        known.inspect(|ids| gap.fill(ids, &mut self.made)).is_some()
+    }
+
+    /// Remembers the ids of a piece that no cache had a while ago.
+    pub(super) fn remember(&mut self, piece: &[u8], waiting: &Waiting, ids: &[u32]) {
+        let Waiting { key, place, .. } = *waiting;
+        if place != NOWHERE {
+            if self.short.get(key).is_none() {
+                self.short.insert(key, ids);
+            }
+            if ids.len() <= MOST {
+                return;
+            }
+        }
+        if self.long.get(piece, key.is_part()).is_none() {
+            self.long.insert(piece, key.is_part(), ids);
         }
     }
 }

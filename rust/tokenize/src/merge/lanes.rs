@@ -4,13 +4,16 @@
 //! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
 
 use super::pairs::PairTable;
-use super::{NONE, PLACE_BITS, SHORT, Symbol, TINY, placed, smallest};
+use super::{NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
 /// Places of a word, one bit each.
 type Places = u64;
 
 /// A word of few symbols.
 pub(crate) type ShortLane = Lane<TINY>;
+
+/// A word of some more.
+pub(crate) type LongLane = Lane<SMALL>;
 
 /// A word of at most `N` symbols on its way, where `N` is at most [`SHORT`].
 #[derive(Clone, Copy, Debug)]

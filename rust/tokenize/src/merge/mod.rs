@@ -13,7 +13,7 @@ mod windows;
 use std::ops::Range;
 
 use crate::beside::both;
-pub(crate) use lanes::{Lane, ShortLane};
+pub(crate) use lanes::{Lane, LongLane, ShortLane};
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 pub(crate) use windows::Windows;
