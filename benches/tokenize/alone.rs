@@ -26,6 +26,9 @@ const SAMPLE: usize = 500;
 /// Texts that a thread takes at a time.
 const SHARE: usize = 64;
 
+/// Bytes of text for which there is room for a token from the start.
+const BYTES_OF_TOKEN: usize = 4;
+
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).filter(|it| it != "--bench").collect();
     let [tokenizer, texts, threads, ids] = arguments.as_slice() else {
@@ -62,9 +65,10 @@ fn encode(encoder: &mut Encoder, text: &str, out: &mut Encoding) {
 fn pass(encoders: &mut [Encoder], texts: &[&String]) -> (f64, usize) {
     let size: usize = texts.iter().map(|text| text.len()).sum();
     let shares: Vec<&[&String]> = texts.chunks(SHARE).collect();
+    let room = size / BYTES_OF_TOKEN / encoders.len();
     let next = AtomicUsize::new(0);
     let work = |encoder: &mut Encoder| {
-        let mut out = Encoding::default();
+        let mut out = Encoding::with_room(room);
         while let Some(share) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
             for text in *share {
                 encode(encoder, text, &mut out);
