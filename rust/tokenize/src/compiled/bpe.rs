@@ -5,6 +5,9 @@ use crate::machine::{AHEAD, prefetch};
 use crate::merge::{Lane, LongLane, Merge, Merges, ShortLane, Symbol};
 use crate::pieces::{Answer, Answers, Key, Vocabulary};
 
+/// What has more bytes has too many symbols for a lane: a character has four at most.
+const MOST_BYTES: usize = 4 * LongLane::LONGEST;
+
 /// Vocabulary and merges, shared by all threads.
 pub(super) struct Bpe {
     answers: Answers,
@@ -78,6 +81,9 @@ impl Bpe {
             if let Some(id) = self.token(answer, key.is_part()) {
                 gaps[absent.gap].fill(&[id], &mut memory.made);
                 memory.remember(piece, &absent.waiting, &[id]);
+                continue;
+            }
+            if piece.len() > MOST_BYTES {
                 continue;
             }
             memory.word.clear();
