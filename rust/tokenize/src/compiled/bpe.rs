@@ -1,12 +1,12 @@
 //! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
 
-use super::memory::{Absent, Gap, Memory, NOWHERE};
+use super::memory::{Gap, Memory, NOWHERE};
 use crate::machine::{AHEAD, prefetch};
-use crate::merge::{Lane, LongLane, Merge, Merges, ShortLane, Symbol};
+use crate::merge::{Lanes, Merge, Merges, Symbol};
 use crate::pieces::{Answer, Answers, Key, Vocabulary};
 
 /// What has more bytes has too many symbols for a lane: a character has four at most.
-const MOST_BYTES: usize = 4 * LongLane::LONGEST;
+const MOST_BYTES: usize = 4 * Lanes::LONGEST;
 
 /// Vocabulary and merges, shared by all threads.
 pub(super) struct Bpe {
@@ -66,8 +66,7 @@ impl Bpe {
         memory: &mut Memory,
     ) {
         let absent = std::mem::take(&mut memory.absent);
-        let mut short_lanes = std::mem::take(&mut memory.short_lanes);
-        let mut long_lanes = std::mem::take(&mut memory.long_lanes);
+        let mut lanes = std::mem::take(&mut memory.lanes);
         let mut ahead = absent.iter().skip(AHEAD);
         for (name, absent) in absent.iter().enumerate() {
             let (piece, key) = (&text[absent.range()], absent.waiting.key);
@@ -89,42 +88,28 @@ impl Bpe {
             memory.word.clear();
             speller.spell(piece, &mut memory.word);
             let word = &memory.word;
-            let initial = |at: usize| speller.initial(piece, word, at);
-            if word.len() <= ShortLane::LONGEST {
-                short_lanes.push(ShortLane::new(name, word, initial));
-            } else if word.len() <= LongLane::LONGEST {
-                long_lanes.push(LongLane::new(name, word, initial));
+            if word.len() <= Lanes::LONGEST {
+                lanes.push(name, word, |at| speller.initial(piece, word, at));
             }
         }
-        self.learn_all(text, &absent, &mut short_lanes, gaps, memory);
-        self.learn_all(text, &absent, &mut long_lanes, gaps, memory);
-        memory.short_lanes = short_lanes;
-        memory.long_lanes = long_lanes;
-        memory.absent = absent;
-    }
-
-    /// Merges the words in the lanes, each of which has the number of an absent piece, and empties them.
-    fn learn_all<const N: usize>(
-        &self,
-        text: &[u8],
-        absent: &[Absent],
-        lanes: &mut Vec<Lane<N>>,
-        gaps: &mut [Gap],
-        memory: &mut Memory,
-    ) {
-        self.merges.merge_all(lanes);
-        for symbol in lanes.iter().flat_map(Lane::symbols) {
-            prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
-        }
+        lanes.merge(&self.merges);
+        lanes.each(|_, symbols| {
+            for symbol in symbols {
+                prefetch(self.ids.as_ptr().wrapping_add(symbol as usize));
+            }
+        });
         let mut ids = std::mem::take(&mut memory.ids);
-        for lane in lanes.drain(..) {
-            let absent = &absent[lane.name()];
+        lanes.each(|name, symbols| {
+            let absent = &absent[name];
             ids.clear();
-            ids.extend(lane.symbols().map(|symbol| self.ids[symbol as usize]));
+            ids.extend(symbols.map(|symbol| self.ids[symbol as usize]));
             gaps[absent.gap].fill(&ids, &mut memory.made);
             memory.remember(&text[absent.range()], &absent.waiting, &ids);
-        }
+        });
+        lanes.clear();
         memory.ids = ids;
+        memory.lanes = lanes;
+        memory.absent = absent;
     }
 
     /// Appends the ids of a piece, or of a part of one.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::normalize::Normalized;
-use crate::merge::{LongLane, ShortLane, Symbol, Windows};
+use crate::merge::{Lanes, Symbol, Windows};
 use crate::pieces::{Key, LongCache, MOST, PieceCache};
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
@@ -113,9 +113,7 @@ pub(crate) struct Memory {
     /// Those of them that no cache has.
     pub(super) absent: Vec<Absent>,
     /// The absent ones that are being merged.
-    pub(super) short_lanes: Vec<ShortLane>,
-    /// The same, of those with more symbols.
-    pub(super) long_lanes: Vec<LongLane>,
+    pub(super) lanes: Lanes,
 }
 
 impl Memory {
@@ -139,8 +137,7 @@ impl Memory {
             made: Vec::new(),
             ids: Vec::new(),
             absent: Vec::new(),
-            short_lanes: Vec::new(),
-            long_lanes: Vec::new(),
+            lanes: Lanes::default(),
         }
     }
 }

@@ -4,20 +4,86 @@
 //! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
 
 use super::pairs::PairTable;
-use super::{NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
+use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
 /// Places of a word, one bit each.
 type Places = u64;
 
-/// A word of few symbols.
-pub(crate) type ShortLane = Lane<TINY>;
+/// Short words of all lengths: in a lane no longer than needed, the smallest rank is found sooner.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    tiny: Vec<Lane<TINY>>,
+    small: Vec<Lane<SMALL>>,
+    short: Vec<Lane<SHORT>>,
+}
 
-/// A word of some more.
-pub(crate) type LongLane = Lane<SMALL>;
+impl Lanes {
+    /// The most symbols of a word.
+    pub(crate) const LONGEST: usize = SHORT;
+
+    /// Adds a word of at least one symbol and at most [`Self::LONGEST`], as [`Lane::new`].
+    #[inline]
+    pub(crate) fn push(&mut self, name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) {
+        if word.len() <= TINY {
+            self.tiny.push(Lane::new(name, word, initial));
+        } else if word.len() <= SMALL {
+            self.small.push(Lane::new(name, word, initial));
+        } else {
+            self.short.push(Lane::new(name, word, initial));
+        }
+    }
+
+    /// Merges all words, and changes their order.
+    pub(crate) fn merge(&mut self, merges: &Merges) {
+        merges.merge_all(&mut self.tiny);
+        merges.merge_all(&mut self.small);
+        merges.merge_all(&mut self.short);
+    }
+
+    /// Calls `word` with the name and the symbols of each word.
+    #[inline]
+    pub(crate) fn each(&self, mut word: impl FnMut(usize, Symbols<'_>)) {
+        self.tiny.iter().for_each(|lane| word(lane.name, lane.symbols()));
+        self.small.iter().for_each(|lane| word(lane.name, lane.symbols()));
+        self.short.iter().for_each(|lane| word(lane.name, lane.symbols()));
+    }
+
+    /// Forgets all words.
+    pub(crate) fn clear(&mut self) {
+        self.tiny.clear();
+        self.small.clear();
+        self.short.clear();
+    }
+}
+
+/// The symbols of a word that are left.
+pub(crate) struct Symbols<'a> {
+    symbols: &'a [Symbol],
+    alive: Places,
+}
+
+impl Symbols<'_> {
+    /// The next symbol, and its place in the word.
+    #[inline]
+    fn next_placed(&mut self) -> Option<(usize, Symbol)> {
+        let at = self.alive.trailing_zeros() as usize;
+        self.alive &= self.alive.wrapping_sub(1);
+        self.symbols.get(at).map(|symbol| (at, *symbol))
+    }
+}
+
+impl Iterator for Symbols<'_> {
+    type Item = Symbol;
+
+    #[inline]
+    fn next(&mut self) -> Option<Symbol> {
+        self.next_placed().map(|(_, symbol)| symbol)
+    }
+}
 
 /// A word of at most `N` symbols on its way, where `N` is at most [`SHORT`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane<const N: usize> {
+pub(super) struct Lane<const N: usize> {
     symbols: [Symbol; N],
     /// Rank and place of each symbol with the next one.
     ranks: [u32; N],
@@ -33,11 +99,11 @@ pub(crate) struct Lane<const N: usize> {
 
 impl<const N: usize> Lane<N> {
     /// The most symbols of a word.
-    pub(crate) const LONGEST: usize = N;
+    pub(super) const LONGEST: usize = N;
 
     /// A word of at least one symbol. `initial(at)` is what the symbols at `at` and behind it become.
     #[inline]
-    pub(crate) fn new(name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) -> Self {
+    pub(super) fn new(name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) -> Self {
         let mut symbols = [NONE; N];
         symbols[..word.len()].copy_from_slice(word);
         let mut ranks = [NONE; N];
@@ -55,23 +121,20 @@ impl<const N: usize> Lane<N> {
     }
 
     /// What [`Self::new`] was told.
-    pub(crate) fn name(&self) -> usize {
+    pub(super) fn name(&self) -> usize {
         self.name
     }
 
     /// The symbols that are left.
-    pub(crate) fn symbols(&self) -> impl Iterator<Item = Symbol> {
-        self.tokens().map(|(_, symbol)| symbol)
+    #[inline]
+    pub(super) fn symbols(&self) -> Symbols<'_> {
+        Symbols { symbols: &self.symbols, alive: self.alive }
     }
 
     /// The symbols that are left, with their places in the word.
     pub(super) fn tokens(&self) -> impl Iterator<Item = (usize, Symbol)> {
-        let mut alive = self.alive;
-        std::iter::from_fn(move || {
-            let at = alive.trailing_zeros() as usize;
-            alive &= alive.wrapping_sub(1);
-            self.symbols.get(at).map(|symbol| (at, *symbol))
-        })
+        let mut symbols = self.symbols();
+        std::iter::from_fn(move || symbols.next_placed())
     }
 
     /// The place before `at` and the place behind it.

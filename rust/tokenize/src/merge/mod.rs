@@ -13,7 +13,8 @@ mod windows;
 use std::ops::Range;
 
 use crate::beside::both;
-pub(crate) use lanes::{Lane, LongLane, ShortLane};
+use lanes::Lane;
+pub(crate) use lanes::Lanes;
 use pairs::PairTable;
 pub(crate) use pairs::{LARGEST_MERGES, LARGEST_SYMBOLS};
 pub(crate) use windows::Windows;
@@ -100,7 +101,7 @@ impl Merges {
     }
 
     /// Merges several words at once, and changes their order.
-    pub(crate) fn merge_all<const N: usize>(&self, lanes: &mut [Lane<N>]) {
+    fn merge_all<const N: usize>(&self, lanes: &mut [Lane<N>]) {
         lanes::merge(lanes, &self.pairs, |symbol| symbol);
     }
 
@@ -144,8 +145,6 @@ impl Merges {
         let pair = |left, right| self.pair(left, right);
         if word.len() <= TINY {
             reduce::<TINY>(word, initial, pair, |symbol| symbol);
-        } else if word.len() <= SMALL {
-            reduce::<SMALL>(word, initial, pair, |symbol| symbol);
         } else {
             reduce::<SHORT>(word, initial, pair, |symbol| symbol);
         }
@@ -155,6 +154,9 @@ impl Merges {
 /// Lanes that are merged in step where there are more: enough that what each will read is there when it is its turn.
 const TOGETHER: usize = 32;
 
+/// A lane for the tokens of a vocabulary, most of which are short.
+type TinyLane = Lane<TINY>;
+
 /// Those of `tokens` that the merges make of their own text, with the rank of the last of these, if any.
 fn last_merges(
     tokens: Range<u32>,
@@ -163,8 +165,8 @@ fn last_merges(
     spell: impl Fn(u32, &mut Vec<u32>) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut found = Vec::with_capacity(tokens.len());
-    let mut lanes: Vec<ShortLane> = Vec::with_capacity(TOGETHER);
-    let mut merge = |lanes: &mut Vec<ShortLane>| {
+    let mut lanes: Vec<TinyLane> = Vec::with_capacity(TOGETHER);
+    let mut merge = |lanes: &mut Vec<TinyLane>| {
         lanes::merge(lanes, all, &made_by);
         for lane in lanes.drain(..) {
             let token = u32::try_from(lane.name()).unwrap_or(NONE);
@@ -180,12 +182,12 @@ fn last_merges(
         if !spell(token, &mut spelled) || spelled.is_empty() {
             continue;
         }
-        if spelled.len() > ShortLane::LONGEST {
+        if spelled.len() > TinyLane::LONGEST {
             long.push(token);
             continue;
         }
         let initial = |at: usize| all.get(spelled[at], spelled[at + 1]);
-        lanes.push(ShortLane::new(token as usize, &spelled, initial));
+        lanes.push(TinyLane::new(token as usize, &spelled, initial));
         if lanes.len() == TOGETHER {
             merge(&mut lanes);
         }

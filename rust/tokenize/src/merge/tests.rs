@@ -57,6 +57,7 @@ proptest! {
         (tokens, mut merges) in models(),
         order in any::<u64>(),
         word in prop::collection::vec(0..4_u8, 0..150),
+        lengths in prop::collection::vec(1..=Lanes::LONGEST, 1..8),
     ) {
         // Ranks that come in no sensible order, and now and then a pair twice.
         let mut state = order;
@@ -86,16 +87,22 @@ proptest! {
         let mut joined = symbols.clone();
         windows.merge(&model, &mut joined, initial);
         prop_assert_eq!(tokens_of(&joined), expected.clone());
-        let parts: Vec<(&[u8], &[u32])> =
-            word.chunks(ShortLane::LONGEST).zip(symbols.chunks(ShortLane::LONGEST)).collect();
-        let mut lanes: Vec<ShortLane> = (0..).zip(&parts).map(|(name, (_, symbols))| {
-            ShortLane::new(name, symbols, |at| model.pair(symbols[at], symbols[at + 1]))
-        }).collect();
-        model.merge_all(&mut lanes);
-        prop_assert_eq!(lanes.len(), parts.len());
-        for lane in &lanes {
-            let merged: Vec<u32> = lane.symbols().collect();
-            prop_assert_eq!(tokens_of(&merged), by_definition(&merges, parts[lane.name()].0));
+        let (mut lanes, mut parts, mut at) = (Lanes::default(), Vec::new(), 0);
+        for length in lengths.into_iter().cycle() {
+            if at == word.len() {
+                break;
+            }
+            let end = word.len().min(at + length);
+            let part = &symbols[at..end];
+            lanes.push(parts.len(), part, |at| model.pair(part[at], part[at + 1]));
+            parts.push(&word[at..end]);
+            at = end;
+        }
+        lanes.merge(&model);
+        let mut merged = vec![Vec::new(); parts.len()];
+        lanes.each(|name, symbols| merged[name].extend(symbols));
+        for (merged, part) in merged.iter().zip(parts) {
+            prop_assert_eq!(tokens_of(merged), by_definition(&merges, part));
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::buckets::Buckets;
-use super::{LongLane, Merges, Symbol, TOGETHER};
+use super::{Lane, Merges, SMALL, Symbol, TOGETHER};
 
 /// How windows are cut.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,9 @@ const SIZES: Sizes = Sizes {
     long_token: 3,
 };
 
+/// What is merged in step.
+type Stretch = Lane<SMALL>;
+
 /// How far each lane reaches back into the one before it, so that they meet.
 const LANE_OVERLAP: usize = 8;
 
@@ -57,7 +60,7 @@ pub(crate) struct Windows {
     end: usize,
     /// What the next window becomes.
     next: Vec<Token>,
-    lanes: Vec<LongLane>,
+    lanes: Vec<Stretch>,
 }
 
 impl Windows {
@@ -102,10 +105,10 @@ impl Windows {
         let mut lanes = std::mem::take(&mut self.lanes);
         self.fill(&mut lanes, word, initial, sizes.lanes);
         merges.merge_all(&mut lanes);
-        lanes.sort_unstable_by_key(LongLane::name);
+        lanes.sort_unstable_by_key(Stretch::name);
         let mut bridged = false;
         for lane in &lanes {
-            let (from, end) = (lane.name(), word.len().min(lane.name() + LongLane::LONGEST));
+            let (from, end) = (lane.name(), word.len().min(lane.name() + Stretch::LONGEST));
             if end <= self.end {
                 continue;
             }
@@ -130,17 +133,17 @@ impl Windows {
     /// Makes lanes of the next stretches of the word, each of which is named after its place.
     fn fill(
         &self,
-        lanes: &mut Vec<LongLane>,
+        lanes: &mut Vec<Stretch>,
         word: &[Symbol],
         initial: &impl Fn(usize) -> Symbol,
         most: usize,
     ) {
         lanes.clear();
         let begin = self.end.saturating_sub(LANE_OVERLAP);
-        let begins = (begin..word.len()).step_by(LongLane::LONGEST - LANE_OVERLAP).take(most);
+        let begins = (begin..word.len()).step_by(Stretch::LONGEST - LANE_OVERLAP).take(most);
         lanes.extend(begins.map(|from| {
-            let end = word.len().min(from + LongLane::LONGEST);
-            LongLane::new(from, &word[from..end], |at| initial(from + at))
+            let end = word.len().min(from + Stretch::LONGEST);
+            Stretch::new(from, &word[from..end], |at| initial(from + at))
         }));
     }
 
