@@ -54,3 +54,21 @@ pub(crate) fn with_room<T>(count: usize) -> Vec<T> {
     }
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_of_any_size_is_written_and_read() {
+        // Below and above what large pages are asked for, and sizes that end within one.
+        for count in [0, 1, 1000, (1 << 20) - 1, 1 << 20, (3 << 19) + 7] {
+            let mut items = with_room(count);
+            let room = items.capacity();
+            assert!(room >= count);
+            items.extend(0..count);
+            assert_eq!(items.capacity(), room, "nothing is moved");
+            assert!(items.into_iter().eq(0..count));
+        }
+    }
+}
