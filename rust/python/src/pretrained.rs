@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastpack_core::Error;
-use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer};
+use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer, regular};
 use pyo3::prelude::*;
 
 use crate::options::PyIds;
@@ -37,7 +37,7 @@ impl PyPretrained {
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let name = path.display().to_string();
         let pretrained = supervise::load(py, move || {
-            let json = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+            let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
             let tokenizer = Tokenizer::from_json(&json)?;
             Ok(Pretrained { tokenizer, special_tokens: Vec::new(), chat_templates: Vec::new() })
         })?;

@@ -39,6 +39,7 @@
 mod added;
 mod beside;
 mod compiled;
+mod contain;
 mod error;
 mod fingerprint;
 mod load;
@@ -48,11 +49,13 @@ mod outline;
 mod pieces;
 mod pretrained;
 mod reference;
+pub mod regular;
 mod split;
 mod tokenizer;
 mod unicode;
 
 pub use compiled::Settled;
+pub use contain::contain;
 pub use error::{Error, Result};
 pub use pretrained::{NamedTemplate, Pretrained};
 pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};

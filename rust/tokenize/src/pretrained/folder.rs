@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::regular;
 
 /// A folder on disk.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl<'a> Folder<'a> {
     /// The text of a file with the line ends that Python's text mode makes of it, or `None` if there is no such file.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>> {
         let path = self.path(name);
-        match fs::read_to_string(&path) {
+        match regular::read_to_string(&path) {
             Ok(text) if text.contains('\r') => {
                 Ok(Some(text.replace("\r\n", "\n").replace('\r', "\n")))
             }

@@ -1,0 +1,71 @@
+//! [`contain`]: calls a library that may panic on data which contradict themselves.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+/// Characters of a panic's message that an error shows.
+const SHOWN: usize = 200;
+
+thread_local! {
+    /// Whether a panic of this thread is an answer, and no fault of the program.
+    static CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `call` returns, or the message of its panic, on one line; nothing is printed.
+///
+/// For decoders and builders of other crates alone, on data whose every field cannot be checked before: what `call` was at
+/// work on must not be used after a panic.
+///
+/// # Errors
+///
+/// The message of the panic.
+pub fn contain<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    // The hook that prints belongs to the process: it is asked for all panics but those of a thread in here.
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !CONTAINED.get() {
+                usual(panic);
+            }
+        }));
+    });
+    let before = CONTAINED.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(call));
+    CONTAINED.set(before);
+    result.map_err(|panic| message(&*panic))
+}
+
+/// The beginning of what a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let said = said.chars().map(|it| if it.is_control() { ' ' } else { it });
+    said.take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contain;
+
+    #[test]
+    fn a_panic_becomes_its_message() {
+        assert_eq!(contain(|| 3), Ok(3));
+        assert_eq!(contain(|| panic!("of\n{}", 3)), Err::<(), _>("of 3".to_owned()));
+    }
+
+    #[test]
+    fn calls_inside_calls_are_contained_each() {
+        let outer = contain(|| {
+            let inner = contain(|| panic!("inside"));
+            assert_eq!(inner, Err::<(), _>("inside".to_owned()));
+            panic!("outside");
+        });
+        assert_eq!(outer, Err::<(), _>("outside".to_owned()));
+    }
+}
