@@ -102,6 +102,24 @@ def test_rows_are_a_data_set_that_maps_filters_and_trains_by_step(write_jsonl, t
     assert len(dear) == len(loaded)
 
 
+@pytest.mark.parametrize("keep_tokens", [False, True])
+@pytest.mark.parametrize("validation", [None, 20])
+@pytest.mark.parametrize("container", ["arrow", "parquet"])
+def test_load_dataset_reads_all_shards_of_a_folder(
+    container, validation, keep_tokens, corpus, tokenizer_dir, tmp_path
+):
+    options = {"tokenizer": tokenizer_dir, "max_length": 256, "validation": validation}
+    folder = tmp_path / "packed"
+    fastpack.pack_dir(corpus, folder, **options, format=container, shard_size=20_000, keep_tokens=keep_tokens)
+    assert len(list(folder.glob("train-*"))) > 2
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    made = fastpack.pack_files(corpus, **options)
+    expected = {"train": made} if validation is None else made._asdict()
+    assert {name: split.to_list() for name, split in loaded.items()} == {
+        name: table.to_pylist() for name, table in expected.items()
+    }
+
+
 def test_efficiency_is_tokens_over_room_axolotl_3848(corpus, tokenizer_dir):
     table = fastpack.pack_files(corpus, tokenizer_dir, max_length=256)
     report = fastpack.Report.of(table)
