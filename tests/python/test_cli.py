@@ -227,8 +227,11 @@ def test_inspect_says_what_it_cannot_show(tmp_path):
 
 def test_functions_are_named_by_their_file(corpus, tokenizer_dir, tmp_path):
     functions = tmp_path / "choose.py"
+    # A dataclass looks for its module by name.
     functions.write_text(
-        "step = 2\n\n\ndef few(batch):\n    return [at % step == 0 for at in range(len(batch))]\n"
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Every:\n    step: int = 2\n"
+        "def few(batch):\n    return [at % Every().step == 0 for at in range(len(batch))]\n"
     )
     out = tmp_path / "out"
     arguments = ["pack", "-i", str(corpus), "-o", str(out), "-t", str(tokenizer_dir), "-m", "512"]

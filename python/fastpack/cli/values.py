@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from argparse import ArgumentTypeError
 from datetime import datetime
 from pathlib import Path
@@ -109,10 +110,13 @@ def function_at(text: str) -> object:
 def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    spec = importlib.util.spec_from_file_location("fastpack_functions", place)
+    name = f"fastpack_functions_{Path(place).stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
         raise ImportError(place)
     module = importlib.util.module_from_spec(spec)
+    # Classes look for their module there.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
