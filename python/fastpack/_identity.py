@@ -1,224 +1,393 @@
 """What tells a function of the caller from others, in this process and in later ones.
 
-A job goes on, and tokens are taken from a cache, only for the same functions. So nothing may count that another process
-has differently, such as an address or the order of a set, and everything that decides what a function does: its code, what
-it has captured, and what it finds under the names of its module.
+A job is resumed, and tokens are taken from a cache, only for the same functions. So an identity is complete or there is none: it is
+made of a function's code and of all that the code can reach, by value. What cannot be followed to its end, such as a file that is
+read, raises `UnfollowedError`.
+
+Nothing may count that another process has differently, such as an address or the order of a set.
 """
 
 from __future__ import annotations
 
-import copyreg
-import functools
+import abc
+import builtins
+import enum
 import hashlib
-import os
+import importlib.util
+import logging
+import re
 import sys
-import sysconfig
-from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
-from typing import TYPE_CHECKING
+from types import BuiltinFunctionType, FunctionType, MethodWrapperType, ModuleType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from fastpack._checks import shown
+from fastpack._known import (
+    forbidden,
+    is_installed,
+    is_installed_module,
+    is_whole,
+    known,
+    known_module,
+    names,
+    replaced,
+    versions,
+)
+from fastpack._lookups import Import, lookups
+from fastpack._parts import PLAIN, Unordered, attributes_of, has_cached, is_set, is_value, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["identity"]
+__all__ = ["UnfollowedError", "identity"]
 
-_PLAIN = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
-"""What its `repr` tells all of."""
+_MOST: Final = 100_000
+"""Values that are followed, numbers and texts not counted: a second's work."""
 
-_THIS_PROCESS = os.urandom(4).hex()
-"""Tells what cannot be told from what another process has."""
+_FEW: Final = 8
+"""Numbers and texts that are hashed one by one; of more, the `repr` of all is."""
 
-_INSTALLED = tuple(
-    os.path.join(path, "")  # noqa: PTH118  compared with what modules say of themselves, which is text
-    for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    if (path := sysconfig.get_paths().get(name))
+_HEAP_TYPE: Final = 1 << 9
+"""The flag of classes that were made while the program ran (`Py_TPFLAGS_HEAPTYPE`)."""
+
+_OF_CLASSES: Final = names(
+    "__abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__ __classdictcell__ __dict__ "
+    "__doc__ __firstlineno__ __module__ __orig_bases__ __parameters__ __qualname__ __slots__ __static_attributes__ "
+    "__type_params__ __weakref__"
 )
+"""Attributes of classes that followed code does not read, or that are made of the others."""
 
-_OF_CLASSES = {
-    "__dict__",
-    "__doc__",
-    "__firstlineno__",
-    "__module__",
-    "__static_attributes__",
-    "__weakref__",
-    "_abc_impl",
-}
-"""What stands in a class and decides nothing, or is made of the rest."""
+_OF_ENUMS: Final = re.compile(r"_(?!missing_|new_member_|generate_next_value_)[a-z]\w*[a-z]_")
+"""Attributes that an enum makes of its members."""
+
+_WRAPPERS: Final = names("_collections_abc collections contextlib dataclasses enum functools reprlib typing")
+"""Modules of the standard library whose functions return functions that only compute, and call what they captured."""
+
+_LOGGING: Final = names("critical debug error exception info log warning")
+"""Methods of a logger from which nothing comes back."""
+
+_BY_TEXT: Final = re.compile(r"\{[^{}]*\.__")
+"""A field of `str.format` that takes an attribute between double underscores."""
+
+
+class UnfollowedError(Exception):
+    """A function uses what cannot be followed; the text says what that is, such as "`open` in `load`"."""
+
+    def __init__(self, thing: str, where: str | None = None) -> None:
+        super().__init__(thing if where is None else f"{thing} in {_quoted(where)}")
+        self.thing = thing
+        self.where = where
 
 
 def identity(function: object) -> str:
     """What tells a function from others.
 
-    What has no pickle, such as a lock or a connection, cannot be told from another of its kind, and makes the function
-    another one in each process; the text says so.
+    Raises:
+        UnfollowedError: It uses something that its code does not tell, so it has no identity.
     """
-    teller = _Teller(function)
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    digest = teller.digest(function).hex()[:16]
-    if teller.untold:
-        return f"{name} (holds a {teller.untold}, another each time) {digest}"
-    return f"{name}:{digest}"
+    try:
+        return f"{shown(name)[1:-1]}:{_digest(function)[:16]}"
+    except RecursionError:
+        thing = "values that are nested too deep"
+        raise UnfollowedError(thing) from None
+    except UnfollowedError:
+        raise
+    except Exception as refused:  # whatever an object raises that is looked at
+        thing = f"a value that cannot be looked at ({type(refused).__name__})"
+        raise UnfollowedError(thing) from refused
 
 
-class _Teller:
-    """Makes digests of values, by what they are made of."""
+def _digest(value: object) -> str:
+    follower = _Follower()
+    follower.follow(value)
+    return follower.hash.hexdigest()
 
-    def __init__(self, function: object) -> None:
-        self.untold: str | None = None
-        """The first kind of value that could not be told from another."""
-        self._told = function
-        self._known: dict[int, bytes] = {}
+
+class _Follower:
+    """Writes what a value is made of into a hash, in the order in which it comes to it."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+        self._numbers: dict[int, int] = {}
+        """The objects that were come to, numbered, by their addresses."""
         self._kept: list[object] = []
+        """The same objects: an address is an object's own only while that lives."""
+        self._spaces: dict[int, int] = {}
+        """The global variables of the functions that were come to, numbered likewise."""
+        self._intact: set[str] = set()
+        """Known modules that are as they were installed."""
+        self._count = 0
+        self._write(*versions())
 
-    def digest(self, value: object) -> bytes:
-        if type(value) in _PLAIN:
-            return _hash(type(value).__name__.encode(), repr(value).encode("utf-8", "surrogatepass"))
-        known = self._known.get(id(value))
-        if known is None:
-            # What is made of itself is told by how it was come to.
-            self._known[id(value)] = _hash(b"again", str(len(self._known)).encode())
-            # An address is a value's own only while that lives.
-            self._kept.append(value)
-            known = self._known[id(value)] = _hash(type(value).__qualname__.encode(), *self._parts(value))
-        return known
-
-    @functools.singledispatchmethod
-    def _parts(self, value: object) -> Iterable[bytes]:
-        """Digests of what a value is made of: if nothing else is known of it, of what it would be made of again."""
-        return self._all(self._reduced(value))
-
-    @_parts.register(set)
-    @_parts.register(frozenset)
-    def _set(self, value: Iterable[object]) -> Iterable[bytes]:
-        return sorted(self._all(value))
-
-    @_parts.register(dict)
-    @_parts.register(MappingProxyType)
-    def _dict(self, value: Mapping[object, object]) -> Iterable[bytes]:
-        return self._all(item for pair in value.items() for item in pair)
-
-    @_parts.register(functools.partial)
-    def _partial(self, value: functools.partial[object]) -> Iterable[bytes]:
-        return self._all((value.func, value.args, dict(sorted(value.keywords.items()))))
-
-    @_parts.register(MethodType)
-    def _method(self, value: MethodType) -> Iterable[bytes]:
-        return self._all((value.__func__, value.__self__))
-
-    @_parts.register(property)
-    def _property(self, value: property) -> Iterable[bytes]:
-        return self._all((value.fget, value.fset, value.fdel))
-
-    @_parts.register(staticmethod)
-    @_parts.register(classmethod)
-    @_parts.register(functools.cached_property)
-    @_parts.register(type(functools.lru_cache(len)))
-    def _wrapper(self, value: object) -> Iterable[bytes]:
-        wrapped = (getattr(value, name, None) for name in ("__wrapped__", "__func__", "func"))
-        return self._all(wrapped)
-
-    @_parts.register(ModuleType)
-    def _module(self, value: ModuleType) -> Iterable[bytes]:
-        return self._all((value.__name__, _state_of(value)))
-
-    @_parts.register(BuiltinFunctionType)
-    def _builtin(self, value: BuiltinFunctionType) -> Iterable[bytes]:
-        owner = value.__module__ if isinstance(value.__self__, ModuleType) else value.__self__
-        return self._all((value.__qualname__, owner))
-
-    @_parts.register(list)
-    @_parts.register(tuple)
-    def _all(self, values: Iterable[object]) -> Iterable[bytes]:
-        return (self.digest(value) for value in values)
-
-    @_parts.register(CodeType)
-    def _code(self, code: CodeType) -> Iterable[bytes]:
-        shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        tables = (code.co_code, getattr(code, "co_exceptiontable", b""), code.co_consts)
-        return self._all((*shape, *names, *tables))
-
-    @_parts.register(FunctionType)
-    def _function(self, function: FunctionType) -> Iterator[bytes]:
-        if function is not self._told and _is_foreign(function.__module__):
-            yield from self._named(function)
+    def follow(self, value: object) -> None:
+        """Writes down what a value is made of; an object that was come to before is named by its number."""
+        kind = type(value)
+        if kind in PLAIN:
+            self._plain(value)
             return
-        captured = [_content(cell) for cell in function.__closure__ or ()]
-        yield from self._all((function.__code__, function.__defaults__, function.__kwdefaults__, captured))
-        known = function.__globals__
-        for name in sorted(_names(function.__code__)):
-            if name in known:
-                yield from self._all((name, known[name]))
+        self._count += 1
+        if self._count > _MOST:
+            _refuse(f"more than {_MOST:,} values")
+        if isinstance(value, Unordered):
+            self._all(_ordered(value.values))
+        elif is_value(value):
+            self._write(kind.__qualname__)
+            self._all(parts_of(value) or ())
+        elif self._is_new(value):
+            self._object(value)
 
-    @_parts.register(type)
-    def _class(self, kind: type) -> Iterator[bytes]:
-        yield from self._named(kind)
-        if not _is_foreign(kind.__module__):
-            own = {name: it for name, it in vars(kind).items() if name not in _OF_CLASSES}
-            slots = set(own.get("__slots__", ()))
-            yield from self._all(kind.__bases__)
-            yield from self._all(
-                part for pair in sorted(own.items()) if pair[0] not in slots for part in pair
-            )
+    def _object(self, value: object) -> None:
+        name = known(value)
+        if name is not None:
+            self._known(name)
+        elif isinstance(value, type):
+            self._class(value)
+        elif type(value) is FunctionType:
+            self._function(value)
+        elif isinstance(value, ModuleType):
+            self._module(value)
+        elif isinstance(value, (BuiltinFunctionType, MethodWrapperType)):
+            self._builtin(value)
+        else:
+            self._instance(value)
 
-    def _named(self, value: FunctionType | type) -> Iterable[bytes]:
-        package = sys.modules.get(_package(value.__module__) or "")
-        return self._all((value.__module__, value.__qualname__, getattr(package, "__version__", None)))
+    def _write(self, *parts: str) -> None:
+        for part in parts:
+            text = part.encode("utf-8", "surrogatepass")
+            self.hash.update(len(text).to_bytes(8, "little"))
+            self.hash.update(text)
 
-    def _reduced(self, value: object) -> Iterable[object]:
-        """What a value would be made of again."""
+    def _is_new(self, value: object) -> bool:
+        number = self._numbers.setdefault(id(value), len(self._numbers))
+        is_new = number == len(self._kept)
+        if is_new:
+            self._kept.append(value)
+        self._write("new" if is_new else f"again {number}")
+        return is_new
+
+    def _all(self, values: Iterable[object]) -> None:
+        listed = list(values)
+        self._write(f"{len(listed)} parts")
+        if len(listed) > _FEW and all(map(PLAIN.__contains__, map(type, listed))):
+            self._text(repr(listed))
+            return
+        for value in listed:
+            self.follow(value)
+
+    def _plain(self, value: object) -> None:
+        # A long number has no `repr`.
+        self._write(type(value).__name__)
+        self._text(hex(value) if type(value) is int else repr(value))
+
+    def _text(self, text: str) -> None:
+        found = _BY_TEXT.search(text) if "__" in text else None
+        if found is not None:
+            _refuse(f"the text {_quoted(found[0])} (which finds an attribute by its name)")
+        self._write(text)
+
+    def _known(self, name: str) -> None:
+        module = name.rpartition(".")[0]
+        if module not in self._intact:
+            other = replaced(name)
+            if other is not None:
+                _refuse(f"{_quoted(name)} (in whose module somebody has replaced {_quoted(other)})")
+            self._intact.add(module)
+        self._write("known", name)
+
+    def _builtin(self, value: BuiltinFunctionType | MethodWrapperType) -> None:
+        """A method of a builtin type that is bound to a value; any other compiled function cannot be followed."""
+        if value.__self__ is None or isinstance(value.__self__, ModuleType):
+            _refuse(_full_name(value))
+        _check(value.__name__)
+        self._all((value.__name__, value.__self__))
+
+    def _instance(self, value: object) -> None:
+        kind = type(value)
+        if has_cached(value):
+            _refuse(f"a cached function ({_full_name(value)[1:-1]}, which has results already)")
+        parts = parts_of(value)
+        if parts is not None:
+            self._write(kind.__module__, kind.__qualname__)
+            self._all(parts)
+            return
+        held = attributes_of(value)
+        if held is None:
+            _refuse(f"a {_full_name(kind)}")
+        self.follow(kind)
+        self._all(held)
+
+    def _module(self, module: ModuleType) -> None:
+        """A module that is passed on as a value, so that anything may be taken from it."""
+        if not is_whole(module):
+            _refuse(f"the module {_quoted(module.__name__)} as a value")
+        self._known(f"{module.__name__}.*")
+
+    def _class(self, kind: type) -> None:
+        if not kind.__flags__ & _HEAP_TYPE or is_installed_module(kind.__module__):
+            _refuse(_full_name(kind))
+        if isinstance(kind, abc.ABCMeta) and _has_registered(kind):
+            _refuse(f"{_full_name(kind)} (with which other classes are registered)")
+        self._write("class", kind.__module__, kind.__qualname__)
+        self.follow(type(kind))
+        self._all(kind.__bases__)
+        own = {name: it for name, it in vars(kind).items() if name not in _OF_CLASSES}
+        if isinstance(kind, abc.ABCMeta):
+            own.pop("_abc_impl", None)
+        if isinstance(kind, enum.EnumMeta):
+            members: Mapping[str, object] = kind.__members__
+            own = {
+                name: it for name, it in own.items() if name not in members and not _OF_ENUMS.fullmatch(name)
+            }
+            self._all((name, sorted(vars(member).items())) for name, member in members.items())
+        self._write(*sorted(own))
+        self._all(own[name] for name in sorted(own))
+
+    def _function(self, function: FunctionType) -> None:
+        self._write("function", function.__name__, function.__qualname__)
         try:
-            reduce = copyreg.dispatch_table.get(type(value))
-            reduced = reduce(value) if reduce else value.__reduce_ex__(4)
-        except Exception:  # noqa: BLE001  whatever a type says that has no pickle
-            self.untold = self.untold or type(value).__qualname__
-            return (_THIS_PROCESS, id(value))
-        if isinstance(reduced, str):
-            return (type(value), reduced)
-        # The fourth and the fifth part are iterators: over what a list holds, and a dict.
-        return (list(part) if part and at in {3, 4} else part for at, part in enumerate(reduced))
+            self._code(function)
+        except UnfollowedError as found:
+            raise UnfollowedError(found.thing, found.where or function.__qualname__) from None
+
+    def _code(self, function: FunctionType) -> None:
+        """Follows the code of a function and all that this finds."""
+        code, variables = function.__code__, function.__globals__
+        self.follow(code)
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        captured = {name: cell.cell_contents for name, cell in cells.items() if is_set(cell)}
+        if is_installed(code):
+            is_made = cells or "<locals>" in function.__qualname__
+            if not is_made or variables.get("__name__") not in _WRAPPERS:
+                _refuse(_full_name(function))
+        else:
+            # What one function assigns to a variable of its module, the others there see.
+            self._write(f"of module {self._spaces.setdefault(id(variables), len(self._spaces))}")
+            self._lookups(function, captured)
+        # Of a module, only that is followed which is taken from it.
+        self._all(cell for name, cell in cells.items() if not isinstance(captured.get(name), ModuleType))
+        self._all((function.__defaults__, function.__kwdefaults__, sorted(function.__dict__.items())))
+
+    def _lookups(self, function: FunctionType, captured: Mapping[str, object]) -> None:
+        """Follows what the code of a function looks up."""
+        found = lookups(function.__code__)
+        if found.unknown is not None:
+            _refuse(f"the instruction `{found.unknown}`")
+        for imported in found.imports:
+            _module_of(imported, function)
+        for attribute in found.attributes:
+            _check(attribute)
+        for use in dict.fromkeys(found.uses):
+            self._write("use", str(use))
+            if isinstance(use.root, Import):
+                self._use(_module_of(use.root, function), (*use.root.path, *use.path))
+            elif use.captured:
+                self._use(captured.get(use.root, _MISSING), use.path)
+            else:
+                builtin = _builtins_of(function).get(use.root, _MISSING)
+                value = function.__globals__.get(use.root, builtin)
+                # A hash is another in each process, but only dicts and sets look at what `__hash__` returns.
+                if value is not hash or function.__name__ != "__hash__":
+                    self._use(value, use.path)
+
+    def _use(self, value: object, path: tuple[str, ...]) -> None:
+        """Follows a value from which the attributes `path` are taken at once; of a module only these."""
+        while isinstance(value, ModuleType) and path:
+            name, *rest = path
+            taken = _attribute_of(value, name)
+            if type(taken) not in PLAIN and is_installed_module(value.__name__) and not _may_be_known(taken):
+                _refuse(_quoted(f"{value.__name__}.{name}"))
+            value, path = taken, tuple(rest)
+        for name in path:
+            _check(name)
+        if not _only_logs(value, path):
+            self.follow(value)
 
 
-def _is_foreign(module: str | None) -> bool:
-    """Whether a module is installed, so that its version tells of it, and not the caller's own."""
-    if module is None or module == "__main__":
-        return False
-    path = getattr(sys.modules.get(module), "__file__", None)
-    return path is None or path.startswith(_INSTALLED)
+def _refuse(thing: str) -> NoReturn:
+    raise UnfollowedError(thing)
 
 
-def _state_of(module: ModuleType) -> object:
-    """The version of a package that is installed, the text of a module of the caller."""
-    path = getattr(module, "__file__", None)
-    if path is None or _is_foreign(module.__name__):
-        return getattr(module, "__version__", None)
+_MISSING: Final = NotImplemented
+"""What stands for a name that is not defined yet."""
+
+
+def _builtins_of(function: FunctionType) -> Mapping[str, object]:
+    found: Mapping[str, object] = getattr(function, "__builtins__", {})
+    return found
+
+
+def _only_logs(value: object, path: tuple[str, ...]) -> bool:
+    """Whether a logger is asked to write something down, which leaves no trace in the function."""
+    is_logger = type(value) in {logging.Logger, logging.RootLogger}
+    return is_logger and len(path) == 1 and path[0] in _LOGGING and path[0] not in vars(value)
+
+
+def _check(attribute: str) -> None:
+    why = forbidden(attribute)
+    if why is not None:
+        _refuse(f"the attribute {_quoted(attribute)} ({why})")
+
+
+def _module_of(imported: Import, function: FunctionType) -> ModuleType:
+    """The module that an import inside a function begins with; it must have been loaded before."""
+    package = (
+        function.__globals__.get("__package__")
+        or str(function.__globals__.get("__name__")).rpartition(".")[0]
+    )
     try:
-        return Path(path).read_bytes()
-    except OSError:
-        return None
+        name = importlib.util.resolve_name("." * imported.level + imported.module, package)
+    except ImportError:
+        name = imported.module
+    module = known_module(name) or sys.modules.get(name)
+    if module is not None and not imported.dotted:
+        module = sys.modules.get(name.partition(".")[0])
+    if module is None:
+        _refuse(f"an import of {_quoted(name)} (which is not loaded before it runs)")
+    return module
 
 
-def _names(code: CodeType) -> set[str]:
-    """The names that a function looks up, and functions inside it."""
-    inside = (part for part in code.co_consts if isinstance(part, CodeType))
-    return set(code.co_names).union(*map(_names, inside))
+def _attribute_of(module: ModuleType, name: str) -> object:
+    """What a module has under a name, if it is simply there."""
+    if type(module) is ModuleType and name in vars(module):
+        return vars(module)[name]
+    full = f"{module.__name__}.{name}"
+    if known_module(full) is not None:
+        return sys.modules[full]
+    if known_module(module.__name__) is module and hasattr(module, name):
+        return getattr(module, name)
+    _refuse(_quoted(full))
 
 
-def _content(cell: object) -> object:
-    """What a function has captured; one that is defined later has captured nothing yet."""
-    try:
-        return cell.cell_contents  # type: ignore[attr-defined]
-    except ValueError:
-        return ...
+def _may_be_known(value: object) -> bool:
+    """Whether a value of an installed module can be followed: a module, a function that only computes, an instance of such a class."""
+    return isinstance(value, ModuleType) or known(value) is not None or known(type(value)) is not None
 
 
-def _package(module: str | None) -> str | None:
-    return module.partition(".")[0] if module else None
+def _ordered(values: list[object]) -> list[object]:
+    """Values in an order that does not depend on where they lie in memory."""
+    kinds = set(map(type, values))
+    if kinds in ({str}, {bytes}):
+        return sorted(values)  # type: ignore[type-var]
+    if kinds <= PLAIN:
+        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
+    return sorted(values, key=_digest)
 
 
-def _hash(*parts: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.digest()
+def _has_registered(kind: type) -> bool:
+    """Whether other classes count as subclasses of an abstract one, which stands in none of its attributes."""
+    import _abc  # type: ignore[import-not-found]  # noqa: PLC0415  it has no types
+
+    return bool(_abc._get_dump(kind)[0])  # noqa: SLF001  there is no public way
+
+
+def _full_name(value: object) -> str:
+    owner = getattr(value, "__self__", None)
+    module = getattr(value, "__module__", None) or (owner.__name__ if isinstance(owner, ModuleType) else None)
+    name = getattr(value, "__qualname__", "")
+    is_short = module in {None, "builtins", "__main__"} or getattr(builtins, str(name), None) is value
+    return _quoted(name if is_short else f"{module}.{name}")
+
+
+def _quoted(name: object) -> str:
+    """A name in a message, in one line of bearable length."""
+    return f"`{shown(str(name))[1:-1]}`"

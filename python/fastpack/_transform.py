@@ -3,54 +3,103 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import TYPE_CHECKING, cast
 
-from fastpack.errors import OptionTypeError
+from fastpack._checks import check_type, shown
+from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     import pyarrow as pa
 
     from fastpack._types import RecordFilter, RecordMap
 
-__all__ = ["NativeTransform", "transform"]
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
     NativeTransform: TypeAlias = tuple[
         Callable[[pa.RecordBatch], pa.BooleanArray] | None,
         Callable[[pa.RecordBatch], pa.RecordBatch] | None,
         str | None,
+        list[str],
     ]
+
+__all__ = ["NativeTransform", "transform"]
 
 
 def transform(
     *,
     filter: RecordFilter | None,  # noqa: A002
     map: RecordMap | None,  # noqa: A002
+    fingerprints: Mapping[str, str | None],
     identified: bool = False,
+    shared: bool = False,
 ) -> NativeTransform:
-    """The functions as the core calls them, and what tells them from others if they are `identified`."""
-    for option, function in (("filter", filter), ("map", map)):
-        if function is not None and not callable(function):
-            message = (
-                f"invalid option `{option}`: must be a function of a pyarrow.RecordBatch, not `{function!r}`"
-            )
-            raise OptionTypeError(message, option)
+    """The functions as the core calls them; if they are `identified`, their identity, and a warning for each that has none.
+
+    `fingerprints` are the names that the caller gives the functions in place of an identity. A function without either is
+    refused where several ranks share the job.
+    """
+    functions: dict[str, object] = {"filter": filter, "map": map}
+    for option, function in functions.items():
+        _check(option, function, fingerprints.get(option))
+    given = {option: function for option, function in functions.items() if function is not None}
+    told, warnings = _told(given, fingerprints, shared=shared) if identified else ([], [])
     return (
         None if filter is None else _masking(filter),
         None if map is None else _mapping(map),
-        _identities(filter=filter, map=map) if identified else None,
+        " ".join(told) or None,
+        warnings,
     )
 
 
-def _identities(**functions: object) -> str | None:
-    from fastpack._identity import identity  # noqa: PLC0415  most calls need none of it
+def _check(option: str, function: object, fingerprint: object) -> None:
+    """Refuses what is no function, and a fingerprint that names none."""
+    if function is not None and not callable(function):
+        message = (
+            f"invalid option `{option}`: must be a function of a pyarrow.RecordBatch, not `{shown(function)}`"
+        )
+        raise OptionTypeError(message, option)
+    if fingerprint is None:
+        return
+    name = f"{option}_fingerprint"
+    check_type(name, fingerprint, str, 'a text that names the function, such as "v1"')
+    if not fingerprint:
+        message = f'invalid option `{name}`: must not be empty; it names the function, such as "v1"'
+        raise OptionError(message, name)
+    if function is None:
+        message = f"invalid option `{name}`: needs `{option}`, the function that it names"
+        raise OptionError(message, name)
 
-    given = [(name, function) for name, function in functions.items() if function is not None]
-    return " ".join(f"{name}={identity(function)}" for name, function in given) or None
+
+def _told(
+    functions: Mapping[str, object], fingerprints: Mapping[str, str | None], *, shared: bool
+) -> tuple[list[str], list[str]]:
+    """The identity of each function, and a warning for each that has none."""
+    from fastpack._identity import UnfollowedError, identity  # noqa: PLC0415  most calls need none of it
+
+    told, warnings = [], []
+    for option, function in functions.items():
+        fingerprint = fingerprints.get(option)
+        if fingerprint is not None:
+            told.append(f"{option} named {json.dumps(fingerprint)}")
+            continue
+        try:
+            told.append(f"{option}={identity(function)}")
+        except UnfollowedError as found:
+            reason = f"uses {found}, which cannot be followed"
+            if shared:
+                message = (
+                    f"invalid option `{option}`: {reason}, so ranks cannot tell whether they share one job; "
+                    f'name the function with {option}_fingerprint="v1", and rename it whenever it changes'
+                )
+                raise OptionError(message, option) from None
+            told.append(f"{option} {reason}")
+            warnings.append(
+                f"`{option}` {reason}: this run cannot be resumed, and no cache is used; name the function with "
+                f'{option}_fingerprint="v1", and rename it whenever it changes'
+            )
+    return told, warnings
 
 
 def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArray]:

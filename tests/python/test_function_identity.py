@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 import fastpack
-from fastpack._identity import identity
 
 #: A module of filters, of which each is told from others; parts of it are changed by the tests.
 FILTERS = """
@@ -98,34 +97,56 @@ print(json.dumps({name: identity(function) for name, function in filters.ALL.ite
 """
 
 
-@pytest.fixture
-def identities(tmp_path):
+@pytest.fixture(scope="module")
+def identities(tmp_path_factory):
     """The identities of the filters in a process of its own, whose sets have another order each time."""
     seeds = iter(range(100))
+    folder = tmp_path_factory.mktemp("filters")
 
     def told(*changes):
         text, helpers = FILTERS, "def good(batch):\n    return [True] * len(batch)\n"
         for before, after in changes:
             assert before in text + helpers
             text, helpers = text.replace(before, after), helpers.replace(before, after)
-        (tmp_path / "filters.py").write_text(text)
-        (tmp_path / "helpers.py").write_text(helpers)
-        environment = os.environ | {"PYTHONHASHSEED": str(next(seeds)), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-c", SHOW, str(tmp_path)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.stderr == ""
-        return json.loads(done.stdout)
+        (folder / "filters.py").write_text(text)
+        (folder / "helpers.py").write_text(helpers)
+        environment = {"PYTHONHASHSEED": str(next(seeds)), "PYTHONDONTWRITEBYTECODE": "1"}
+        return shown(SHOW, folder, environment)
 
     return told
 
 
-def test_they_are_the_same_in_each_process(identities):
-    first = identities()
-    assert all("another each time" not in told for told in first.values())
-    assert len(set(first.values())) == len(first)
-    assert identities() == first
+@pytest.fixture(scope="module")
+def unchanged(identities):
+    """The identities of the filters as they stand."""
+    return identities()
+
+
+def shown(code, folder, environment):
+    """What some code prints as JSON in a process of its own."""
+    command = [sys.executable, "-c", code, str(folder)]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_they_are_the_same_in_each_process(identities, unchanged):
+    assert len(set(unchanged.values())) == len(unchanged)
+    assert identities() == unchanged
     # Neither what stands elsewhere in the module counts, nor where a function stands.
-    assert identities(("LEAST = 3\n", "LEAST = 3\nOTHER = 4\n\n")) == first
+    assert identities(("LEAST = 3\n", "LEAST = 3\nOTHER = 4\n\n")) == unchanged
+
+
+def test_common_functions_have_an_identity_in_each_process(tmp_path):
+    """The second process reads the bytecode that the first wrote."""
+    (tmp_path / "filters.py").write_bytes(Path(__file__).with_name("followed_functions.txt").read_bytes())
+    code = SHOW.replace("filters.ALL.items()", "vars(filters).items() if callable(function)")
+    first, second = (
+        shown(code, tmp_path, {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": ""}) for seed in ("1", "2")
+    )
+    assert len(first) > 50
+    assert list(tmp_path.glob("__pycache__/filters.*.pyc"))
+    assert second == first
 
 
 CHANGES = {
@@ -151,39 +172,10 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_makes_another_of_those_that_it_concerns(change, identities):
+def test_a_change_makes_another_of_those_that_it_concerns(change, identities, unchanged):
     replaced, concerned = CHANGES[change]
-    before, after = identities(), identities(replaced)
-    assert {name for name in before if before[name] != after[name]} == concerned
-
-
-def test_what_cannot_be_told_is_another_in_each_process_and_says_so(tmp_path, write_jsonl, tokenizer_dir):
-    path = write_jsonl([{"text": "a river"}])
-    code = """
-import sys, threading, fastpack
-lock = threading.Lock()
-def locked(batch):
-    with lock:
-        return [True] * len(batch)
-try:
-    fastpack.pack_dir(sys.argv[1], sys.argv[2], tokenizer=sys.argv[3], max_length=64, filter=locked)
-except fastpack.OutputError as refused:
-    print(refused)
-"""
-    command = [sys.executable, "-c", code, str(path), str(tmp_path / "out"), str(tokenizer_dir)]
-    said = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
-    assert said[0] == ""
-    assert '`transform` ("filter=locked (holds a lock, another e' in said[1]
-
-
-def test_one_that_holds_what_cannot_be_told_is_itself_in_one_process():
-    lock = threading.Lock()
-
-    def reads(_batch):
-        return lock
-
-    assert identity(reads) == identity(reads)
-    assert "(holds a " in identity(reads)
+    after = identities(replaced)
+    assert {name for name in unchanged if unchanged[name] != after[name]} == concerned
 
 
 def test_a_filter_is_no_map(write_jsonl, tokenizer_dir, tmp_path):

@@ -75,7 +75,9 @@ class RecordArguments(TypedDict, total=False):
     prompt: Prompt | None
     examples: Examples | None
     filter: RecordFilter | None
+    filter_fingerprint: str | None
     map: RecordMap | None
+    map_fingerprint: str | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     now: datetime | None

@@ -121,7 +121,9 @@ def pack_files(
     separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
+    filter_fingerprint: str | None = None,
     map: RecordMap | None = None,
+    map_fingerprint: str | None = None,
     on_bad_record: OnBadRecord = Run.on_bad_record,
     max_lost: MaxLost | None = None,
     recursive: bool = False,
@@ -210,8 +212,12 @@ def pack_files(
         filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns
             a boolean for each. Those left out are counted in the report, as `filtered`. It is called in the
             order of the input, on the thread of this call.
+        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed or found in a
+            cache; change it whenever the function changes. If not given, the function is told by its code and all that this
+            reaches. If it reaches what cannot be followed, such as a file, the run starts anew each time, and the report says why.
         map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
             them and returns one with as many rows.
+        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more,
             the run fails before anything is in its place, and says why and where. No limit if not given.
@@ -312,7 +318,9 @@ def pack_dir(
     separator: str | None = None,
     sources: Sequence[Source] | None = None,
     filter: RecordFilter | None = None,
+    filter_fingerprint: str | None = None,
     map: RecordMap | None = None,
+    map_fingerprint: str | None = None,
     on_bad_record: OnBadRecord = Run.on_bad_record,
     max_lost: MaxLost | None = None,
     recursive: bool = False,
@@ -340,7 +348,7 @@ def pack_dir(
         output: The folder; made if it is not there.
         tokenizer: A `Tokenizer`, or what makes one.
         max_length: Tokens that a row holds at most.
-        format: `arrow`, the IPC stream format that `datasets.Dataset.from_file` reads; `parquet`; `jsonl`;
+        format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`;
             `msgpack`, a map a row, one after the other; or `msgpack_arrays`, one array with an array a row, which holds
             ids, labels, positions and the length.
         compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for

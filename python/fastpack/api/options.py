@@ -158,7 +158,9 @@ class Model(_Group):
     chat_template_kwargs: Mapping[str, JsonValue] | None = None
     template_engine: TemplateEngine = TEMPLATE_ENGINE
     filter: RecordFilter | None = None
+    filter_fingerprint: str | None = None
     map: RecordMap | None = None
+    map_fingerprint: str | None = None
     revision: str | None = None
     token: str | bool | None = None
 
@@ -222,7 +224,14 @@ def native_model(
     )
     # What is kept on disk is found again by what the functions are.
     kept = given.get("output") is not None or given.get("cache_dir") is not None
-    return loaded, template, transform(filter=model.filter, map=model.map, identified=kept)
+    functions = transform(
+        filter=model.filter,
+        map=model.map,
+        fingerprints={"filter": model.filter_fingerprint, "map": model.map_fingerprint},
+        identified=kept,
+        shared=is_one_of_many(),
+    )
+    return loaded, template, functions
 
 
 def native_output(given: Mapping[str, object]) -> _fastpack.Output:
@@ -282,7 +291,9 @@ _FOR_RECORDS = (
     "examples",
     "train_on_eos",
     "filter",
+    "filter_fingerprint",
     "map",
+    "map_fingerprint",
     "keep_tokens",
 )
 """What says how records become tokens."""

@@ -210,11 +210,17 @@ FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
             metavar="PLACE:NAME",
         ),
         Flag(
+            "--filter-fingerprint",
+            "name for that function, to be changed with it, where its code cannot be followed",
+            metavar="NAME",
+        ),
+        Flag(
             "--map",
             "Python function of a pyarrow.RecordBatch that makes others of the records",
             type=function_at,
             metavar="PLACE:NAME",
         ),
+        Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME"),
         Flag("--on-bad-record", "records that cannot be read", words=_types.OnBadRecord),
         Flag("--max-lost", "how much may be lost before the run fails, such as 0.1%%", metavar="SHARE"),
     ),

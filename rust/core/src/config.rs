@@ -326,8 +326,8 @@ pub struct Output {
     /// Whether other ranks run the same job: then the one of them that finished it did so for all, also to overwrite.
     #[serde(skip)]
     pub shared: bool,
-    /// Whether no run is the same job as another, since nothing tells what they pack: then none goes on where one was
-    /// stopped, or takes a finished folder for its own.
+    /// Whether no run is the same job as another, since nothing tells what they pack, or what a function does to it: then
+    /// none goes on where one was stopped, or takes a finished folder for its own.
     #[serde(skip)]
     pub once: bool,
     /// Whether to wait where another run writes, rather than to fail.

@@ -10,14 +10,14 @@ use pyo3::prelude::*;
 
 use crate::supervise::Caller;
 
-/// `filter`, `map`, and what tells the two from others: the first two take and return Arrow alone.
+/// `filter` and `map`, which take and return Arrow alone; their identity; and a warning for each that has none.
 #[derive(Debug, FromPyObject)]
-pub(crate) struct PyTransform(Option<Py<PyAny>>, Option<Py<PyAny>>, Option<String>);
+pub(crate) struct PyTransform(Option<Py<PyAny>>, Option<Py<PyAny>>, Option<String>, Vec<String>);
 
 impl PyTransform {
     /// The functions, for a job that `caller` waits for.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
-        let Self(filter, map, identity) = self;
+        let Self(filter, map, identity, warnings) = self;
         let filter = filter.map(|filter| {
             let call = function::<PyArrowType<ArrayData>>(filter, caller);
             Box::new(move |rows| {
@@ -32,7 +32,7 @@ impl PyTransform {
             let call = function::<PyArrowType<RecordBatch>>(map, caller);
             Box::new(move |rows| Ok(call(rows)?.0)) as fastpack_core::pipeline::Mapping
         });
-        Transform { filter, map, identity }
+        Transform { filter, map, identity, warnings }
     }
 }
 

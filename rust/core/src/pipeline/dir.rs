@@ -1,6 +1,7 @@
 //! [`pack_dir`] and [`write_memory`]: jobs that go on from wherever they were stopped.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +16,14 @@ use crate::config::{Inputs, MaxLost, Output, Reading, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::report::Report;
-use crate::sink::{Folder, Opened, Tokens, open};
+use crate::sink::{Folder, Opened, RUN, Tokens, open};
 use crate::source::{Blocks, Found, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 
 /// Packs all of `inputs` into files in `output.dir`.
 ///
 /// A folder in which the very job has finished before is left as it is, and its report returned; where it was begun
-/// and did not end, this goes on from there.
+/// and did not end, this goes on from there. With a function that cannot be told from others, no run does either.
 pub fn pack_dir(
     mut job: Job,
     inputs: &Inputs,
@@ -33,8 +34,10 @@ pub fn pack_dir(
     output.validate(&job.options.columns)?;
     let found = discover(inputs)?;
     refuse_own_inputs(&found.files, output)?;
-    let identity = identity(&job, &found, output);
-    pack_job(&mut job, Records::Files(found), output, &identity, control)
+    let once = !job.transform.is_identified();
+    let output = Output { once, ..output.clone() };
+    let identity = identity(&job, &found, &output);
+    pack_job(&mut job, Records::Files(found), &output, identity, control)
 }
 
 /// Packs records that are in memory into files in `output.dir`, as [`pack_dir`] does with those of files.
@@ -52,7 +55,8 @@ pub fn write_memory(
     job.validate(&Inputs { sources: vec![source.clone()], recursive: false })?;
     output.validate(&job.options.columns)?;
     let known_as = memory.identity(control)?;
-    let output = Output { once: known_as.is_none(), ..output.clone() };
+    let once = known_as.is_none() || !job.transform.is_identified();
+    let output = Output { once, ..output.clone() };
     let name = memory.name().to_string_lossy().into_owned();
     let told = json!({
         "inputs": { name: { "place": 0, "records": known_as } },
@@ -61,7 +65,7 @@ pub fn write_memory(
         "output": output,
     });
     let identity = identified(&job, told);
-    pack_job(&mut job, Records::Memory(memory, Box::new(reading)), &output, &identity, control)
+    pack_job(&mut job, Records::Memory(memory, Box::new(reading)), &output, identity, control)
 }
 
 /// What is packed.
@@ -91,13 +95,17 @@ fn pack_job(
     job: &mut Job,
     records: Records,
     output: &Output,
-    identity: &serde_json::Value,
+    mut identity: serde_json::Value,
     control: &Control,
 ) -> Result<Report> {
+    if output.once {
+        // Rows that are packed of its tokens must be known from those of another run.
+        identity[RUN] = json!(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
+    }
     let limits = (job.options.now.time(), job.options.max_lost);
     // It outlives the folder: while a large file that was removed is closed, removing what lies beside it waits.
     let mut opened = None;
-    in_folder(output, identity, limits, control, |folder| {
+    in_folder(output, &identity, limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }

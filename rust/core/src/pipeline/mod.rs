@@ -117,7 +117,8 @@ impl Job {
 
 /// Packs all of `inputs` into `tables`, and sets as many documents aside as `validation` says.
 ///
-/// With a folder `cache`, tokens are taken from there where they were made before, and left there else.
+/// With a folder `cache`, tokens are taken from there where they were made before, and left there else, unless a
+/// function of the caller cannot be told from others.
 pub fn pack_files(
     mut job: Job,
     inputs: &Inputs,
@@ -129,7 +130,7 @@ pub fn pack_files(
     job.validate(inputs)?;
     let found = discover(inputs)?;
     let mut about = About::new(&job, &found);
-    let Some(cache) = cache else {
+    let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
         return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
     };
     let kept = cached(&mut job, &found, cache, control)?;
@@ -225,6 +226,7 @@ impl About {
                 first.display()
             ));
         }
+        warnings.extend_from_slice(&job.transform.warnings);
         Self {
             files: found.files.len() as u64,
             bytes: found.bytes(),

@@ -24,6 +24,8 @@ pub struct Transform {
     pub map: Option<Mapping>,
     /// What tells these functions from others, for the identity of a job.
     pub identity: Option<String>,
+    /// A warning for each function that nothing tells from others. With one, no run is the same as another.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Debug for Transform {
@@ -36,6 +38,11 @@ impl Transform {
     /// Whether there is no function.
     pub(super) fn is_empty(&self) -> bool {
         self.filter.is_none() && self.map.is_none()
+    }
+
+    /// Whether the functions can be told from others, so that a job with them can be known again.
+    pub(super) fn is_identified(&self) -> bool {
+        self.warnings.is_empty()
     }
 
     /// The block as the functions leave it. Records that cannot be read are left for the error that names them.

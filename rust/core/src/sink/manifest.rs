@@ -17,6 +17,9 @@ pub(super) const MANIFEST: &str = "manifest.json";
 /// The layout of the manifest. Whoever changes it counts on.
 const VERSION: u32 = 2;
 
+/// The part of a job's identity that tells a run from others of a job that cannot be known again.
+pub const RUN: &str = "run";
+
 /// The differences that a message names.
 const NAMED: usize = 6;
 
@@ -114,7 +117,9 @@ fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
         return;
     };
     let added = new.keys().filter(|key| !old.contains_key(*key));
-    for key in old.keys().chain(added) {
+    // Two runs of a job that cannot be known again may well be of the same job.
+    let keys = old.keys().chain(added).filter(|key| !name.is_empty() || *key != RUN);
+    for key in keys {
         let name = match name {
             // Options are named as they are given, and so are files.
             "" | "options" | "output" | "inputs" => key.clone(),

@@ -42,7 +42,7 @@ use crate::config::Split;
 use crate::error::Result;
 
 pub use folder::{Folder, Opened, open};
-pub use manifest::{File, Manifest, Tokens};
+pub use manifest::{File, Manifest, RUN, Tokens};
 pub use survey::{Kept, kept};
 pub use tables::Tables;
 

@@ -149,8 +149,13 @@ pub(super) fn refuse_others(dir: &Path, job: &Value, arrangement: Arrangement) -
             return refuse(format!("holds the output of this job, but {damage}"));
         }
         // Such a one is found before, unless nothing tells what a job packs.
-        let what = "holds the output of a job with the same options, and whether it was of the same records cannot be told";
-        return refuse(what.to_owned());
+        let unknown = match &job["transform"] {
+            Value::Null => "it was of the same records",
+            _ => "its records and functions were the same",
+        };
+        return refuse(format!(
+            "holds the output of a job with the same options, and whether {unknown} cannot be told"
+        ));
     }
     let started = left(dir)?;
     if let Some(differences) = started.as_ref().and_then(|started| started.differences(job)) {

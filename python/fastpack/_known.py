@@ -1,0 +1,307 @@
+"""What a function may use and still be told by its own code: what only computes, and is told by a version.
+
+These are most builtins, some modules of the standard library, numpy and pyarrow. What reads a file, the clock, the environment
+or a random number is none of them, and neither is what finds names by text, such as `getattr`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib
+import os
+import platform
+import sys
+import sysconfig
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GenericAlias,
+    MappingProxyType,
+    MethodDescriptorType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+
+__all__ = [
+    "forbidden",
+    "is_installed",
+    "is_installed_module",
+    "is_whole",
+    "known",
+    "known_module",
+    "names",
+    "replaced",
+    "versions",
+]
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, of which a list would take a line each."""
+    return frozenset(text.split())
+
+
+_EXCLUDED_BUILTINS: Final = names(
+    "__import__ breakpoint compile copyright credits dir eval exec exit getattr globals hash help id input "
+    "license locals open quit vars"
+)
+
+_WHOLE: Final = names(
+    "_abc _bisect _blake2 _collections _datetime _functools _hashlib _heapq _json _md5 _sha1 _sha2 _sha256 _sha3 "
+    "_sha512 _sre _statistics _struct abc base64 binascii bisect cmath collections collections.abc copy "
+    "datetime difflib enum fractions hashlib heapq hmac html html.entities html.parser itertools json "
+    "json.decoder json.encoder json.scanner keyword math numbers re statistics string struct textwrap unicodedata "
+    "urllib.parse zlib"
+)
+"""Modules that only compute, with all that they have."""
+
+_PARTS: Final = {
+    "ast": {"literal_eval"},
+    "contextlib": {"closing", "contextmanager", "nullcontext", "suppress"},
+    "io": {"BytesIO", "StringIO"},
+    "_io": {"BytesIO", "StringIO"},
+    "_warnings": {"warn"},
+    "time": {"sleep"},
+    "warnings": {"warn"},
+    "posixpath": {"basename", "commonprefix", "dirname", "isabs", "join", "normpath", "split", "splitext"},
+}
+"""Modules of which only these only compute."""
+
+_EXCLUDED: Final = {
+    "operator": {"attrgetter", "methodcaller"},
+    "_operator": {"attrgetter", "methodcaller"},
+    # These read annotations, which nothing else does.
+    "dataclasses": {"dataclass", "make_dataclass"},
+    "functools": {"singledispatch", "singledispatchmethod"},
+    "typing": {"get_type_hints"},
+}
+"""Modules of which all but these only compute."""
+
+_ARROW: Final = {"pyarrow", "pyarrow.lib", "pyarrow.compute", "pyarrow._compute", "pyarrow.types"}
+
+_EXCLUDED_ARROW: Final = names(
+    "Expression ExtensionType File Function Message Pool Reader Registry Stream Writer call_function call_tabular "
+    "cpu_count create_ default_ deserialize enable_ foreign function_registry get_ have_ info input_ list_functions "
+    "log_memory memory_ output_ pool random register serialize set_ supported_ thread total_ transcoding versions"
+)
+"""Parts of the names of what reads files, knows of memory, changes settings, or finds functions by their names."""
+
+_EXCLUDED_NUMPY_MODULES: Final = names("_core core ctypeslib distutils f2py random testing")
+
+_EXCLUDED_NUMPY: Final = names(
+    "DataSource errstate fromfile fromregex genfromtxt get_include get_printoptions getbufsize geterr geterrcall info "
+    "load loadtxt lookfor memmap open_memmap printoptions save savetxt savez savez_compressed set_printoptions setbufsize "
+    "seterr seterrcall show_config show_runtime source test"
+)
+
+_TYPES: Final = (MappingProxyType, SimpleNamespace, GenericAlias, type(None), type(...), type(NotImplemented))
+"""Types of the interpreter that are not among the builtins."""
+
+_DOUBLE_UNDERSCORES: Final = (
+    {
+        name
+        for kind in (str, bytes, float, dict, set, slice, type(iter(())), BaseException)
+        for name in dir(kind)
+    }
+    | {name for kind in (int, complex, list, tuple, property) for name in dir(kind)}
+    | names(
+        "__bool__ __call__ __class__ __delete__ __enter__ __exit__ __get__ __members__ __missing__ __name__ __post_init__ "
+        "__qualname__ __set__ __set_name__ __version__ __wrapped__"
+    )
+) - names(
+    "__cause__ __context__ __dict__ __dir__ __doc__ __getattribute__ __getstate__ __hash__ "
+    "__init_subclass__ __isabstractmethod__ __notes__ __reduce__ __reduce_ex__ __setstate__ __sizeof__ "
+    "__subclasshook__ __traceback__"
+)
+"""Attributes between double underscores that lead to nothing but parts of a value."""
+
+_EXCLUDED_ATTRIBUTES: Final = {
+    **dict.fromkeys(("now", "today", "utcnow"), "the time of day"),
+    **dict.fromkeys(
+        ("astimezone", "fromtimestamp", "timestamp"), "which may depend on the machine's time zone"
+    ),
+    **dict.fromkeys(
+        names("ag_frame cr_frame f_back f_builtins f_globals f_locals gi_frame tb_frame"),
+        "which leads to the variables of other functions",
+    ),
+    "to_pandas": "whose result depends on the settings of pandas",
+}
+
+_NATIVE: Final = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+_BUILTINS: Final = dict(vars(builtins))
+"""The builtins as they were when this was loaded."""
+
+
+def forbidden(attribute: str) -> str | None:
+    """Why a function that takes this attribute of a value is not told by its code; nothing if it is."""
+    if attribute.startswith("__") and attribute.endswith("__") and attribute not in _DOUBLE_UNDERSCORES:
+        return "which leads to more than the value itself"
+    return _EXCLUDED_ATTRIBUTES.get(attribute)
+
+
+def known(value: object) -> str | None:
+    """The full name of a function or class that only computes; nothing for whatever else."""
+    if any(value is it for it in _TYPES):
+        return f"builtins.{getattr(value, '__name__', '')}"
+    if not (isinstance(value, (type, *_NATIVE)) or _is_compiled(value)):
+        return None
+    home = _home(value)
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not (isinstance(home, str) and isinstance(name, str)):
+        return None
+    if home == "builtins":
+        return f"builtins.{name}" if _BUILTINS.get(name) is value and name not in _EXCLUDED_BUILTINS else None
+    module = known_module(home)
+    if module is None or _is_excluded(home, name):
+        return None
+    found: object = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    # A function that somebody has put in the place of another may have its name.
+    is_own = not isinstance(value, FunctionType) or is_installed(value.__code__)
+    return f"{home}.{name}" if found is value and is_own else None
+
+
+def known_module(name: str) -> ModuleType | None:
+    """The module of this name if it only computes, or some of it does; loaded if need be."""
+    root, _, rest = name.partition(".")
+    is_numpy = root == "numpy" and rest.partition(".")[0] not in _EXCLUDED_NUMPY_MODULES
+    if not (is_numpy or name in _WHOLE or name in _PARTS or name in _EXCLUDED or name in _ARROW):
+        return None
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return None
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    is_own = type(module) is ModuleType and (origin in {"built-in", "frozen"} or _is_known_file(origin))
+    return module if is_own else None
+
+
+def is_whole(module: ModuleType) -> bool:
+    """Whether whatever is taken from a module only computes: it has no modules of others in it."""
+    if module.__name__ not in _WHOLE or known_module(module.__name__) is not module:
+        return False
+    return not any(isinstance(value, ModuleType) for value in vars(module).values())
+
+
+def is_installed(code: CodeType) -> bool:
+    """Whether code was compiled from a file of the standard library, numpy or pyarrow."""
+    return code.co_filename.startswith("<frozen ") or _is_known_file(code.co_filename)
+
+
+def is_installed_module(name: str | None) -> bool:
+    """Whether a module is of the standard library, numpy or pyarrow, whether it only computes or not."""
+    module = sys.modules.get(name or "")
+    path = getattr(module, "__file__", None)
+    return (
+        module is not None
+        and name != "__main__"
+        and (_is_known_file(path) or str(name).partition(".")[0] in sys.builtin_module_names)
+    )
+
+
+def replaced(name: str) -> str | None:
+    """The name of something in the module of a known function that is not the module's own any more."""
+    home = name.rpartition(".")[0]
+    while home and home not in sys.modules:
+        home = home.rpartition(".")[0]
+    root = home.partition(".")[0]
+    inside = [it for it in tuple(sys.modules) if root in _WHOLE and it.startswith(f"{root}.")]
+    for each in (root, home, *inside):
+        for attribute, value in tuple(vars(sys.modules[each]).items()) if home != "builtins" else ():
+            if not _is_own(value, root):
+                return f"{each}.{attribute}"
+    return None
+
+
+def versions() -> tuple[str, ...]:
+    """The versions that tell all that is known."""
+    import numpy as np  # noqa: PLC0415  slow to import
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    return platform.python_implementation(), platform.python_version(), np.__version__, pa.__version__
+
+
+def _home(value: object) -> object:
+    """The name of the module that a value says it is from."""
+    owner = getattr(value, "__self__", None)
+    return getattr(value, "__module__", None) or (owner.__name__ if isinstance(owner, ModuleType) else None)
+
+
+def _is_compiled(value: object) -> bool:
+    """Whether it is a function of numpy or Cython, which have types of their own for them."""
+    home = type(value).__module__
+    return home == "numpy" or home.startswith("_cython_")
+
+
+def _is_excluded(home: str, name: str) -> bool:
+    if home in _ARROW:
+        return any(part in name for part in _EXCLUDED_ARROW)
+    if home.startswith("numpy"):
+        return name in _EXCLUDED_NUMPY
+    return name not in _PARTS[home] if home in _PARTS else name in _EXCLUDED.get(home, ())
+
+
+@functools.cache
+def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The folders of the standard library, and those of numpy and pyarrow where they were installed.
+
+    A package that lies elsewhere is one that somebody works on, whose version tells nothing.
+    """
+    import numpy as np  # noqa: PLC0415  slow to import
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    standard = (sysconfig.get_paths().get(name) for name in ("stdlib", "platstdlib"))
+    packages = (str(Path(str(it.__file__)).parent) for it in (np, pa))
+    return (
+        tuple(f"{path}{os.sep}" for path in standard if path),
+        tuple(f"{path}{os.sep}" for path in packages if _is_package(path)),
+    )
+
+
+def _is_package(path: str) -> bool:
+    parts = Path(path).parts
+    return "site-packages" in parts or "dist-packages" in parts
+
+
+def _is_known_file(path: object) -> bool:
+    if not isinstance(path, str):
+        return False
+    standard, packages = _folders()
+    return path.startswith(packages) or (path.startswith(standard) and not _is_package(path))
+
+
+def _is_own(value: object, root: str) -> bool:
+    """Whether what stands in a known module was installed with it, as far as that can be seen."""
+    if isinstance(value, FunctionType):
+        return is_installed(value.__code__)
+    if not _is_installed_type(value if isinstance(value, type) else type(value), root):
+        return False
+    if not isinstance(value, type) or str(value.__module__).partition(".")[0].lstrip("_") != root.lstrip("_"):
+        return True
+    parts = (getattr(it, "__func__", getattr(it, "fget", it)) for it in tuple(vars(value).values()))
+    return all(
+        _is_method(part, root) if isinstance(part, FunctionType) else _is_installed_type(type(part), root)
+        for part in parts
+    )
+
+
+def _is_installed_type(kind: type, root: str) -> bool:
+    home = str(kind.__module__).partition(".")[0]
+    return (
+        home in sys.stdlib_module_names or home in {root, "numpy", "pyarrow"} or home.startswith("_cython_")
+    )
+
+
+def _is_method(function: FunctionType, root: str) -> bool:
+    """Whether a function in a class of a known module is the class's own, or was made of text by `dataclass` or `namedtuple`."""
+    home = str(function.__globals__.get("__name__"))
+    return is_installed(function.__code__) or home == root or home.startswith((f"{root}.", "namedtuple_"))

@@ -1,0 +1,277 @@
+"""Functions that cannot be followed: each run is a fresh one and says so, unless the caller names the function."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import sentence
+
+import fastpack
+
+RECORDS = [{"text": sentence(number, 3 + number % 9), "score": number % 5} for number in range(3000)]
+OPTIONS = {"max_length": 128}
+
+
+@pytest.fixture
+def path(write_jsonl):
+    return write_jsonl(RECORDS)
+
+
+@pytest.fixture
+def above(tmp_path):
+    """Makes a filter that reads from a file which score is wanted, and writes that file."""
+    file = str(tmp_path / "least")
+
+    def make(least):
+        Path(file).write_text(str(least), encoding="utf-8")
+
+        def good(batch):
+            with open(file, encoding="utf-8") as opened:  # noqa: PTH123  what most would write
+                least = int(opened.read())
+            return [score > least for score in batch["score"].to_pylist()]
+
+        return good
+
+    return make
+
+
+def expected(least, tokenizer):
+    """The rows of the records that such a filter leaves."""
+    chosen = [record for record in RECORDS if record["score"] > least]
+    return fastpack.pack_records(chosen, tokenizer, **OPTIONS).to_pylist()
+
+
+def rows(folder):
+    return pa.ipc.open_stream(folder / "train-00000.arrow").read_all().to_pylist()
+
+
+def test_no_cache_is_used_for_one_and_the_report_says_why(path, above, tokenizer_dir, tmp_path):
+    for least in (1, 3):
+        table = fastpack.pack_files(
+            path, tokenizer_dir, filter=above(least), cache_dir=tmp_path / "cache", **OPTIONS
+        )
+        assert table.to_pylist() == expected(least, tokenizer_dir)
+        (warning,) = fastpack.Report.of(table).warnings
+        assert warning.startswith("`filter` uses `open` in `above.<locals>.make.<locals>.good`, which cannot")
+        assert 'filter_fingerprint="v1"' in warning
+    assert not (tmp_path / "cache").exists()
+
+
+def test_without_a_folder_nothing_is_said(path, above, tokenizer_dir):
+    table = fastpack.pack_files(path, tokenizer_dir, filter=above(1), **OPTIONS)
+    assert fastpack.Report.of(table).warnings == []
+
+
+def test_a_finished_folder_is_not_taken_for_that_of_the_job(path, above, tokenizer_dir, tmp_path):
+    def job(least, **options):
+        options |= {"tokenizer": tokenizer_dir, "filter": above(least)}
+        return fastpack.pack_dir(path, tmp_path / "out", **OPTIONS, **options)
+
+    assert "`filter` uses `open`" in job(1).warnings[0]
+    with pytest.raises(fastpack.OutputError, match="whether its records and functions were the same"):
+        job(3)
+    assert rows(tmp_path / "out") == expected(1, tokenizer_dir)
+    job(3, overwrite=True)
+    assert rows(tmp_path / "out") == expected(3, tokenizer_dir)
+    with pytest.raises(fastpack.OutputError, match="differs in `transform`"):
+        fastpack.pack_dir(path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
+
+
+def test_kept_tokens_of_another_run_are_packed_again(path, above, tokenizer_dir, tmp_path):
+    for least in (1, 3):
+        fastpack.pack_dir(
+            path,
+            tmp_path / "kept",
+            tokenizer=tokenizer_dir,
+            filter=above(least),
+            keep_tokens=True,
+            overwrite=True,
+            **OPTIONS,
+        )
+        if least == 3:
+            with pytest.raises(fastpack.OutputError, match="differs in `tokens`"):
+                fastpack.repack(tmp_path / "kept", tmp_path / "out", **OPTIONS)
+        fastpack.repack(tmp_path / "kept", tmp_path / "out", **OPTIONS, overwrite=True)
+        assert rows(tmp_path / "out") == expected(least, tokenizer_dir)
+
+
+#: Packs with a filter that reads a file, and is killed in the third batch if that says so.
+KILLED = """
+import json, os, signal, sys, fastpack
+path, out, tokenizer, options = *sys.argv[1:4], json.loads(sys.argv[4])
+calls = [0]
+def good(batch):
+    calls[0] += 1
+    with open(path + ".least") as file: least, last = map(int, file.read().split())
+    if calls[0] == last: os.kill(os.getpid(), signal.SIGKILL)
+    return [score > least for score in batch["score"].to_pylist()]
+report = fastpack.pack_dir(path, out, tokenizer=tokenizer, max_length=128, filter=good, threads=1, **options)
+print(json.dumps([report.resumed_documents, report.warnings]))
+"""
+
+
+@pytest.fixture
+def killed(write_jsonl, tokenizer_dir, tmp_path):
+    """Runs a job that is killed on the way, then once more with what the filter reads as `behind`; says what that reported."""
+    path = write_jsonl(RECORDS * 8)
+    out = tmp_path / "out"
+
+    def run(behind, **options):
+        command = [sys.executable, "-c", KILLED, path, out, tokenizer_dir, json.dumps(options)]
+        least = path.with_name(f"{path.name}.least")
+        least.write_text("1 3", encoding="utf-8")
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        assert (out / ".fastpack" / "blocks").stat().st_size > 0
+        least.write_text(f"{behind} 0", encoding="utf-8")
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_a_run_that_was_killed_is_not_resumed(killed, tokenizer_dir, tmp_path):
+    resumed, warnings = killed(3)
+    assert (resumed, len(warnings)) == (0, 1)
+    chosen = [record for record in RECORDS * 8 if record["score"] > 3]
+    assert rows(tmp_path / "out") == fastpack.pack_records(chosen, tokenizer_dir, **OPTIONS).to_pylist()
+
+
+def test_with_a_name_it_is_resumed(killed):
+    resumed, warnings = killed(1, filter_fingerprint="v1")
+    assert warnings == []
+    assert resumed > 0
+
+
+def test_a_name_stands_for_the_function(path, above, tokenizer_dir, tmp_path):
+    def job(least, name):
+        return fastpack.pack_dir(
+            path,
+            tmp_path / "out",
+            tokenizer=tokenizer_dir,
+            filter=above(least),
+            filter_fingerprint=name,
+            **OPTIONS,
+        )
+
+    report = job(1, "v1")
+    assert report.warnings == []
+    assert job(3, "v1") == report
+    with pytest.raises(fastpack.OutputError, match=r"`transform` .*v1.*v2"):
+        job(3, "v2")
+
+
+def test_a_name_finds_the_cache(path, above, tokenizer_dir, tmp_path):
+    def entries(least, name):
+        fastpack.pack_files(
+            path,
+            tokenizer_dir,
+            map=None,
+            filter=above(least),
+            filter_fingerprint=name,
+            cache_dir=tmp_path / "cache",
+            **OPTIONS,
+        )
+        return len(list((tmp_path / "cache").iterdir()))
+
+    assert [entries(1, "v1"), entries(1, "v1"), entries(3, "v2")] == [1, 1, 2]
+
+
+def test_a_name_of_one_function_leaves_the_other_as_it_is(path, above, tokenizer_dir, tmp_path):
+    def same(batch):
+        Path.home()
+        return batch
+
+    table = fastpack.pack_files(
+        path,
+        tokenizer_dir,
+        filter=above(1),
+        filter_fingerprint="v1",
+        map=same,
+        cache_dir=tmp_path / "cache",
+        **OPTIONS,
+    )
+    (warning,) = fastpack.Report.of(table).warnings
+    assert warning.startswith("`map` uses `pathlib.Path` in ")
+    assert 'map_fingerprint="v1"' in warning
+
+
+def test_ranks_refuse_one_that_has_no_name(path, above, tokenizer_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for call in (
+        lambda **options: fastpack.pack_dir(
+            path, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS, **options
+        ),
+        lambda **options: fastpack.pack_files(
+            path, tokenizer_dir, cache_dir=tmp_path / "cache", **OPTIONS, **options
+        ),
+    ):
+        with pytest.raises(
+            fastpack.OptionError, match=r'`filter`: .*`open`.*filter_fingerprint="v1"'
+        ) as refused:
+            call(filter=above(1))
+        assert refused.value.option == "filter"
+        call(filter=above(1), filter_fingerprint="v1")
+
+
+def calls(path, tokenizer, tmp_path):
+    return {
+        "pack_files": lambda **options: fastpack.pack_files(path, tokenizer, **OPTIONS, **options),
+        "pack_dir": lambda **options: fastpack.pack_dir(
+            path, tmp_path / "out", tokenizer=tokenizer, **OPTIONS, **options
+        ),
+        "pack_table": lambda **options: fastpack.pack_table(
+            pa.Table.from_pylist(RECORDS), tokenizer, **OPTIONS, **options
+        ),
+        "pack_records": lambda **options: fastpack.pack_records(RECORDS, tokenizer, **OPTIONS, **options),
+        "stream": lambda **options: list(fastpack.stream(path, tokenizer, **OPTIONS, **options)),
+        "scan": lambda **options: fastpack.scan(path, tokenizer, **OPTIONS, **options),
+    }
+
+
+@pytest.mark.parametrize("name", ["pack_files", "pack_dir", "pack_table", "pack_records", "stream", "scan"])
+def test_every_call_takes_a_name_and_refuses_one_of_nothing(name, path, tokenizer_dir, tmp_path):
+    call = calls(path, tokenizer_dir, tmp_path)[name]
+
+    def same(batch):
+        return batch
+
+    call(map=same, map_fingerprint="v1")
+    for wrong, error, message in (
+        ({"filter_fingerprint": "v1"}, fastpack.OptionError, "needs `filter`"),
+        ({"map_fingerprint": "v1"}, fastpack.OptionError, "needs `map`"),
+        ({"map": same, "map_fingerprint": ""}, fastpack.OptionError, "must not be empty"),
+        ({"map": same, "map_fingerprint": 1}, fastpack.OptionTypeError, "must be a text that names"),
+        ({"filter": 1}, fastpack.OptionTypeError, "must be a function"),
+    ):
+        with pytest.raises(error, match=message) as refused:
+            call(**wrong)
+        assert refused.value.option == next(reversed(wrong))
+
+
+def test_rows_of_ids_take_no_name():
+    with pytest.raises(fastpack.OptionError, match="`filter_fingerprint`: needs a tokenizer"):
+        fastpack.pack_table(pa.table({"input_ids": [[1]]}), max_length=4, filter_fingerprint="v1")
+
+
+def test_the_command_line_names_a_function_and_follows_the_functions_beside_it(path, tokenizer_dir, tmp_path):
+    functions = tmp_path / "choose.py"
+    text = "def least(): return 1\ndef good(batch): return [score > least() for score in batch['score'].to_pylist()]\n"
+    command = [sys.executable, "-m", "fastpack", "pack", "-i", path, "-t", tokenizer_dir, "-m", "128"]
+    command += ["--filter", f"{functions}:good", "-o"]
+
+    def done(least, *arguments):
+        functions.write_text(text.replace("1", str(least)), encoding="utf-8")
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+
+    out, named = tmp_path / "out", tmp_path / "named"
+    assert [done(1, out).returncode, done(1, out).returncode] == [0, 0]
+    refused = done(3, out)
+    assert (refused.returncode, "`transform`" in refused.stderr) == (1, True)
+    assert done(1, named, "--filter-fingerprint", "v1").returncode == 0
+    assert done(3, named, "--filter-fingerprint", "v1").returncode == 0
