@@ -63,6 +63,7 @@ _WHOLE: Final = names(
 """Modules that only compute, with all that they have."""
 
 _PARTS: Final = {
+    "argparse": {"Namespace"},
     "ast": {"literal_eval"},
     "contextlib": {"closing", "contextmanager", "nullcontext", "suppress"},
     "io": {"BytesIO", "StringIO"},
@@ -214,9 +215,12 @@ def replaced(name: str) -> str | None:
     while home and home not in sys.modules:
         home = home.rpartition(".")[0]
     root = home.partition(".")[0]
+    # Libraries put newer parts into `typing`, of which no result depends.
+    if root in {"builtins", "typing"}:
+        return None
     inside = [it for it in tuple(sys.modules) if root in _WHOLE and it.startswith(f"{root}.")]
     for each in (root, home, *inside):
-        for attribute, value in tuple(vars(sys.modules[each]).items()) if home != "builtins" else ():
+        for attribute, value in tuple(vars(sys.modules[each]).items()):
             if not _is_own(value, root):
                 return f"{each}.{attribute}"
     return None
