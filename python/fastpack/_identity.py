@@ -25,6 +25,7 @@ from fastpack._known import (
     forbidden,
     is_installed,
     is_installed_module,
+    is_of_caller,
     is_whole,
     known,
     known_module,
@@ -139,6 +140,8 @@ class _Follower:
     def _object(self, value: object) -> None:
         name = known(value)
         if name is not None:
+            if isinstance(value, abc.ABCMeta) and any(map(is_of_caller, _registered(value))):
+                _refuse(f"{_quoted(name)} (with which other classes are registered)")
             self._known(name)
         elif isinstance(value, type):
             self._class(value)
@@ -225,7 +228,7 @@ class _Follower:
     def _class(self, kind: type) -> None:
         if not kind.__flags__ & _HEAP_TYPE or is_installed_module(kind.__module__):
             _refuse(_full_name(kind))
-        if isinstance(kind, abc.ABCMeta) and _has_registered(kind):
+        if isinstance(kind, abc.ABCMeta) and _registered(kind):
             _refuse(f"{_full_name(kind)} (with which other classes are registered)")
         self._write("class", kind.__module__, kind.__qualname__)
         self.follow(type(kind))
@@ -252,6 +255,8 @@ class _Follower:
     def _code(self, function: FunctionType) -> None:
         """Follows the code of a function and all that this finds."""
         code, variables = function.__code__, function.__globals__
+        if type(variables) is not dict:
+            _refuse("global variables that are no dict")
         self.follow(code)
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         captured = {name: cell.cell_contents for name, cell in cells.items() if is_set(cell)}
@@ -373,11 +378,11 @@ def _ordered(values: list[object]) -> list[object]:
     return sorted(values, key=_digest)
 
 
-def _has_registered(kind: type) -> bool:
-    """Whether other classes count as subclasses of an abstract one, which stands in none of its attributes."""
+def _registered(kind: type) -> list[object]:
+    """The classes that count as subclasses of an abstract one, which stand in none of its attributes."""
     import _abc  # type: ignore[import-not-found]  # noqa: PLC0415  it has no types
 
-    return bool(_abc._get_dump(kind)[0])  # noqa: SLF001  there is no public way
+    return [found() for found in _abc._get_dump(kind)[0] if found() is not None]  # noqa: SLF001  there is no public way
 
 
 def _full_name(value: object) -> str:

@@ -7,6 +7,7 @@ or a random number is none of them, and neither is what finds names by text, suc
 from __future__ import annotations
 
 import builtins
+import copyreg
 import functools
 import importlib
 import os
@@ -34,6 +35,7 @@ __all__ = [
     "forbidden",
     "is_installed",
     "is_installed_module",
+    "is_of_caller",
     "is_whole",
     "known",
     "known_module",
@@ -57,7 +59,7 @@ _WHOLE: Final = names(
     "_abc _bisect _blake2 _collections _datetime _functools _hashlib _heapq _json _md5 _sha1 _sha2 _sha256 _sha3 "
     "_sha512 _sre _statistics _struct abc base64 binascii bisect cmath collections collections.abc copy "
     "datetime difflib enum fractions hashlib heapq hmac html html.entities html.parser itertools json "
-    "json.decoder json.encoder json.scanner keyword math numbers re statistics string struct textwrap unicodedata "
+    "json.decoder json.encoder json.scanner keyword math numbers re string struct textwrap unicodedata "
     "urllib.parse zlib"
 )
 """Modules that only compute, with all that they have."""
@@ -78,6 +80,7 @@ _PARTS: Final = {
 _EXCLUDED: Final = {
     "operator": {"attrgetter", "methodcaller"},
     "_operator": {"attrgetter", "methodcaller"},
+    "statistics": {"NormalDist", "kde_random"},
     # These read annotations, which nothing else does.
     "dataclasses": {"dataclass", "make_dataclass"},
     "functools": {"singledispatch", "singledispatchmethod"},
@@ -94,7 +97,10 @@ _EXCLUDED_ARROW: Final = names(
 )
 """Parts of the names of what reads files, knows of memory, changes settings, or finds functions by their names."""
 
-_EXCLUDED_NUMPY_MODULES: Final = names("_core core ctypeslib distutils f2py random testing")
+_NUMPY: Final = names(
+    "numpy numpy.char numpy.dtypes numpy.exceptions numpy.fft numpy.lib._index_tricks_impl numpy.lib.stride_tricks numpy.linalg numpy.ma numpy.ma.core "
+    "numpy.ma.extras numpy.polynomial numpy.polynomial.polynomial numpy.rec numpy.strings"
+)
 
 _EXCLUDED_NUMPY: Final = names(
     "DataSource errstate fromfile fromregex genfromtxt get_include get_printoptions getbufsize geterr geterrcall info "
@@ -173,9 +179,7 @@ def known(value: object) -> str | None:
 
 def known_module(name: str) -> ModuleType | None:
     """The module of this name if it only computes, or some of it does; loaded if need be."""
-    root, _, rest = name.partition(".")
-    is_numpy = root == "numpy" and rest.partition(".")[0] not in _EXCLUDED_NUMPY_MODULES
-    if not (is_numpy or name in _WHOLE or name in _PARTS or name in _EXCLUDED or name in _ARROW):
+    if not any(name in table for table in (_WHOLE, _PARTS, _EXCLUDED, _ARROW, _NUMPY)):
         return None
     try:
         module = importlib.import_module(name)
@@ -209,6 +213,13 @@ def is_installed_module(name: str | None) -> bool:
     )
 
 
+def is_of_caller(value: object) -> bool:
+    """Whether a function or class is of no installed package, as far as its module's file tells."""
+    path = getattr(sys.modules.get(str(_home(value))), "__file__", None)
+    is_builtin = path is None and str(_home(value)) in sys.stdlib_module_names - {"__main__"}
+    return not (is_builtin or _is_known_file(path) or (path is not None and _is_package(path)))
+
+
 def replaced(name: str) -> str | None:
     """The name of something in the module of a known function that is not the module's own any more."""
     home = name.rpartition(".")[0]
@@ -218,6 +229,8 @@ def replaced(name: str) -> str | None:
     # Libraries put newer parts into `typing`, of which no result depends.
     if root in {"builtins", "typing"}:
         return None
+    if root == "copy" and any(is_of_caller(it) for it in copyreg.dispatch_table.values()):
+        return "copyreg.dispatch_table"
     inside = [it for it in tuple(sys.modules) if root in _WHOLE and it.startswith(f"{root}.")]
     for each in (root, home, *inside):
         for attribute, value in tuple(vars(sys.modules[each]).items()):
@@ -249,7 +262,7 @@ def _is_compiled(value: object) -> bool:
 def _is_excluded(home: str, name: str) -> bool:
     if home in _ARROW:
         return any(part in name for part in _EXCLUDED_ARROW)
-    if home.startswith("numpy"):
+    if home in _NUMPY:
         return name in _EXCLUDED_NUMPY
     return name not in _PARTS[home] if home in _PARTS else name in _EXCLUDED.get(home, ())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import copy
+import copyreg
 import json
 import re
 import sys
@@ -53,6 +55,8 @@ def protect(patch):
     patch.setattr(json, "_default_decoder", json._default_decoder)
     patch.setattr(json.JSONDecoder, "decode", json.JSONDecoder.decode)
     patch.setattr(builtins, "ascii", ascii)
+    patch.setattr(copyreg, "dispatch_table", copyreg.dispatch_table.copy())
+    patch.setattr(copy, "dispatch_table", copyreg.dispatch_table, raising=False)
     patch.setenv("FASTPACK_TEST", "")
 
 
