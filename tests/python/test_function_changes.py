@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import copy
 import copyreg
 import json
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -120,3 +122,35 @@ def test_functions_are_alike_as_far_as_what_they_hold_is(one, other):
     again = eval(repr(one), {"inf": float("inf"), "nan": float("nan")})
     assert told(holding(again)) == told(holding(one)) is not None
     assert (told(holding(one)) == told(holding(other))) == (repr(one) == repr(other))
+
+
+def edits(function):
+    """Changes to the code of a function, each done and undone: to its numbers, texts and comparisons."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and type(node.value) in {int, float, str}:
+            value = node.value
+            node.value = value + ("s" if isinstance(value, str) else 1)
+            yield f"{value!r} in line {node.lineno}"
+            node.value = value
+        if isinstance(node, ast.Compare):
+            operators = node.ops
+            node.ops = [ast.NotEq() for _ in operators]
+            yield f"a comparison in line {node.lineno}"
+            node.ops = operators
+
+
+def test_each_edit_of_a_function_changes_its_identity(monkeypatch):
+    tree = ast.parse(Path(__file__).with_name("followed_functions.txt").read_text(encoding="utf-8"))
+
+    def told_of(name):
+        return told(vars(run("filters", tree, monkeypatch))[name])
+
+    edited = 0
+    for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
+        before = told_of(function.name)
+        # Each third: all of them take a dozen seconds.
+        for edit in islice(edits(function), None, None, 3):
+            edited += 1
+            assert told_of(function.name) != before, f"{edit} of `{function.name}`"
+        assert told_of(function.name) == before
+    assert edited > 30
