@@ -35,7 +35,6 @@ __all__ = [
     "pack_dir",
     "pack_files",
     "pack_records",
-    "pack_table",
     "plan",
     "render_template",
     "repack",
@@ -43,7 +42,6 @@ __all__ = [
     "scan",
     "template_road",
     "write_records",
-    "write_table",
 ]
 
 @final
@@ -143,7 +141,7 @@ def pack_dir(
     inputs: Inputs,
     output: Output,
     options: Options,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
@@ -151,7 +149,7 @@ def pack_dir(
 def pack_files(
     inputs: Inputs,
     options: Options,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
     validation: Validation | None,
@@ -162,15 +160,9 @@ def pack_records(
     records: Records,
     reading: Source,
     options: Options,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
-    validation: Validation | None,
-    progress: NativeProgress | None,
-) -> tuple[pa.Table, pa.Table | None]: ...
-def pack_table(
-    rows: pa.Table,
-    options: Options,
     validation: Validation | None,
     progress: NativeProgress | None,
 ) -> tuple[pa.Table, pa.Table | None]: ...
@@ -247,7 +239,7 @@ class Records:
     @staticmethod
     def table(table: pa.Table) -> Records: ...
     @staticmethod
-    def batches(batches: Iterator[pa.RecordBatch], known_as: str | None) -> Records: ...
+    def batches(batches: Iterator[pa.RecordBatch | str], known_as: str | None) -> Records: ...
     @staticmethod
     def values(values: Iterator[Mapping[str, JsonValue]]) -> Records: ...
 
@@ -276,7 +268,7 @@ def scan(
     max_lengths: Sequence[int],
     sample: int | None,
     options: Options,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
@@ -292,13 +284,10 @@ def write_records(
     reading: Source,
     output: Output,
     options: Options,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
     progress: NativeProgress | None,
-) -> Report: ...
-def write_table(
-    rows: pa.Table, output: Output, options: Options, progress: NativeProgress | None
 ) -> Report: ...
 
 @final
@@ -307,7 +296,7 @@ class PackStream:
         cls,
         inputs: Inputs,
         options: Options,
-        tokenizer: Pretrained,
+        tokenizer: Pretrained | None,
         chat_template: NativeTemplate,
         transform: NativeTransform,
         batch_size: int,

@@ -19,7 +19,14 @@ from fastpack.hub import download_tokenizer
 if TYPE_CHECKING:
     from fastpack._types import JsonValue
 
-__all__ = ["TEMPLATE_ENGINE", "NativeTemplate", "TokenizerArgument", "choose_template", "load"]
+__all__ = [
+    "TEMPLATE_ENGINE",
+    "NativeTemplate",
+    "TokenizerArgument",
+    "check_access",
+    "choose_template",
+    "load",
+]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
 """A template's name and text, its variables, and the command that renders what the core refuses."""
@@ -36,10 +43,15 @@ _JINJA = re.compile(r"\{\{|\{%|\{#|\n")
 """What the text of a template has, and neither a path nor a name."""
 
 
-def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
-    """Loads what a tokenizer argument stands for; one that is loaded already is returned as it is."""
+def check_access(revision: str | None, token: str | bool | None) -> None:
+    """Refuses what is no revision of a hub name, or no token for one."""
     check_type("revision", revision, (str, type(None)), "a branch, a tag or a commit")
     check_type("token", token, (str, bool, type(None)), "an access token, True, or False")
+
+
+def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
+    """Loads what a tokenizer argument stands for; one that is loaded already is returned as it is."""
+    check_access(revision, token)
     if isinstance(tokenizer, Pretrained):
         return tokenizer
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -104,7 +116,7 @@ def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False
 
 def choose_template(
     chat_template: StrPath | None,
-    tokenizer: Pretrained,
+    tokenizer: Pretrained | None,
     *,
     kwargs: Mapping[str, JsonValue] | None,
     engine: TemplateEngine,
@@ -114,7 +126,7 @@ def choose_template(
     return _template(chat_template, tokenizer), kwargs, command() if engine == "python" else None
 
 
-def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str, str] | None:
+def _template(chat_template: StrPath | None, tokenizer: Pretrained | None) -> tuple[str, str] | None:
     """The name and text of the template that `chat_template` stands for; nothing for the tokenizer's own.
 
     As in `transformers`, the name of one of the tokenizer's templates comes first.
@@ -123,7 +135,7 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained) -> tuple[str
         return None
     wanted = "a Jinja text, a file, or the name of one of the tokenizer's templates"
     given = path_of("chat_template", chat_template, wanted)
-    named = dict(tokenizer.chat_templates)
+    named = dict(tokenizer.chat_templates) if tokenizer else {}
     if given in named:
         return given, named[given]
     if _JINJA.search(given):

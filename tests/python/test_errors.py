@@ -47,8 +47,6 @@ BAD = {
         chat(role="user", content=[{"type": "image_url", "image_url": {"url": "x"}}]),
         "not_text",
     ),
-    "no messages": ({"messages": []}, "empty"),
-    "an empty text": ({"text": ""}, "empty"),
     "nothing to learn": ({"messages": [{"role": "user", "content": "a"}]}, "no_trained_token"),
 }
 

@@ -195,9 +195,9 @@ def test_the_line_of_a_mapped_record_is_that_of_its_file(write_jsonl, tokenizer_
     path = write_jsonl(RECORDS[:5])
 
     def spoil(batch):
-        return batch.set_column(0, "text", pa.array(["x"] * (len(batch) - 1) + [""]))
+        return batch.set_column(0, "text", pa.array(["x"] * (len(batch) - 1) + [None]))
 
-    with pytest.raises(fastpack.RecordError, match=r"data.jsonl:5: `text` is empty"):
+    with pytest.raises(fastpack.RecordError, match=r"data.jsonl:5: `text` is null"):
         packed(path, tokenizer_dir, filter=keep_good, map=spoil)
 
 

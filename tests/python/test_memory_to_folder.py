@@ -222,10 +222,6 @@ def test_tokens_that_are_kept_are_packed_again(tokenizer_dir, tmp_path):
         fastpack.repack(folder / "kept", folder / "again", max_length=128, **options)
         pack(records(), tokenizer_dir, max_length=128, output=folder / "expected", **options)
         assert shards(folder / "again") == shards(folder / "expected")
-    with pytest.raises(fastpack.OptionError, match="`keep_tokens`: needs a tokenizer"):
-        fastpack.pack_table(
-            pa.table({"input_ids": [[1, 2]]}), max_length=8, output=tmp_path / "x", keep_tokens=True
-        )
 
 
 def test_nothing_makes_a_folder_without_rows(tokenizer_dir, tmp_path):

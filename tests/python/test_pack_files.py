@@ -273,11 +273,6 @@ def test_a_table_brings_its_labels():
     assert packed["labels"].to_pylist() == [[-100, -100, 3]]
 
 
-def test_a_table_without_ids_is_refused():
-    with pytest.raises(fastpack.FastpackError, match="input_ids"):
-        fastpack.pack_table(pa.table({"text": ["a"]}), max_length=6)
-
-
 def test_progress_is_told_to_a_callable(long_corpus, tokenizer_dir):
     seen: list[fastpack.Progress] = []
     fastpack.pack_files(long_corpus, tokenizer_dir, max_length=2048, progress=seen.append)

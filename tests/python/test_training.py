@@ -272,7 +272,7 @@ def test_weights_that_are_none_are_refused(wrong, write_jsonl, tokenizer_dir):
     with pytest.raises(fastpack.RecordError, match="loss_weights"):
         pack(write_jsonl([{"input_ids": [5, 6], "loss_weights": wrong}]), tokenizer_dir)
     if wrong != ["a", "b"]:
-        with pytest.raises(fastpack.RecordError, match="<table>:1: `loss_weights`"):
+        with pytest.raises(fastpack.RecordError, match="<table>:1: `loss_weights"):
             fastpack.pack_table(pa.table({"input_ids": [[5, 6]], "loss_weights": [wrong]}), max_length=8)
 
 

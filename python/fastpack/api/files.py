@@ -140,7 +140,8 @@ def pack_files(
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a list of
             these. A folder's files are read in the order of their paths.
-        tokenizer: A `Tokenizer`, or what makes one.
+        tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
+            `transformers` or `tokenizers`. Records that are ids need none.
         max_length: Tokens that a row holds at most.
         validation: How many documents are set aside for validation, drawn by `seed` and packed into a table of their own: a
             number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those that `pack_dir` sets
@@ -152,7 +153,7 @@ def pack_files(
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count
             what is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and drops
             what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
-            `error`. If not given, text is split and conversations are dropped.
+            `error`. If not given, text is split, and conversations and ids are dropped.
         keep: Which end of a truncated document is kept: `start` or `end`.
         tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
@@ -169,7 +170,8 @@ def pack_files(
         pad_to: What a row is filled up to: `max_length`, or a multiple that divides it.
             Padding has no labels, positions of its own from 0, and one last entry in `seq_lengths`.
         padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in `seq_lengths` comes first.
-        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
+        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given. Without a
+            tokenizer it must be given.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion`
             of a request, `all`; or `auto`, which is the first for conversations, the third for requests
             with answers and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
@@ -282,7 +284,7 @@ def pack_dir(
     files: Files | None = None,
     output: StrPath | None = None,
     *,
-    tokenizer: TokenizerArgument | Tokenizer,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     max_length: int,
     format: Format = Output.format,
     compression: Compression | None = None,
@@ -346,7 +348,7 @@ def pack_dir(
 
     Args:
         output: The folder; made if it is not there.
-        tokenizer: A `Tokenizer`, or what makes one.
+        tokenizer: As in `pack_files`.
         max_length: Tokens that a row holds at most.
         format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`;
             `msgpack`, a map a row, one after the other; or `msgpack_arrays`, one array with an array a row, which holds

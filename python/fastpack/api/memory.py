@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from fastpack import _fastpack
-from fastpack._memory import rows_of, table_of, values_of
+from fastpack._memory import rows_of, values_of
 from fastpack._progress import watching
 from fastpack.api.options import (
     Model,
@@ -17,7 +17,6 @@ from fastpack.api.options import (
     native_options,
     native_reading,
     native_validation,
-    refuse_without_tokenizer,
     tables,
 )
 
@@ -155,24 +154,20 @@ def pack_table(
 ) -> pa.Table | Splits | Report:
     """Packs the rows of a table that is in memory, without a copy of it, into a table or a folder.
 
-    With a tokenizer, a row is a record as in a file, of any of the shapes that files have; lists of messages are
-    lists of structs, or JSON text. Without one, a row is a document that is tokenized already: `input_ids`,
-    and `labels`, `assistant_masks` or `completion_mask` if not all of them are trained; `loss_weights` if they do not
-    count alike; `attention_mask` if rows are filled up.
+    A row is a record as in a file, of any of the shapes that files have; lists of messages are lists of structs, or
+    JSON text. Rows that are ids need no tokenizer: `input_ids`, and `labels`, `assistant_masks` or `completion_mask` if
+    not all of them are trained; `loss_weights` if they do not count alike; `attention_mask` if rows are filled up.
 
     Options that are not listed here are as in `pack_files`, those of a folder as in `pack_dir`.
 
     Args:
         table: A `pyarrow.Table`, a `datasets.Dataset`, whose selection and order hold, or anything else that
             hands over Arrow by `__arrow_c_stream__`: `polars`, `duckdb`, `pandas`.
-        tokenizer: A `Tokenizer`, or what makes one.
+        tokenizer: As in `pack_files`.
         output: A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. A `pa.Table`
             is known again by its content, and a `datasets.Dataset` by its fingerprint: the same job on them returns its
             report at once, and goes on where it was stopped. Of other tables nobody knows whether they are the same
             before they are read: the job starts anew, and what it has finished is refused unless `overwrite` is set.
-        keep_tokens: As in `pack_dir`; needs a tokenizer.
-        overlong: As in `pack_files`; without a tokenizer, a row counts as a conversation without turns.
-        pad_token_id: As in `pack_files`; without a tokenizer it must be given with `pad_to`.
 
     Returns:
         With `output` the report, which the folder holds as `report.json`; else a table, or `Splits` of two, as `pack_files`
@@ -192,22 +187,13 @@ def pack_table(
         >>> fastpack.pack_table(texts, "examples/tokenizer", max_length=16).num_rows
         1
     """
-    given = locals()
-    if tokenizer is not None:
-        return _pack(rows_of(table), given, progress)
-    refuse_without_tokenizer(given)
-    options, aside, folder = native_options(given), native_validation(given), native_folder(given)
-    rows = table_of(table)
-    with watching(progress) as callback:
-        if folder is not None:
-            return _fastpack.write_table(rows, folder, options, callback)
-        return tables(_fastpack.pack_table(rows, options, aside, callback))
+    return _pack(rows_of(table), locals(), progress)
 
 
 @overload
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
-    tokenizer: TokenizerArgument | Tokenizer,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     output: StrPath,
@@ -217,7 +203,7 @@ def pack_records(
 @overload
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
-    tokenizer: TokenizerArgument | Tokenizer,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     output: None = None,
@@ -227,7 +213,7 @@ def pack_records(
 @overload
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
-    tokenizer: TokenizerArgument | Tokenizer,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     output: None = None,
@@ -236,7 +222,7 @@ def pack_records(
 ) -> Splits: ...
 def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
-    tokenizer: TokenizerArgument | Tokenizer,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
     output: StrPath | None = None,
@@ -288,7 +274,7 @@ def pack_records(
     revision: str | None = None,
     token: str | bool | None = None,
 ) -> pa.Table | Splits | Report:
-    """Packs records that Python makes, into a table or a folder: a list of dicts, a generator, a `datasets.IterableDataset`.
+    """Packs records that Python makes, into a table or a folder: a list of dicts, a generator, an iterable or map-style data set.
 
     This is the one call in which the interpreter touches each record: it takes about as long as `json.dumps` of all
     of them. Files and tables are read without it.
@@ -298,8 +284,9 @@ def pack_records(
     Args:
         records: The records, each of them a dict of what JSON can hold, arrays and numbers of `numpy` among it. A
             field that holds something else by itself, such as a date, is left out. They are taken on the
-            thread of this call, some at a time, and their exceptions reach the caller as they are.
-        tokenizer: A `Tokenizer`, or what makes one.
+            thread of this call, some at a time, and their exceptions reach the caller as they are. Of a map-style
+            data set, with a length and items by number, these are the items; tensors are lists.
+        tokenizer: As in `pack_files`.
         output: A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. Nobody knows
             whether records are the same as others before they are made: a job that was stopped starts anew, one that has
             finished is refused unless `overwrite` is set, and of several ranks one alone is to call this.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack import _fastpack
 from fastpack._budget import available_memory
 from fastpack._checks import check_switch, check_type, folder_of
 from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads, is_one_of_many
-from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template
+from fastpack._tokenizer import TEMPLATE_ENGINE, check_access, choose_template
 from fastpack._transform import transform
 from fastpack._types import Splits
 from fastpack.errors import OptionError
@@ -77,7 +77,6 @@ __all__ = [
     "native_packing",
     "native_reading",
     "native_validation",
-    "refuse_without_tokenizer",
     "tables",
 ]
 
@@ -213,15 +212,19 @@ def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
 
 def native_model(
     given: Mapping[str, object],
-) -> tuple[_fastpack.Pretrained, NativeTemplate, NativeTransform]:
-    """The tokenizer, the chat template, and the functions that records pass before."""
+) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
+    """The tokenizer if there is one, the chat template, and the functions that records pass before."""
     model = Model.of(given)
+    loaded = None
     if model.tokenizer is None:
-        _refuse_missing("tokenizer")
-    loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
+        check_access(model.revision, model.token)
+    else:
+        loaded = pretrained(model.tokenizer, revision=model.revision, token=model.token)
     template = choose_template(
         model.chat_template, loaded, kwargs=model.chat_template_kwargs, engine=model.template_engine
     )
+    if loaded is None:
+        _refuse_without_tokenizer(given)
     # What is kept on disk is found again by what the functions are.
     kept = given.get("output") is not None or given.get("cache_dir") is not None
     functions = transform(
@@ -271,32 +274,30 @@ def tables(made: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
     return train if validation is None else Splits(train, validation)
 
 
-def refuse_without_tokenizer(given: Mapping[str, object]) -> None:
-    """Refuses options that say how records become tokens, for rows that are tokens."""
-    for option in _FOR_RECORDS:
-        value = given[option]
-        if value is not None and value is not False and value != "auto":
-            message = f"invalid option `{option}`: needs a tokenizer; rows that are tokenized already are taken as they are"
+def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
+    """Refuses options that only a tokenizer can follow, where there is none."""
+    for option, neutral in _FOR_TOKENIZERS.items():
+        if given.get(option) not in neutral:
+            message = (
+                f"invalid option `{option}`: needs a tokenizer; records that are ids are taken as they are"
+            )
             raise OptionError(message, option)
 
 
-_FOR_RECORDS = (
-    "eos",
-    "bos",
-    "chat_template",
-    "chat_template_kwargs",
-    "shape",
-    "fields",
-    "prompt",
-    "examples",
-    "train_on_eos",
-    "filter",
-    "filter_fingerprint",
-    "map",
-    "map_fingerprint",
-    "keep_tokens",
-)
-"""What says how records become tokens."""
+_FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
+    "eos": (Run.eos, False, None),
+    "bos": (Run.bos, None),
+    "train_on_eos": (None,),
+    "verify": (Run.verify, None),
+    "chat_template": (None,),
+    "chat_template_kwargs": (None,),
+    "template_engine": (Model.template_engine, None),
+    "prompt": (None,),
+    "examples": (None,),
+    "revision": (None,),
+    "token": (None,),
+}
+"""Options that say how text becomes tokens, each with what asks for nothing."""
 
 
 def _refuse_missing(option: str) -> NoReturn:

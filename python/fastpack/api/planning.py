@@ -98,7 +98,7 @@ def scan(
     Options that are not listed here are as in `pack_files`.
 
     Args:
-        tokenizer: A `Tokenizer`, or what makes one.
+        tokenizer: As in `pack_files`.
         max_length: The lengths of rows to try, one or several.
         sample: About how many records to read, the same ones each time, from places all over the files; all if not given.
             What is told of records, tokens, rows and time is then an estimate for all of them. Line files that are not
@@ -121,7 +121,9 @@ def scan(
     if not lengths:
         message = "invalid option `max_length`: must name at least one length"
         raise OptionError(message, "max_length")
-    options = [native_options({**given, "max_length": length, "on_bad_record": "skip"}) for length in lengths]
+    # No row is made, so none lacks a column.
+    scanned = {**given, "on_bad_record": "skip", "columns": [*Run.columns, "loss_weights"]}
+    options = [native_options({**scanned, "max_length": length}) for length in lengths]
     inputs = native_inputs(given)
     model = native_model(given)
     with watching(progress) as callback:

@@ -100,7 +100,7 @@ def stream(
     Options that are not listed here are as in `pack_files`.
 
     Args:
-        tokenizer: A `Tokenizer`, or what makes one.
+        tokenizer: As in `pack_files`.
         max_length: Tokens that a row holds at most.
         batch_size: Rows of a table; the last may have fewer.
         strategy: `sequential`, `concat` or `none`, which give the rows of `pack_files`; or `best_fit` over

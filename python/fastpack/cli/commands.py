@@ -69,7 +69,7 @@ _COMMANDS: Final = {
     "pack": _Command(
         help="pack files into a folder",
         description="Packs files of conversations, requests or text into files of packed rows.",
-        usage="-i FILE [FILE ...] -o DIR -t TOKENIZER -m TOKENS [FLAG ...]",
+        usage="-i FILE [FILE ...] -o DIR [-t TOKENIZER] -m TOKENS [FLAG ...]",
         examples="""\
   pack a folder of conversations for a context of 8192 tokens
     fastpack pack -i data/ -o packed/ -t path/to/tokenizer -m 8192
@@ -108,14 +108,14 @@ _COMMANDS: Final = {
         help="read files and pack nothing: shapes, bad records, lengths, rows",
         description="Reads files and packs nothing: says what they hold, which records are bad, and how many rows of "
         "each length they would come to.",
-        usage="[FILE ...] -t TOKENIZER [-m TOKENS ...] [FLAG ...]",
+        usage="[FILE ...] [-t TOKENIZER] [-m TOKENS ...] [FLAG ...]",
         examples="""\
   look before packing: what the files hold, which records are bad, how rows of two lengths would do
     fastpack scan data/ -t path/to/tokenizer -m 4096 8192
 """,
         flags=(
             Flag("files", "files, folders, globs, brace lists", nargs="*", metavar="FILE"),
-            Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub", required=True),
+            Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
             Flag(
                 "-m --max-length",
                 "tokens that a row holds at most, one or several lengths to try",

@@ -106,7 +106,7 @@ def add_flags(command: argparse.ArgumentParser, own: Iterable[Flag], function: F
 FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
     None: (
         Flag("-o --output", "the folder to write", metavar="DIR", required=True),
-        Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub"),
+        Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
         Flag("-m --max-length", "tokens that a row holds at most", type=int, metavar="TOKENS"),
     ),
     "files that are written": (

@@ -139,23 +139,28 @@ impl Error {
         Self::Option { name, reason: reason.into() }
     }
 
+    /// The error of a run without a tokenizer that meets a record which is no ids.
+    pub fn no_tokenizer() -> Self {
+        Self::option("tokenizer", "must be given: only records that are ids need none")
+    }
+
     /// Whether the run may go on from where it failed: what failed was the machine or the patience, not the job.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::Cancelled)
     }
 
-    /// The same fault of a chat template, with the conversation that asked for it.
-    pub(crate) fn about_template(&self, origin: impl fmt::Display) -> Self {
+    /// The same fault of a chat template or a tokenizer, with the record that asked for it: `kind` is what it is.
+    pub(crate) fn asked_by(&self, origin: impl fmt::Display, kind: &str) -> Self {
         match self {
             Self::Template { name, line, reason } => Self::Template {
                 name: name.clone(),
                 line: *line,
-                reason: format!("{reason} ({origin} is a conversation)"),
+                reason: format!("{reason} ({origin} is {kind})"),
             },
             Self::Option { name, reason } => {
-                Self::option(name, format!("{reason} ({origin} is a conversation)"))
+                Self::option(name, format!("{reason} ({origin} is {kind})"))
             }
-            other => Self::option("chat_template", format!("{other} ({origin} is a conversation)")),
+            other => Self::option("chat_template", format!("{other} ({origin} is {kind})")),
         }
     }
 }

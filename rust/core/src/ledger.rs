@@ -41,7 +41,7 @@ pub enum Reason {
     UnknownRole,
     /// A message holds something that is not text, such as an image.
     NotText,
-    /// The conversation has no message, or the text no character.
+    /// There is nothing in the record: no message, no text, no answer, no id. It is no bad record.
     Empty,
     /// The chat template refused the conversation, or could not render it.
     Template,
@@ -219,7 +219,7 @@ impl Ledger {
     /// Fails with [`Error::Lost`] if more of the documents or of their tokens is lost than `most` allows.
     ///
     /// A record that cannot be read counts among the documents; a token cut off a document that is kept counts
-    /// among the tokens. What the caller filtered out counts for nothing.
+    /// among the tokens. What the caller filtered out counts for nothing, and so do records in which there is nothing.
     pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         let dropped = self.dropped.iter().map(|(reason, count)| (reason.name(), *count));
         let first = |reason: &str| {
@@ -258,7 +258,7 @@ pub fn check_lost<'a>(
     let mut lost = Count { documents: 0, tokens: truncated.tokens };
     let mut causes = Vec::new();
     for (reason, count) in dropped {
-        if reason == Reason::Filtered.name() {
+        if [Reason::Filtered, Reason::Empty].iter().any(|it| it.name() == reason) {
             read.documents -= count.documents;
         } else {
             lost.merge(count);

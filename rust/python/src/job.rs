@@ -6,7 +6,7 @@ use chrono::NaiveDateTime;
 use fastpack_core::pipeline::{Job, JobTemplate};
 use fastpack_core::record::value::Map;
 use fastpack_core::template::{ChatTemplate, Launch, TemplateContext, select_template};
-use fastpack_core::{Options, Result};
+use fastpack_core::{Error, Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
 
@@ -20,7 +20,8 @@ use crate::transform::PyTransform;
 pub(crate) struct Parts {
     options: Options,
     tokenizer_name: Option<String>,
-    renderer: Renderer,
+    /// Nothing where there is no tokenizer.
+    renderer: Option<Renderer>,
     transform: PyTransform,
 }
 
@@ -51,21 +52,37 @@ impl<'py> FromPyObject<'_, 'py> for PyChatTemplate {
 impl Parts {
     pub(crate) fn new(
         options: &PyOptions,
-        pretrained: &PyPretrained,
+        pretrained: Option<&PyPretrained>,
         template: PyChatTemplate,
         transform: PyTransform,
     ) -> Self {
         Self {
             options: options.0.clone(),
-            tokenizer_name: pretrained.name.clone(),
-            renderer: Renderer::new(&pretrained.pretrained, template),
+            tokenizer_name: pretrained.and_then(|it| it.name.clone()),
+            renderer: pretrained.map(|it| Renderer::new(&it.pretrained, template)),
             transform,
         }
     }
 
     /// Compiles the template, and lets `caller` run the functions that the job was given.
     pub(crate) fn job(self, caller: &Caller) -> Result<Job> {
-        let pretrained = &self.renderer.pretrained;
+        let Self { options, tokenizer_name, renderer, transform } = self;
+        let transform = transform.run_by(caller);
+        let Some(renderer) = renderer else {
+            return Ok(Job {
+                options,
+                tokenizer: None,
+                begin: None,
+                end: None,
+                bos_id: None,
+                eos_id: None,
+                pad_id: None,
+                template: JobTemplate::Refused(Error::no_tokenizer()),
+                transform,
+                tokenizer_name,
+            });
+        };
+        let pretrained = &renderer.pretrained;
         let tokenizer = pretrained.tokenizer.clone();
         let id = |token: Option<&str>| token.and_then(|token| tokenizer.token_to_id(token));
         let (bos_id, eos_id) =
@@ -73,18 +90,18 @@ impl Parts {
         let pad_id = id(pretrained.pad_token());
         let begin = pretrained.special_token("bos_token").map(str::to_owned);
         let end = pretrained.eos_token().map(str::to_owned);
-        let template = self.renderer.template(self.options.now.time(), caller)?;
+        let template = renderer.template(options.now.time(), caller)?;
         Ok(Job {
-            options: self.options,
-            tokenizer,
+            options,
+            tokenizer: Some(tokenizer),
             begin,
             end,
             bos_id,
             eos_id,
             pad_id,
             template,
-            transform: self.transform.run_by(caller),
-            tokenizer_name: self.tokenizer_name,
+            transform,
+            tokenizer_name,
         })
     }
 }

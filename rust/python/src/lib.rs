@@ -39,9 +39,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::output::{PyOutput, PyValidation};
     #[pymodule_export]
-    use crate::pack::{
-        pack_dir, pack_files, pack_records, pack_table, repack, write_records, write_table,
-    };
+    use crate::pack::{pack_dir, pack_files, pack_records, repack, write_records};
     #[pymodule_export]
     use crate::pack_options::PyPackOptions;
     #[pymodule_export]

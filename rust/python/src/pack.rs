@@ -1,8 +1,7 @@
-//! `pack_files`, `pack_dir`, `pack_records`, `pack_table` and `repack`: everything at once, to tables or into a folder.
+//! `pack_files`, `pack_dir`, `pack_records` and `repack`: everything at once, to tables or into a folder.
 
 use std::path::PathBuf;
 
-use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::pipeline;
 use fastpack_core::sink::Tables;
 use pyo3::prelude::*;
@@ -25,7 +24,7 @@ pub(crate) fn pack_files(
     py: Python<'_>,
     inputs: &PyInputs,
     options: &PyOptions,
-    tokenizer: &PyPretrained,
+    tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
     validation: Option<&PyValidation>,
@@ -51,7 +50,7 @@ pub(crate) fn pack_dir(
     inputs: &PyInputs,
     output: &PyOutput,
     options: &PyOptions,
-    tokenizer: &PyPretrained,
+    tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
@@ -88,7 +87,7 @@ pub(crate) fn pack_records(
     records: &PyRecords,
     reading: &PySource,
     options: &PyOptions,
-    tokenizer: &PyPretrained,
+    tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
     validation: Option<&PyValidation>,
@@ -107,25 +106,6 @@ pub(crate) fn pack_records(
     reported(tables, &options.0.columns, report)
 }
 
-/// Packs rows that are tokenized already.
-#[pyfunction]
-pub(crate) fn pack_table(
-    py: Python<'_>,
-    rows: PyArrowType<Table>,
-    options: &PyOptions,
-    validation: Option<&PyValidation>,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<PyTables> {
-    let (rows, _) = rows.0.into_inner();
-    let (core_options, validation) = (options.0.clone(), validation.map(|it| it.0));
-    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, _| {
-        let mut tables = Tables::default();
-        let report = pipeline::pack_table(&core_options, &rows, validation, control, &mut tables)?;
-        Ok((tables, report))
-    })?;
-    reported(tables, &options.0.columns, report)
-}
-
 /// Packs records that are in memory into files.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
@@ -135,7 +115,7 @@ pub(crate) fn write_records(
     reading: &PySource,
     output: &PyOutput,
     options: &PyOptions,
-    tokenizer: &PyPretrained,
+    tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
@@ -146,23 +126,6 @@ pub(crate) fn write_records(
     supervise::run(py, progress.as_ref(), move |control, caller| {
         let memory = records.given_by(caller);
         pipeline::write_memory(parts.job(caller)?, memory, reading, &output, control)
-    })
-    .map(PyReport)
-}
-
-/// Packs rows that are tokenized already into files.
-#[pyfunction]
-pub(crate) fn write_table(
-    py: Python<'_>,
-    rows: PyArrowType<Table>,
-    output: &PyOutput,
-    options: &PyOptions,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<PyReport> {
-    let (rows, _) = rows.0.into_inner();
-    let (output, options) = (output.0.clone(), options.0.clone());
-    supervise::run(py, progress.as_ref(), move |control, _| {
-        pipeline::write_table(&options, &rows, &output, control)
     })
     .map(PyReport)
 }

@@ -21,7 +21,7 @@ pub(crate) fn scan(
     max_lengths: Vec<NonZeroU32>,
     sample: Option<PySample>,
     options: &PyOptions,
-    tokenizer: &PyPretrained,
+    tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
     progress: Option<Py<PyAny>>,

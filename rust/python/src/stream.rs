@@ -40,7 +40,7 @@ impl PyPackStream {
     fn new(
         inputs: &PyInputs,
         options: &PyOptions,
-        tokenizer: &PyPretrained,
+        tokenizer: Option<&PyPretrained>,
         chat_template: PyChatTemplate,
         transform: PyTransform,
         batch_size: PyBatchSize,

@@ -1,9 +1,9 @@
 //! Rendered text and a tokenizer to [`Documents`]: named ragged columns, trained runs and an origin.
 //!
-//! [`tokenize`] makes documents of text, [`table`] of rows that are tokenized already.
+//! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
+pub mod ids;
 mod literals;
-pub mod table;
 pub mod tokenize;
 mod turns;
 mod words;
@@ -13,6 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Origin;
+
+pub use crate::record::Run;
 
 pub(crate) use words::Head;
 
@@ -69,17 +71,6 @@ impl Ragged {
     }
 }
 
-/// A stretch of trained tokens of the first column, and how much they count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
-    /// The first trained position.
-    pub start: u32,
-    /// The position after the last.
-    pub end: u32,
-    /// What the loss of these tokens is multiplied by.
-    pub weight: f32,
-}
-
 /// One document, borrowed from where it is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
@@ -116,6 +107,12 @@ impl<'a> Document<'a> {
         let inside = runs[runs.partition_point(|run| run.end <= first)..].iter();
         let inside = inside.take_while(|run| run.start < end);
         inside.map(|run| u64::from(run.end.min(end) - run.start.max(first))).sum()
+    }
+
+    /// A weight of some of its tokens that is not 1, if it has one.
+    pub fn fractional_weight(&self) -> Option<f32> {
+        let weights = self.trained().iter().map(|run| run.weight);
+        weights.into_iter().find(|weight| weight.to_bits() != 1_f32.to_bits())
     }
 
     /// Whether it was made of plain text, which has no turns to break.

@@ -9,7 +9,7 @@ use super::turns::Edges;
 use super::{Documents, Run, TURN_ENDS};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
-use crate::record::{Fault, Tokens};
+use crate::record::Fault;
 use crate::template::{Rendered, Span, Trained};
 
 /// What kind of text a document is made of: it decides which tokens stand around it.
@@ -21,17 +21,6 @@ pub enum Kind {
     Text,
     /// Plain text that begins with the special token for that, and gets none.
     BegunText,
-}
-
-/// What is trained of ids that a record brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trains {
-    /// What the record says; all where it says nothing.
-    Told,
-    /// The same, but for the end-of-text token where the record says nothing of it.
-    NoEnd,
-    /// All, whatever the record says.
-    All,
 }
 
 /// How documents begin and end.
@@ -117,56 +106,6 @@ impl DocumentMaker {
             if kind != Kind::Conversation {
                 documents.mark_text();
             }
-        }
-        Ok(())
-    }
-
-    /// Appends ids that a record brought to `documents`, of which those are trained that the record or `trained` says.
-    pub fn take(
-        &mut self,
-        tokens: Tokens,
-        trained: Trains,
-        line: u64,
-        documents: &mut Documents,
-        ledger: &mut Ledger,
-    ) -> Result<(), Fault> {
-        let Tokens { mut ids, weights } = tokens;
-        let weights = weights.filter(|_| trained != Trains::All);
-        let silent = weights.is_none();
-        let mut weights = weights.unwrap_or_else(|| vec![1.0; ids.len()]);
-        if let Some(bos) = self.ending.bos_id.filter(|id| ids.first() != Some(id)) {
-            ids.insert(0, bos);
-            weights.insert(0, 0.0);
-        }
-        let due = match self.ending.eos {
-            Eos::Always => self.ending.eos_id.filter(|id| ids.last() != Some(id)),
-            Eos::Auto | Eos::Never => None,
-        };
-        ids.extend(due);
-        weights.resize(ids.len(), weights.last().copied().unwrap_or(0.0));
-        if trained == Trains::NoEnd
-            && (silent || due.is_some())
-            && ids.last() == self.ending.eos_id.as_ref()
-            && let Some(last) = weights.last_mut()
-        {
-            *last = 0.0;
-        }
-        let too_many = |_| {
-            let message =
-                format!("the document has {} tokens, more than a row can hold", ids.len());
-            Fault::new(Reason::Tokenizer, message)
-        };
-        let length = u32::try_from(ids.len()).map_err(too_many)?;
-        ledger.read.add(u64::from(length));
-        self.runs.clear();
-        for (at, &weight) in (0..length).zip(&weights).filter(|(_, weight)| **weight > 0.0) {
-            push_run(&mut self.runs, at, at + 1, weight);
-        }
-        if self.runs.last().is_none_or(|run| run.end <= 1) {
-            let origin = || documents.origin_of(line);
-            ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
-        } else {
-            push(documents, &ids, &[], self.runs.drain(..), line);
         }
         Ok(())
     }
@@ -278,7 +217,7 @@ impl DocumentMaker {
 }
 
 /// Appends a document, with the places at which it may be cut if such are kept.
-fn push(
+pub(super) fn push(
     documents: &mut Documents,
     ids: &[u32],
     turn_ends: &[u32],

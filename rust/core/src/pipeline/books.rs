@@ -7,7 +7,7 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 
 use super::About;
-use crate::assemble::Gathered;
+use crate::assemble::{Gathered, schema};
 use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::Control;
 use crate::document::{Document, INPUTS};
@@ -214,6 +214,19 @@ pub(super) struct Fate {
     dropped: Option<Reason>,
 }
 
+/// Fails where a document has a weight that the rows have no column for.
+fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
+    if options.columns.contains(&RowColumn::LossWeights) {
+        return Ok(());
+    }
+    let Some(weight) = document.fractional_weight() else { return Ok(()) };
+    let (column, origin) = (schema::name(RowColumn::LossWeights), document.origin());
+    let reason = format!(
+        "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
+    );
+    Err(Error::option("columns", reason))
+}
+
 /// Appends the pieces of a document that are packed, which call it `name`.
 pub(super) fn fate(
     document: Document<'_>,
@@ -221,6 +234,7 @@ pub(super) fn fate(
     options: &Options,
     pieces: &mut impl Extend<Piece>,
 ) -> Result<Fate> {
+    holds_weights(document, options)?;
     let length =
         u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
     let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::books::fate;
 use super::dir::{identified, in_folder, sources};
 use super::{About, Intake, Job, JobTemplate};
 use crate::assemble::Sources;
@@ -70,10 +71,17 @@ fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) ->
     let log = Log::open(&folder.blocks())?;
     let mut about = About::new(job, found);
     let mut blocks = 0;
-    let seen = Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |_| {
-        blocks += 1;
-        Ok(())
-    })?;
+    let mut pieces = Vec::new();
+    let seen =
+        Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |outcome| {
+            blocks += 1;
+            // What the rows would refuse is refused here: otherwise a bad record further down would be met first.
+            for document in outcome.documents.iter() {
+                fate(document, 0, &job.options, &mut pieces)?;
+                pieces.clear();
+            }
+            Ok(())
+        })?;
     about.read(job, seen);
     let report = about.alone(&job.options);
     let tokens = Tokens { bytes: log.finish()?, blocks };

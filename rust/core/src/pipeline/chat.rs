@@ -50,7 +50,7 @@ pub fn chat(
 fn ready(template: &JobTemplate) -> Result<&crate::template::ChatTemplate> {
     match template {
         JobTemplate::Ready(template) => Ok(template),
-        JobTemplate::Refused(error) => Err(error.about_template("this")),
+        JobTemplate::Refused(error) => Err(error.asked_by("this", "a conversation")),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chrono::NaiveDateTime;
+use fastpack_tokenize::Tokenizer;
 use serde_json::json;
 
 use super::packer::Packer;
@@ -250,7 +251,7 @@ pub(super) fn identified(job: &Job, mut identity: serde_json::Value) -> serde_js
     };
     let parts = [
         ("fastpack", json!(env!("CARGO_PKG_VERSION"))),
-        ("tokenizer", json!(job.tokenizer.fingerprint())),
+        ("tokenizer", json!(job.tokenizer.as_ref().map(Tokenizer::fingerprint))),
         ("bos_id", json!(job.bos_id)),
         ("eos_id", json!(job.eos_id)),
         ("pad_id", json!(job.pad_id)),

@@ -10,15 +10,14 @@ use super::lane::{Asked, Lane};
 use super::recognise::{Recogniser, Seen, columns_read};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::assemble::schema;
-use crate::config::{Bos, OnBadRecord, Overlong, RowColumn, Source};
+use crate::config::{Bos, OnBadRecord, Overlong, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS};
+use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Ledger, Place as Lost};
+use crate::ledger::{Ledger, Place as Lost, Reason};
 use crate::ordered::ordered;
-use crate::record::Shape;
+use crate::record::{Fault, Shape};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, Place};
@@ -47,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) share: Option<Share>,
     /// The records that were left out, where all are to be named.
     pub(crate) left_out: Vec<Lost>,
+    /// Why the run ends with the record behind these documents, if it does.
+    pub(super) end: Option<Error>,
 }
 
 impl<'a> Intake<'a> {
@@ -72,18 +73,15 @@ impl<'a> Intake<'a> {
         &self,
         mut blocks: Blocks,
         log: Option<&Log>,
-        consume: impl FnMut(Outcome) -> Result<()>,
+        mut consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<Seen> {
         self.control.enter(Phase::Tokenize);
         let all = blocks.size();
         self.control.expect_bytes(all);
         // Only a compiled engine can differ from the reference.
-        let reference = match self.job.tokenizer.engine() {
-            Engine::Compiled if self.job.options.verify > 0 => {
-                Some(self.job.tokenizer.with_reference_engine()?)
-            }
-            _ => None,
-        };
+        let compiled = self.job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
+        let reference = compiled.filter(|_| self.job.options.verify > 0);
+        let reference = reference.map(Tokenizer::with_reference_engine).transpose()?;
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
         let mut seen = 0;
         if self.job.transform.is_empty() {
@@ -116,6 +114,12 @@ impl<'a> Intake<'a> {
                 self.control.count_block(share.block.size, read.documents, read.tokens);
                 Ok(Outcome { share: self.keeps_shares.then_some(share), ..outcome })
             }
+        };
+        // What a record ends the run with waits for the documents before it, wherever blocks are cut.
+        let consume = |mut outcome: Outcome| {
+            let end = outcome.end.take();
+            consume(outcome)?;
+            end.map_or(Ok(()), Err)
         };
         let read = ordered(self.job.options.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
@@ -164,7 +168,7 @@ impl<'a> Intake<'a> {
             eos_id: self.job.eos_id,
             bos_id: self.job.bos_id.filter(|_| self.job.options.bos == Bos::Always),
         };
-        let mut maker = DocumentMaker::new(&self.job.tokenizer, ending);
+        let mut maker = self.job.tokenizer.as_ref().map(|it| DocumentMaker::new(it, ending));
         let mut lane = Lane::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
@@ -180,6 +184,7 @@ impl<'a> Intake<'a> {
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
                 share: None,
                 left_out: Vec::new(),
+                end: None,
             };
             clock.lap(Stage::Read);
             if let Some(log) = log
@@ -198,22 +203,26 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                let (lane, maker, clock) = (&mut lane, &mut maker, &mut clock);
-                match Self::record(record, asked, (lane, maker, oracle), clock, &mut outcome) {
+                let ways = (&mut lane, maker.as_mut(), oracle);
+                match Self::record(record, asked, ways, ending, &mut clock, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
                     Ok(Checked::Differs) => {
-                        return Err(Error::Differs(format!(
+                        outcome.end = Some(Error::Differs(format!(
                             "{}:{number_of_line}",
                             block.path.display()
                         )));
                     }
                     Err(failure) => {
-                        self.refuse(failure, &block.path, number_of_line, &mut outcome)?;
+                        outcome.end =
+                            self.refuse(failure, &block.path, number_of_line, &mut outcome).err();
                     }
                 }
+                if outcome.end.is_some() {
+                    break;
+                }
             }
-            if let Some(log) = log {
+            if let Some(log) = log.filter(|_| outcome.end.is_none()) {
                 outcome.write_down(log, *number)?;
                 clock.lap(Stage::Keep);
             }
@@ -227,7 +236,8 @@ impl<'a> Intake<'a> {
     fn record(
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
-        (lane, maker, reference): (&mut Lane<'a>, &mut DocumentMaker, Option<&mut DocumentMaker>),
+        (lane, maker, reference): Ways<'_, 'a>,
+        ending: Ending,
         clock: &mut Clock,
         outcome: &mut Outcome,
     ) -> std::result::Result<Checked, Failure<'a>> {
@@ -236,10 +246,11 @@ impl<'a> Intake<'a> {
         let (rendered, kind) = match made {
             Made::Text(rendered, kind) => (rendered, kind),
             Made::Tokens(tokens, trained) => {
-                maker.take(tokens, trained, raw.line, documents, ledger)?;
+                ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
                 return Ok(Checked::No);
             }
         };
+        let maker = maker.ok_or(Failure::NoTokenizer)?;
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
         let checked = match reference {
             Some(reference) if made.is_ok() => {
@@ -272,13 +283,15 @@ impl<'a> Intake<'a> {
         }
         let origin = Origin { path: Arc::clone(path), line };
         match (failure, self.job.options.on_bad_record) {
-            (Failure::NoTemplate(error), _) => Err(error.about_template(&origin)),
-            (Failure::Unweighed(weight), _) => {
-                let column = schema::name(RowColumn::LossWeights);
-                let reason = format!(
-                    "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
-                );
-                Err(Error::option("columns", reason))
+            (Failure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
+            (Failure::NoTokenizer, _) => Err(Error::no_tokenizer().asked_by(&origin, "a text")),
+            (Failure::Record(Fault { reason: Reason::Empty, message }), _) => {
+                outcome.ledger.read.add(0);
+                outcome.ledger.drop_document(Reason::Empty, 0, || origin.clone());
+                if self.names_all {
+                    outcome.left_out.push(Lost { origin, reason: Reason::Empty, message });
+                }
+                Ok(())
             }
             (Failure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
             (Failure::Record(fault), OnBadRecord::Skip) => {
@@ -326,6 +339,11 @@ pub(crate) struct Share {
     /// How many of its documents are encoded by the reference engine too.
     verify: u64,
 }
+
+/// One thread's ways from a record to what is tokenized, to a document if there is a tokenizer, and to one by the
+/// reference engine if it is compared.
+type Ways<'w, 'a> =
+    (&'w mut Lane<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
 
 /// Whether a document was compared with what the reference engine makes.
 enum Checked {

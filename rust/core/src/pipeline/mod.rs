@@ -1,7 +1,7 @@
 //! The one place that knows the order of the stages; it owns the threads.
 //!
 //! [`Intake`] goes from files to documents, in input order whatever the threads; [`Packing`] goes from documents
-//! to rows. [`pack_files`], [`pack_dir`] and [`pack_table`] put the two together by a [`Packer`], which lets them overlap
+//! to rows. [`pack_files`], [`pack_dir`] and [`pack_memory`] put the two together by a [`Packer`], which lets them overlap
 //! where the strategy allows it ([`Rolling`]), as [`stream`](crate::stream) always does.
 
 mod books;
@@ -42,7 +42,7 @@ use crate::template::{ChatTemplate, Prompts};
 
 pub use chat::{Chat, chat, render};
 pub use dir::{pack_dir, write_memory};
-pub use memory::{pack_memory, pack_table, write_table};
+pub use memory::pack_memory;
 pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
 pub use tokens::repack;
 pub use transform::{Filter, Mapping, Transform};
@@ -62,8 +62,8 @@ use tokens::pack_kept;
 pub struct Job {
     /// What decides the content of the output.
     pub options: Options,
-    /// Makes the ids.
-    pub tokenizer: Tokenizer,
+    /// Makes the ids; records that are ids need none.
+    pub tokenizer: Option<Tokenizer>,
     /// The id that begins a text, if the tokenizer names one.
     pub bos_id: Option<u32>,
     /// What begins a text, if the tokenizer names a token for it.
@@ -196,27 +196,13 @@ impl About {
         Self { sources: Sources::new([memory.name()]), ..Self::new(job, &Found::default()) }
     }
 
-    /// Rows that are tokenized already.
-    fn of_tokens(sources: Sources) -> Self {
-        Self {
-            files: 0,
-            bytes: 0,
-            tokenizer: None,
-            engine: "none".to_owned(),
-            engine_reason: None,
-            template_engine: None,
-            template_engine_reason: None,
-            inputs: Vec::new(),
-            sources,
-            warnings: Vec::new(),
-        }
-    }
-
     pub(crate) fn new(job: &Job, found: &Found) -> Self {
-        let (engine, engine_reason) = match job.tokenizer.engine() {
-            Engine::Compiled => ("compiled".to_owned(), None),
-            Engine::Reference { reason } => ("reference".to_owned(), Some(reason)),
+        let (engine, engine_reason) = match job.tokenizer.as_ref().map(Tokenizer::engine) {
+            None => ("none", None),
+            Some(Engine::Compiled) => ("compiled", None),
+            Some(Engine::Reference { reason }) => ("reference", Some(reason)),
         };
+        let engine = engine.to_owned();
         let sources = Sources::new(found.files.iter().map(|file| Arc::clone(&file.path)));
         let mut warnings = Vec::new();
         if let Some(first) = found.passed_over.first() {

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::training::{self, Choice};
 use super::{Job, JobTemplate};
-use crate::config::{Overlong, Prompt, Reading, RowColumn, ShapeName, TrainOn, TrainOnEos};
-use crate::document::tokenize::{Kind, Trains};
+use crate::config::{Overlong, Prompt, Reading, ShapeName, TrainOn, TrainOnEos};
+use crate::document::ids::Trains;
+use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{
@@ -27,8 +28,8 @@ pub(super) enum Failure<'a> {
     Record(Fault),
     /// The job is: it has no template for conversations.
     NoTemplate(&'a Error),
-    /// The job is: its rows have no column for such a weight.
-    Unweighed(f32),
+    /// The job is: it has no tokenizer for texts.
+    NoTokenizer,
 }
 
 impl From<Fault> for Failure<'_> {
@@ -43,8 +44,6 @@ pub(super) struct Renderer<'a> {
     /// Whether conversations that are too long are cut after a turn.
     trims: bool,
     eos: Option<TrainOnEos>,
-    /// Whether the rows have a column for weights.
-    weighs: bool,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// What was named; nothing where that is left to fastpack.
     named: Option<Prompts>,
@@ -66,7 +65,6 @@ impl<'a> Renderer<'a> {
             train_on: job.options.train_on,
             trims: job.options.packing.overlong == Some(Overlong::Trim),
             eos: job.options.train_on_eos,
-            weighs: job.options.columns.contains(&RowColumn::LossWeights),
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
@@ -148,13 +146,13 @@ impl<'a> Renderer<'a> {
             trained(spans)
         };
         let rendered = Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false };
-        self.made(rendered, Kind::Conversation)
+        Ok(self.made(rendered, Kind::Conversation))
     }
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {
-                self.made(Rendered { text, ..Rendered::default() }, Kind::Text)
+                Ok(self.made(Rendered { text, ..Rendered::default() }, Kind::Text))
             }
             TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
                 "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
@@ -168,18 +166,12 @@ impl<'a> Renderer<'a> {
     fn tokens(&self, tokens: Tokens) -> std::result::Result<Made, Failure<'a>> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
-            TrainOn::Assistant | TrainOn::Completion if tokens.weights.is_some() => {}
+            TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
             _ => {
                 return Err(unmaskable(
                     "the ids do not tell which of them to train on; use `train_on=\"auto\"` or `\"all\"`",
                 ));
             }
-        }
-        let unheld = |weight: &&f32| ![0.0_f32, 1.0].contains(*weight);
-        if !self.weighs
-            && let Some(weight) = tokens.weights.iter().flatten().find(unheld)
-        {
-            return Err(Failure::Unweighed(*weight));
         }
         let trained = match (self.train_on, self.eos) {
             (TrainOn::All, _) => Trains::All,
@@ -219,7 +211,7 @@ impl<'a> Renderer<'a> {
             };
             let trained = trained(ranges);
             let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
-            return self.made(rendered, Kind::Conversation);
+            return Ok(self.made(rendered, Kind::Conversation));
         };
         let ends = if self.trims && prompt.is_none() {
             turn_ends(template, conversation)
@@ -227,7 +219,7 @@ impl<'a> Renderer<'a> {
             Vec::new()
         };
         let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
-        self.made(rendered, Kind::Conversation)
+        Ok(self.made(rendered, Kind::Conversation))
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
@@ -244,18 +236,13 @@ impl<'a> Renderer<'a> {
         // A prompt that writes the token that begins a text has it once.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { Kind::BegunText } else { Kind::Text };
-        self.made(Rendered { text, trained, ..Rendered::default() }, kind)
+        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, kind))
     }
 
-    /// A text with what is trained of it, unless that has a weight that the rows cannot hold.
-    fn made(&self, mut rendered: Rendered, kind: Kind) -> std::result::Result<Made, Failure<'a>> {
-        if let (Trained::Spans(spans), false) = (&rendered.trained, self.weighs)
-            && let Some(span) = spans.iter().find(|span| span.weight.to_bits() != 1_f32.to_bits())
-        {
-            return Err(Failure::Unweighed(span.weight));
-        }
+    /// A text with what is trained of it.
+    fn made(&self, mut rendered: Rendered, kind: Kind) -> Made {
         rendered.end_untrained = self.eos == Some(TrainOnEos::None);
-        Ok(Made::Text(rendered, kind))
+        Made::Text(rendered, kind)
     }
 
     fn template(&self) -> std::result::Result<&'a ChatTemplate, Failure<'a>> {

@@ -13,10 +13,11 @@ use serde::Serialize;
 use super::books::Books;
 use super::pace::{Machine, Pace, Scale};
 use super::{About, Intake, Job, JobTemplate, Outcome};
-use crate::config::{Inputs, Options, Source};
+use crate::assemble::schema;
+use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
-use crate::error::{Error, Result};
+use crate::error::{Error, Origin, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
 use crate::pack::{Pieces, lower_bound, plan};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
@@ -208,6 +209,12 @@ pub fn scan(
         Ok(())
     })?;
     about.read(job, recognised);
+    about.warnings.extend(seen.weighed.as_ref().map(|origin| {
+        let column = schema::name(RowColumn::LossWeights);
+        format!(
+            "{origin} gives a weight other than 0 and 1: rows need the column `{column}` for it"
+        )
+    }));
     control.enter(Phase::Plan);
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
     let Some(sample) = sample else {
@@ -231,6 +238,8 @@ struct Seen {
     documents: u64,
     lengths: Histogram,
     trained_tokens: u64,
+    /// The first document that needs a column for its weights.
+    weighed: Option<Origin>,
     work: Work,
     pace: Pace,
 }
@@ -247,6 +256,9 @@ impl Seen {
                 .expect("documents are made of fewer tokens");
             self.lengths.add(length);
             self.trained_tokens += document.labels(0, length);
+            if self.weighed.is_none() && document.fractional_weight().is_some() {
+                self.weighed = Some(document.origin());
+            }
         }
         self.documents += documents.len() as u64;
         for place in left_out {

@@ -121,6 +121,7 @@ fn take_all<'a>(
                 fingerprint: None,
                 share: None,
                 left_out: Vec::new(),
+                end: None,
             })
         }
     };

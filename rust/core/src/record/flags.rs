@@ -73,6 +73,11 @@ impl NoWeight {
     }
 }
 
+/// Whether a number is a weight.
+pub(super) fn is_weight(number: f32) -> bool {
+    number.is_finite() && number >= 0.0
+}
+
 /// A weight: a number from 0 on.
 pub(super) fn weight(value: &Value) -> Result<f32, NoWeight> {
     #[expect(
@@ -87,7 +92,7 @@ pub(super) fn weight(value: &Value) -> Result<f32, NoWeight> {
             return Err(NoWeight(format!("must be a number, found {}", other.type_name())));
         }
     };
-    if weight.is_finite() && weight >= 0.0 {
+    if is_weight(weight) {
         Ok(weight)
     } else {
         Err(NoWeight(format!("is {weight}, which is no weight; it must be a number from 0 on")))

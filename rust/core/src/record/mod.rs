@@ -36,7 +36,7 @@ pub use shape::{Expectation, Shape, TokenColumns};
 pub use skim::Skim;
 pub use table::Table;
 pub use text::skim_text;
-pub use tokens::Tokens;
+pub use tokens::{Run, Tokens};
 pub(crate) use write::json as write_json;
 pub use write::{float as write_float, string as write_string};
 
@@ -192,6 +192,12 @@ pub fn read(
     expected: Expectation<'_>,
     takes: Takes,
 ) -> Result<Record, Fault> {
+    if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
+        && shape.name == ShapeName::Tokens
+        && let Some(parts) = tokens::row(batch, row, shape)
+    {
+        return parts.check().map(Record::Tokens);
+    }
     let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     let beside = || match raw {
@@ -212,7 +218,7 @@ pub fn read(
             pair::read(record, shape, takes)
         }
         ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
-        ShapeName::Tokens => tokens::read(record, shape).map(Record::Tokens),
+        ShapeName::Tokens => tokens::read(record, shape)?.check().map(Record::Tokens),
     }
 }
 

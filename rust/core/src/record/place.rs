@@ -85,6 +85,11 @@ impl<'l> Item<'l> {
             _ if array.is_null(at) => None,
             DataType::List(_) => Some(items(array.as_list::<i32>(), at)),
             DataType::LargeList(_) => Some(items(array.as_list::<i64>(), at)),
+            DataType::FixedSizeList(..) => {
+                let lists = array.as_fixed_size_list();
+                let length = usize::try_from(lists.value_length()).ok()?;
+                Some((lists.values(), at * length..(at + 1) * length))
+            }
             _ => None,
         }
     }

@@ -27,7 +27,10 @@ pub(super) fn row(
                 let message = format!("`{}` holds {found}, which is no JSON", field.name());
                 Fault::new(Reason::WrongType, message)
             })?;
-            record.insert(Arc::from(field.name().as_str()), value);
+            if record.insert(Arc::from(field.name().as_str()), value).is_some() {
+                let message = format!("`{}` is the name of two columns; rename one", field.name());
+                return Err(Fault::new(Reason::WrongType, message));
+            }
         }
     }
     Ok(record)
@@ -102,9 +105,13 @@ pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
         }
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
-            let entries = columns
-                .map(|(field, column)| Ok((Arc::from(field.name().as_str()), value(column, at)?)));
-            Value::Map(Arc::new(entries.collect::<Result<Map, String>>()?))
+            let mut map = Map::default();
+            for (field, column) in columns {
+                if map.insert(Arc::from(field.name().as_str()), value(column, at)?).is_some() {
+                    return Err(format!("two fields of the name `{}`", field.name()));
+                }
+            }
+            Value::Map(Arc::new(map))
         }
         other => return Err(format!("a {other}")),
     })

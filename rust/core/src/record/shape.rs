@@ -167,6 +167,11 @@ impl Shape {
         found.map_or("", |(_, field)| field)
     }
 
+    /// The fields in which records may have a part, the usual one first.
+    pub(super) fn fields(&self, part: Part) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(move |(known, _)| *known == part).map(|(_, field)| &**field)
+    }
+
     /// The field in which `record` has a part that it need not have: the first that says something.
     pub(super) fn field_of(&self, part: Part, record: &Map) -> &str {
         let says = |field: &str| match record.get(field) {

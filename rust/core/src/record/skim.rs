@@ -310,10 +310,18 @@ impl Skim {
 
     fn columns(&mut self, batch: &RecordBatch, row: usize, shape: &Shape) -> Option<()> {
         let field = shape.field(Part::Messages);
-        for (column, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let columns = batch.schema_ref().fields();
+        for (number, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
+            if !shape.wants(column.name()) {
+                continue;
+            }
+            // Which of two columns of one name counts, nobody can say.
+            if columns[..number].iter().any(|before| before.name() == column.name()) {
+                return None;
+            }
             let mut item = Item { array, at: row };
             if column.name() != field {
-                if shape.wants(column.name()) && !item.null() {
+                if !item.null() {
                     return None;
                 }
                 continue;

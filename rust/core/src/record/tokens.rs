@@ -1,5 +1,16 @@
 //! Records that are tokenized already: ids, and what tells which of them are trained.
+//!
+//! [`read`] takes them from an object, [`row`] from the columns of a table; [`Parts::check`] has the rules for both.
 
+use std::ops::Range;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type,
+};
+
+use super::place::Item;
 use super::shape::Shape;
 use super::value::{Map, Value};
 use super::{Fault, flags, json, wrong_type};
@@ -15,102 +26,180 @@ pub(super) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 /// The label of a token that is not trained.
 const IGNORED: i64 = -100;
 
+/// The largest token id: rows hold them as 32 bits with a sign.
+const LARGEST_ID: i64 = i32::MAX as i64;
+
+/// A stretch of trained tokens, and how much they count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// The first trained position.
+    pub start: u32,
+    /// The position after the last.
+    pub end: u32,
+    /// What the loss of these tokens is multiplied by.
+    pub weight: f32,
+}
+
 /// The ids of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tokens {
     /// The ids, without padding.
     pub ids: Vec<u32>,
-    /// What the loss of each id is multiplied by, 0 where it is not trained, where the record says so.
-    pub weights: Option<Vec<f32>>,
+    /// Which of them are trained, ascending and disjoint, where the record says so.
+    pub trained: Option<Vec<Run>>,
 }
 
-pub(super) fn read(record: &Map, shape: &Shape) -> Result<Tokens, Fault> {
+/// The lists of a record, each with the name of its field, before anything is known of their values.
+pub(super) struct Parts<'s> {
+    ids: (&'s str, Vec<i64>),
+    labels: Option<(&'s str, Vec<i64>)>,
+    mask: Option<(&'s str, Vec<i64>)>,
+    weights: Option<(&'s str, Vec<f32>)>,
+    attention: Option<(&'s str, Vec<i64>)>,
+}
+
+/// The lists of an object.
+pub(super) fn read<'s>(record: &Map, shape: &'s Shape) -> Result<Parts<'s>, Fault> {
     let field = shape.field(Part::InputIds);
-    let ids = numbers(record, field)?.ok_or_else(|| wrong_type(field, "a list of ids", None))?;
-    let marks = |part: Part| {
+    let ids = numbers(record, field, Holds::Numbers)?
+        .ok_or_else(|| wrong_type(field, "a list of ids", None))?;
+    let list = |part: Part, holds: Holds| {
         let name = shape.field_of(part, record);
-        let marks = numbers(record, name)?.map(|marks| (name, marks));
-        match &marks {
-            Some((name, marks)) if marks.len() != ids.len() => Err(Fault::new(
-                Reason::WrongType,
-                format!("`{name}` has {} entries for {} tokens", marks.len(), ids.len()),
-            )),
-            _ => Ok(marks),
-        }
+        Ok::<_, Fault>(numbers(record, name, holds)?.map(|list| (name, list)))
     };
-    let trained = match (marks(Part::Labels)?, marks(Part::AssistantMasks)?) {
-        (Some((name, labels)), _) => {
-            let differs = |(label, id): (&i64, &i64)| *label != IGNORED && label != id;
-            if let Some(at) = labels.iter().zip(&ids).position(differs) {
-                let message = format!(
-                    "`{name}` has {} at position {at} where the token is {}; it must be the token or {IGNORED}, not shifted",
-                    labels[at], ids[at],
-                );
-                return Err(Fault::new(Reason::WrongType, message));
-            }
-            Some(labels.iter().map(|label| one_if(*label != IGNORED)).collect::<Vec<_>>())
-        }
-        (None, Some((_, mask))) => Some(mask.iter().map(|mark| one_if(*mark != 0)).collect()),
-        (None, None) => None,
-    };
-    let weights = match (trained, weights(record, shape, ids.len())?) {
-        (Some(trained), Some(weights)) => {
-            Some(trained.iter().zip(weights).map(|(trained, weight)| trained * weight).collect())
-        }
-        (trained, weights) => trained.or(weights),
-    };
-    let real = match marks(Part::AttentionMask)? {
-        Some((name, mask)) => {
-            let start = mask.iter().position(|mark| *mark != 0).unwrap_or(mask.len());
-            let end = mask.iter().rposition(|mark| *mark != 0).map_or(start, |last| last + 1);
-            if mask[start..end].contains(&0) {
-                let message = format!(
-                    "`{name}` leaves out tokens between others; only padding at the ends can be left out"
-                );
-                return Err(Fault::new(Reason::WrongType, message));
-            }
-            start..end
-        }
-        None => 0..ids.len(),
-    };
-    let id = |id: &i64| {
-        u32::try_from(*id).ok().filter(|id| i32::try_from(*id).is_ok()).ok_or_else(|| {
-            Fault::new(Reason::WrongType, format!("`{field}` holds {id}, which is no token id"))
-        })
-    };
-    if real.is_empty() {
-        return Err(Fault::new(Reason::Empty, format!("`{field}` holds no token")));
-    }
-    Ok(Tokens {
-        ids: ids[real.clone()].iter().map(id).collect::<Result<_, _>>()?,
-        weights: weights.map(|weights: Vec<f32>| weights[real].to_vec()),
+    Ok(Parts {
+        ids: (field, ids),
+        labels: list(Part::Labels, Holds::Numbers)?,
+        mask: list(Part::AssistantMasks, Holds::Marks)?,
+        weights: weights(record, shape)?,
+        attention: list(Part::AttentionMask, Holds::Marks)?,
     })
 }
 
-fn one_if(trained: bool) -> f32 {
-    f32::from(u8::from(trained))
+/// The lists of a row whose columns are lists of numbers; nothing where one of them is anything else, which
+/// [`read`] then says.
+pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Option<Parts<'s>> {
+    let cells = Cells { batch, row };
+    let list = |part: Part, holds: Holds| {
+        let Some((name, items, range)) = cells.list(part, shape)? else { return Some(None) };
+        Some(Some((name, integers(items, range, holds)?)))
+    };
+    Some(Parts {
+        ids: list(Part::InputIds, Holds::Numbers)??,
+        labels: list(Part::Labels, Holds::Numbers)?,
+        mask: list(Part::AssistantMasks, Holds::Marks)?,
+        weights: match cells.list(Part::LossWeights, shape)? {
+            Some((name, items, range)) => Some((name, reals(items, range)?)),
+            None => None,
+        },
+        attention: list(Part::AttentionMask, Holds::Marks)?,
+    })
 }
 
-/// The weights of `tokens` ids, if the record has any.
-fn weights(record: &Map, shape: &Shape, tokens: usize) -> Result<Option<Vec<f32>>, Fault> {
-    let field = shape.field(Part::LossWeights);
-    let value = json::unfold(record, field)?;
-    let list = match &value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::List(list)) => list,
-        other => return Err(wrong_type(field, "a list of numbers", other.as_ref())),
-    };
-    if list.len() != tokens {
-        let message = format!("`{field}` has {} entries for {tokens} tokens", list.len());
+impl Parts<'_> {
+    /// The ids without padding, and which of them are trained; or what is wrong with the lists.
+    pub(super) fn check(self) -> Result<Tokens, Fault> {
+        let Self { ids: (field, ids), labels, mask, weights, attention } = self;
+        let lengths = [&labels, &mask, &attention].into_iter().flatten();
+        let lengths = lengths.map(|(name, list)| (*name, list.len()));
+        let weighed = weights.iter().map(|(name, list)| (*name, list.len()));
+        if let Some((name, length)) = lengths.chain(weighed).find(|(_, it)| *it != ids.len()) {
+            let message = format!("`{name}` has {length} entries for {} tokens", ids.len());
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+        if let Some((name, labels)) = &labels {
+            of_these_ids(name, labels, &ids)?;
+        }
+        for (name, marks) in [&mask, &attention].into_iter().flatten() {
+            zeros_and_ones(name, marks)?;
+        }
+        let real = match &attention {
+            Some((name, mask)) => unpadded(name, mask)?,
+            None => 0..ids.len(),
+        };
+        let real_ids = &ids[real.clone()];
+        if real_ids.is_empty() {
+            return Err(Fault::new(Reason::Empty, format!("`{field}` holds no token")));
+        }
+        if let Some(id) = real_ids.iter().find(|id| !(0..=LARGEST_ID).contains(*id)) {
+            let message = format!("`{field}` holds {id}, which is no token id");
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+        if u32::try_from(real_ids.len()).is_err() {
+            let tokens = real_ids.len();
+            let message = format!("`{field}` holds {tokens} tokens, more than a row can hold");
+            return Err(Fault::new(Reason::Tokenizer, message));
+        }
+        let weight = |at: usize| weights.as_ref().map_or(1.0, |(_, weights)| weights[at]);
+        let trained = match (&labels, &mask) {
+            (Some((_, labels)), _) => {
+                Some(runs(real, |at| if labels[at] == IGNORED { 0.0 } else { weight(at) }))
+            }
+            (None, Some((_, mask))) => {
+                Some(runs(real, |at| if mask[at] == 0 { 0.0 } else { weight(at) }))
+            }
+            (None, None) => weights.is_some().then(|| runs(real, weight)),
+        };
+        let known = |id: &i64| u32::try_from(*id).expect("an id that was looked at above");
+        Ok(Tokens { ids: real_ids.iter().map(known).collect(), trained })
+    }
+}
+
+/// Refuses labels that are neither the token at their place nor none.
+fn of_these_ids(name: &str, labels: &[i64], ids: &[i64]) -> Result<(), Fault> {
+    let differs = |(label, id): (&i64, &i64)| *label != IGNORED && label != id;
+    let Some(at) = labels.iter().zip(ids).position(differs) else { return Ok(()) };
+    let message = format!(
+        "`{name}` has {} at position {at} where the token is {}; it must be the token or {IGNORED}, not shifted",
+        labels[at], ids[at],
+    );
+    Err(Fault::new(Reason::WrongType, message))
+}
+
+/// Refuses a mask that holds something else than zeros and ones.
+fn zeros_and_ones(name: &str, mask: &[i64]) -> Result<(), Fault> {
+    let Some(at) = mask.iter().position(|mark| !(0..=1).contains(mark)) else { return Ok(()) };
+    let message = format!("`{name}` has {} at position {at}; a mask holds 0 and 1 alone", mask[at]);
+    Err(Fault::new(Reason::WrongType, message))
+}
+
+/// Where the tokens stand that an attention mask does not call padding.
+fn unpadded(name: &str, mask: &[i64]) -> Result<Range<usize>, Fault> {
+    let start = mask.iter().position(|mark| *mark != 0).unwrap_or(mask.len());
+    let end = mask.iter().rposition(|mark| *mark != 0).map_or(start, |last| last + 1);
+    if mask[start..end].contains(&0) {
+        let message = format!(
+            "`{name}` leaves out tokens between others; only padding at the ends can be left out"
+        );
         return Err(Fault::new(Reason::WrongType, message));
     }
-    let weight =
-        |(at, value)| flags::weight(value).map_err(|fault| fault.at(&format!("{field}[{at}]")));
-    list.iter().enumerate().map(weight).collect::<Result<_, _>>().map(Some)
+    Ok(start..end)
+}
+
+/// The stretches of positions in `range`, counted from its start, at which tokens have a weight.
+fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, weight) in (0..).zip(range.map(weight)) {
+        match runs.last_mut() {
+            _ if weight <= 0.0 => {}
+            Some(run) if run.end == at && run.weight.to_bits() == weight.to_bits() => run.end += 1,
+            _ => runs.push(Run { start: at, end: at + 1, weight }),
+        }
+    }
+    runs
+}
+
+/// What a list of whole numbers may hold besides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// Nothing.
+    Numbers,
+    /// Booleans, for zeros and ones.
+    Marks,
 }
 
 /// A list of whole numbers, or JSON text of one; none where null or absent.
-fn numbers(record: &Map, field: &str) -> Result<Option<Vec<i64>>, Fault> {
+fn numbers(record: &Map, field: &str, holds: Holds) -> Result<Option<Vec<i64>>, Fault> {
     const WANTED: &str = "a list of whole numbers";
     let value = json::unfold(record, field)?;
     let list = match &value {
@@ -120,8 +209,106 @@ fn numbers(record: &Map, field: &str) -> Result<Option<Vec<i64>>, Fault> {
     };
     let numbers = list.iter().map(|item| match item {
         Value::Int(number) => Ok(*number),
-        Value::Bool(mark) => Ok(i64::from(*mark)),
+        Value::Bool(mark) if holds == Holds::Marks => Ok(i64::from(*mark)),
         other => Err(wrong_type(field, WANTED, Some(other))),
     });
     numbers.collect::<Result<_, _>>().map(Some)
+}
+
+/// The weights of the ids, if the record has any.
+fn weights<'s>(record: &Map, shape: &'s Shape) -> Result<Option<(&'s str, Vec<f32>)>, Fault> {
+    let field = shape.field(Part::LossWeights);
+    let value = json::unfold(record, field)?;
+    let list = match &value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::List(list)) => list,
+        other => return Err(wrong_type(field, "a list of numbers", other.as_ref())),
+    };
+    let weight =
+        |(at, value)| flags::weight(value).map_err(|fault| fault.at(&format!("{field}[{at}]")));
+    let weights = list.iter().enumerate().map(weight).collect::<Result<_, _>>()?;
+    Ok(Some((field, weights)))
+}
+
+/// The cells of a row.
+#[derive(Clone, Copy)]
+struct Cells<'b> {
+    batch: &'b RecordBatch,
+    row: usize,
+}
+
+impl<'b> Cells<'b> {
+    /// The list that a part is, with the name of its column, if the row has one; nothing at all where a column
+    /// that the part may stand in is no list, or where two have its name.
+    #[expect(clippy::type_complexity, reason = "a list is an array and a range of it")]
+    fn list<'s>(
+        self,
+        part: Part,
+        shape: &'s Shape,
+    ) -> Option<Option<(&'s str, &'b dyn Array, Range<usize>)>> {
+        for field in shape.fields(part) {
+            let columns = self.batch.schema_ref().fields().iter().zip(self.batch.columns());
+            let mut named = columns.filter(|(column, _)| column.name() == field);
+            let Some((_, array)) = named.next() else { continue };
+            if named.next().is_some() {
+                return None;
+            }
+            if array.is_null(self.row) {
+                continue;
+            }
+            let (items, range) = Item { array, at: self.row }.list()?;
+            return Some(Some((field, items, range)));
+        }
+        Some(None)
+    }
+}
+
+/// The whole numbers at some places of an array; nothing where one is null, or where the array holds something else.
+fn integers(array: &dyn Array, range: Range<usize>, holds: Holds) -> Option<Vec<i64>> {
+    if !is_full(array, &range) {
+        return None;
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => widened::<Int8Type>(array, range),
+        DataType::Int16 => widened::<Int16Type>(array, range),
+        DataType::Int32 => widened::<Int32Type>(array, range),
+        DataType::Int64 => widened::<Int64Type>(array, range),
+        DataType::UInt8 => widened::<UInt8Type>(array, range),
+        DataType::UInt16 => widened::<UInt16Type>(array, range),
+        DataType::UInt32 => widened::<UInt32Type>(array, range),
+        DataType::Boolean if holds == Holds::Marks => {
+            let marks = array.as_boolean();
+            range.map(|at| i64::from(marks.value(at))).collect()
+        }
+        _ => return None,
+    })
+}
+
+fn widened<T: ArrowPrimitiveType<Native: Into<i64>>>(
+    array: &dyn Array,
+    range: Range<usize>,
+) -> Vec<i64> {
+    array.as_primitive::<T>().values()[range].iter().map(|&number| number.into()).collect()
+}
+
+/// The weights at some places of an array; nothing where one is none.
+fn reals(array: &dyn Array, range: Range<usize>) -> Option<Vec<f32>> {
+    if !is_full(array, &range) {
+        return None;
+    }
+    let weights: Vec<f32> = match array.data_type() {
+        DataType::Float32 => array.as_primitive::<Float32Type>().values()[range].to_vec(),
+        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more than 32 bits")]
+        DataType::Float64 => array.as_primitive::<Float64Type>().values()[range]
+            .iter()
+            .map(|&weight| weight as f32)
+            .collect(),
+        _ => return None,
+    };
+    weights.iter().all(|&weight| flags::is_weight(weight)).then_some(weights)
+}
+
+/// Whether no place of an array in `range` is null.
+fn is_full(array: &dyn Array, range: &Range<usize>) -> bool {
+    array.null_count() == 0 || range.clone().all(|at| array.is_valid(at))
 }

@@ -1,0 +1,78 @@
+//! Ids that a record brings to a document: they need no tokenizer.
+
+use super::tokenize::{Ending, push};
+use super::{Documents, Run};
+use crate::config::Eos;
+use crate::ledger::{Ledger, Reason};
+use crate::record::{Fault, Tokens};
+
+/// What is trained of ids that a record brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trains {
+    /// What the record says; all where it says nothing.
+    Told,
+    /// The same, but for the end-of-text token where the record says nothing of it.
+    NoEnd,
+    /// All, whatever the record says.
+    All,
+}
+
+/// Appends ids that a record brought to `documents`, of which those are trained that the record or `trains` says, or
+/// counts in `ledger` why not.
+pub fn take(
+    tokens: Tokens,
+    trains: Trains,
+    ending: Ending,
+    line: u64,
+    documents: &mut Documents,
+    ledger: &mut Ledger,
+) -> Result<(), Fault> {
+    let Tokens { mut ids, trained } = tokens;
+    let mut length = position(ids.len())?;
+    let trained = trained.filter(|_| trains != Trains::All);
+    let silent = trained.is_none();
+    let mut runs = trained.unwrap_or_else(|| vec![Run { start: 0, end: length, weight: 1.0 }]);
+    if let Some(bos) = ending.bos_id.filter(|id| ids.first() != Some(id)) {
+        ids.insert(0, bos);
+        length = position(ids.len())?;
+        for run in &mut runs {
+            (run.start, run.end) = (run.start + 1, run.end + 1);
+        }
+    }
+    let due = match ending.eos {
+        Eos::Always => ending.eos_id.filter(|id| ids.last() != Some(id)),
+        Eos::Auto | Eos::Never => None,
+    };
+    if let Some(eos) = due {
+        ids.push(eos);
+        // It counts as what it ends does.
+        if let Some(last) = runs.last_mut().filter(|last| last.end == length) {
+            last.end += 1;
+        }
+        length = position(ids.len())?;
+    }
+    if trains == Trains::NoEnd
+        && (silent || due.is_some())
+        && ids.last() == ending.eos_id.as_ref()
+        && let Some(last) = runs.last_mut()
+    {
+        last.end = last.end.min(length - 1);
+        runs.retain(|run| run.start < run.end);
+    }
+    ledger.read.add(u64::from(length));
+    if runs.last().is_none_or(|run| run.end <= 1) {
+        let origin = || documents.origin_of(line);
+        ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
+    } else {
+        push(documents, &ids, &[], runs, line);
+    }
+    Ok(())
+}
+
+/// A number of tokens as a position in a document.
+fn position(tokens: usize) -> Result<u32, Fault> {
+    u32::try_from(tokens).map_err(|_| {
+        let message = format!("the document has {tokens} tokens, more than a row can hold");
+        Fault::new(Reason::Tokenizer, message)
+    })
+}
