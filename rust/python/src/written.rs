@@ -4,7 +4,7 @@ use std::io::Write;
 
 use fastpack_core::record::{write_float as float, write_string as string};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 /// How deep values may nest: more than the core reads, which has the words for it, and far from the end of the stack.
 const DEEPEST: usize = 256;
@@ -13,7 +13,7 @@ const DEEPEST: usize = 256;
 ///
 /// A field that is no JSON itself, such as a date, is left out: no shape could read it.
 pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let Ok(dict) = record.cast::<PyDict>() else {
+    let Some(dict) = dict_of(record) else {
         return append(record, bytes, "the record", 0);
     };
     bytes.push(b'{');
@@ -43,7 +43,34 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
         || value.is_instance_of::<PyTuple>()
         || value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>()
-        || has_list(value))
+        || has_list(value)
+        || is_array(value)
+        || dict_of(value).is_some())
+}
+
+/// The dict that a value is, or that holds what a mapping of another kind holds, such as a `BatchEncoding`.
+fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    if let Ok(dict) = value.cast::<PyDict>() {
+        return Some(dict.clone());
+    }
+    let mapping = value.cast::<PyMapping>().ok()?;
+    let dict = PyDict::new(value.py());
+    dict.update(mapping).ok()?;
+    Some(dict)
+}
+
+/// Whether it is an array that says its values only by a protocol of arrays.
+fn is_array(value: &Bound<'_, PyAny>) -> bool {
+    ["__dlpack__", "__array__"].iter().any(|name| value.hasattr(*name).unwrap_or(false))
+}
+
+/// The values of an array as a list.
+fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if has_list(value) {
+        return value.call_method0("tolist");
+    }
+    let by = if value.hasattr("__array__")? { "asarray" } else { "from_dlpack" };
+    value.py().import("numpy")?.call_method1(by, (value,))?.call_method0("tolist")
 }
 
 /// Whether it is an array or a number of a library such as numpy.
@@ -74,9 +101,11 @@ fn append(
         list(value, bytes, place, depth)?;
     } else if let Ok(dict) = value.cast::<PyDict>() {
         object(dict, bytes, place, depth)?;
-    } else if has_list(value) {
-        let listed = value.call_method0("tolist").map_err(|error| format!("{place}: {error}"))?;
+    } else if has_list(value) || is_array(value) {
+        let listed = listed(value).map_err(|error| format!("{place}: {error}"))?;
         append(&listed, bytes, place, depth + 1)?;
+    } else if let Some(dict) = dict_of(value) {
+        object(&dict, bytes, place, depth)?;
     } else {
         let kind =
             value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());
