@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from fastpack._arrow import array_of, named, refused, sound, stream_of
 from fastpack._checks import is_series
 from fastpack._fastpack import Records
 from fastpack.errors import OptionError, OptionTypeError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import ArrowTable, HubDataset, JsonValue
 
-__all__ = ["record_batches", "rows_of", "table_of", "values_of"]
+__all__ = ["record_batches", "rows_of", "values_of"]
 
 _ROWS = 1000
 """Rows of a data set that are taken at once; as many as `datasets` itself takes."""
@@ -27,41 +28,38 @@ def rows_of(table: ArrowTable) -> Records:
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if isinstance(table, pa.Table):
-        return Records.table(table)
+        try:
+            table.validate()
+        except pa.ArrowInvalid as failed:
+            raise refused(failed) from failed
+        return Records.table(named(table))
     return Records.batches(record_batches(table), _fingerprint(table))
 
 
-def table_of(table: ArrowTable) -> pa.Table:
-    """The whole table."""
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    if isinstance(table, pa.Table):
-        return table
-    batches = list(record_batches(table))
-    return pa.Table.from_batches(batches) if batches else pa.table({})
-
-
 def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
-    """The records that an iterable gives."""
+    """The records that an iterable gives, or a sequence that is read by number, such as a map-style `Dataset`."""
     if not is_series(records):
         message = (
             "invalid option `records`: must be an iterable of dicts, not a "
             f"`{type(records).__qualname__}`; `pack_files` reads files, `pack_table` tables"
         )
         raise OptionTypeError(message, "records")
+    if hasattr(type(records), "__len__") and not hasattr(type(records), "__iter__"):
+        # Not every such sequence raises the IndexError by which `iter` would find its end.
+        return Records.values(records[number] for number in range(len(records)))  # type: ignore[index,arg-type]
     return Records.values(iter(records))
 
 
-def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch]:
-    """The batches of anything that hands over Arrow, where they lie."""
+def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
+    """The batches of anything that hands over Arrow, where they lie; why, in place of one that cannot be read."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if isinstance(table, pa.RecordBatch):
-        return iter([table])
+        return sound([named(table)])
     if isinstance(table, pa.Table):
-        return iter(table.to_batches())
+        return sound(named(table).to_batches())
     if isinstance(table, pa.RecordBatchReader):
-        return iter(table)
+        return sound(named(table))
     datasets = sys.modules.get("datasets")
     if datasets is not None and isinstance(table, datasets.Dataset):
         if table.format["type"] == "custom":
@@ -70,15 +68,15 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch]:
                 "`pack_records` takes these, and `map=` does the like"
             )
             raise OptionError(message, "table")
-        return _selected(table)
+        return sound(_selected(table))
     if datasets is not None and isinstance(table, datasets.DatasetDict):
         splits = ", ".join(f'"{name}"' for name in table)
         message = f"invalid option `table`: holds several data sets; take one of {splits}"
         raise OptionError(message, "table")
     if hasattr(table, "__arrow_c_stream__"):
-        return iter(_stream(table))
+        return sound(named(stream_of(table)), OSError)
     if hasattr(table, "__arrow_c_array__"):
-        return iter([pa.record_batch(table)])
+        return sound([named(array_of(table))])
     message = (
         "invalid option `table`: must be a pyarrow.Table, have `__arrow_c_stream__` or be a datasets.Dataset, "
         f"not a `{type(table).__qualname__}`; `pack_records` takes iterables"
@@ -86,20 +84,11 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch]:
     raise OptionTypeError(message, "table")
 
 
-def _stream(table: ArrowTable) -> pa.RecordBatchReader:
-    """What a table hands over by `__arrow_c_stream__`."""
-    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
-
-    try:
-        return pa.RecordBatchReader.from_stream(table)  # type: ignore[arg-type]
-    except pa.ArrowInvalid as error:
-        message = f"invalid option `table`: has no columns ({error}); name its values, as in `pa.table({{'text': values}})`"
-        raise OptionTypeError(message, "table") from error
-
-
 def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:
-    """The rows that a data set selects, in its order."""
-    for rows in dataset.with_format("arrow").iter(_ROWS):
+    """The rows that a data set selects, in its order, and of their columns those that it shows."""
+    seen = dataset.format
+    columns = None if seen["output_all_columns"] else seen["columns"]
+    for rows in dataset.with_format("arrow", columns=columns).iter(_ROWS):
         yield from rows.to_batches()
 
 

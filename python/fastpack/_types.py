@@ -182,7 +182,11 @@ class ArrowStream(Protocol):
 class HubDataset(Protocol):
     """A `datasets.Dataset`."""
 
-    def with_format(self, type: str) -> HubDataset:  # noqa: A002
+    @property
+    def format(self) -> Mapping[str, JsonValue]:
+        """The form of its rows, and the columns that it shows."""
+
+    def with_format(self, type: str, columns: JsonValue = None) -> HubDataset:  # noqa: A002
         """The same rows in another form."""
 
     def iter(self, batch_size: int) -> Iterator[pa.Table]:

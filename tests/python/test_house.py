@@ -205,6 +205,7 @@ def test_the_package_imports_downwards():
         "_parts",
         "_identity",
         "_transform",
+        "_arrow",
         "_memory",
         "_render",
         "hub",

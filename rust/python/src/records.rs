@@ -38,7 +38,8 @@ impl PyRecords {
         Self(Kind::Table(table.0.into_inner().0))
     }
 
-    /// The rows of the record batches that an iterator gives; `known_as` tells them from others, if anything does.
+    /// The rows of the record batches that an iterator gives, or a text in place of one that cannot be read; `known_as`
+    /// tells them from others, if anything does.
     #[staticmethod]
     fn batches(batches: Py<PyIterator>, known_as: Option<String>) -> Self {
         Self(Kind::Batches(Arc::new(batches), known_as))
@@ -71,8 +72,14 @@ impl PyRecords {
 }
 
 fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
-    let batch = iterator.clone().next().transpose()?;
-    batch.map(|batch| Ok(Given::Rows(batch.extract::<PyArrowType<RecordBatch>>()?.0))).transpose()
+    let Some(given) = iterator.clone().next().transpose()? else { return Ok(None) };
+    if let Ok(message) = given.extract::<String>() {
+        return Ok(Some(Given::Broken(message)));
+    }
+    Ok(Some(match given.extract::<PyArrowType<RecordBatch>>() {
+        Ok(batch) => Given::Rows(batch.0),
+        Err(refused) => Given::Broken(refused.value(iterator.py()).to_string()),
+    }))
 }
 
 fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {

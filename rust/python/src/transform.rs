@@ -8,6 +8,7 @@ use fastpack_core::Result;
 use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
 
+use crate::error;
 use crate::supervise::Caller;
 
 /// `filter` and `map`, which take and return Arrow alone; their identity; and a warning for each that has none.
@@ -19,7 +20,7 @@ impl PyTransform {
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
         let Self(filter, map, identity, warnings) = self;
         let filter = filter.map(|filter| {
-            let call = function::<PyArrowType<ArrayData>>(filter, caller);
+            let call = function::<PyArrowType<ArrayData>>("filter", filter, caller);
             Box::new(move |rows| {
                 let mask: ArrayRef = make_array(call(rows)?.0);
                 Ok(mask
@@ -29,21 +30,27 @@ impl PyTransform {
             }) as fastpack_core::pipeline::Filter
         });
         let map = map.map(|map| {
-            let call = function::<PyArrowType<RecordBatch>>(map, caller);
+            let call = function::<PyArrowType<RecordBatch>>("map", map, caller);
             Box::new(move |rows| Ok(call(rows)?.0)) as fastpack_core::pipeline::Mapping
         });
         Transform { filter, map, identity, warnings }
     }
 }
 
-/// A function of one batch.
+/// A function of one batch, given as `option`.
 fn function<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> + Send + 'static>(
+    option: &'static str,
     function: Py<PyAny>,
     caller: &Caller,
 ) -> impl Fn(RecordBatch) -> Result<T> + Send + Sync + 'static {
     let (function, caller) = (Arc::new(function), caller.clone());
     move |rows| {
         let function = Arc::clone(&function);
-        caller.call(move |py| function.call1(py, (PyArrowType(rows),))?.extract(py))
+        caller.call(move |py| {
+            function.call1(py, (PyArrowType(rows),))?.extract(py).map_err(|refused: PyErr| {
+                let reason = format!("must return what Arrow asks for: {}", refused.value(py));
+                error::option(py, option, &reason)
+            })
+        })
     }
 }

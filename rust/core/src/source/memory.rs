@@ -9,9 +9,11 @@ use std::vec;
 use arrow::array::RecordBatch;
 
 use super::block::{Content, Reader, update_rows};
+use super::foreign::fault;
 use super::rows::Parts;
 use crate::control::Control;
 use crate::error::Result;
+use crate::ledger::Reason;
 
 /// Rows that are hashed between two looks at the cancel flag: some milliseconds of long texts.
 const HASHED: usize = 8192;
@@ -21,6 +23,8 @@ const HASHED: usize = 8192;
 pub enum Given {
     /// Rows of a table.
     Rows(RecordBatch),
+    /// Nothing, and nothing behind it: why no more can be read.
+    Broken(String),
     /// Values as JSON: where in the bytes each of them stands, or why it is none.
     Values {
         /// All values, end to end.
@@ -39,7 +43,10 @@ enum Supply {
 impl Supply {
     fn next(&mut self) -> Result<Option<Given>> {
         match self {
-            Self::Table(batches) => Ok(batches.next().map(Given::Rows)),
+            Self::Table(batches) => Ok(batches.next().map(|batch| match fault(&batch) {
+                Some(fault) => Given::Broken(fault),
+                None => Given::Rows(batch),
+            })),
             Self::Caller(next) => next(),
         }
     }
@@ -109,10 +116,15 @@ impl Memory {
 }
 
 /// A hash of the batches of a table, in hexadecimal, and of where each ends: blocks end there too.
-pub fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
+fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for batch in batches {
         hasher.update(&(batch.num_rows() as u64).to_le_bytes());
+        if let Some(fault) = fault(batch) {
+            // It cannot be read, so nothing else of it counts.
+            hasher.update(fault.as_bytes());
+            continue;
+        }
         for first in (0..batch.num_rows()).step_by(HASHED) {
             control.tick()?;
             let rows = HASHED.min(batch.num_rows() - first);
@@ -134,6 +146,11 @@ impl MemoryReader {
     pub(super) fn new(memory: Memory) -> Self {
         Self { supply: memory.supply, rows: None, next_row: 1, position: 0 }
     }
+
+    /// The place at which the records cannot be read on.
+    fn broken(&self, message: String) -> Content {
+        Content::Broken { line: self.next_row, reason: Reason::Damaged, message }
+    }
 }
 
 impl Reader for MemoryReader {
@@ -146,6 +163,7 @@ impl Reader for MemoryReader {
             }
             match self.supply.next()? {
                 None => return Ok(None),
+                Some(Given::Broken(message)) => return Ok(Some(self.broken(message))),
                 Some(Given::Rows(batch)) => {
                     self.position += batch.get_array_memory_size() as u64;
                     self.rows = Some(Parts::new(batch));

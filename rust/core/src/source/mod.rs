@@ -12,6 +12,7 @@ mod compression;
 mod csv;
 mod dataset;
 mod discover;
+mod foreign;
 mod format;
 mod input;
 mod ipc;
@@ -38,7 +39,7 @@ pub use blocks::Blocks;
 pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, Format};
-pub use memory::{Given, Memory, fingerprint};
+pub use memory::{Given, Memory};
 pub use sample::Sample;
 
 /// A file to read, as it was when it was found.
