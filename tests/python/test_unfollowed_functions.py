@@ -254,9 +254,13 @@ def test_every_call_takes_a_name_and_refuses_one_of_nothing(name, path, tokenize
         assert refused.value.option == next(reversed(wrong))
 
 
-def test_rows_of_ids_take_no_name():
-    with pytest.raises(fastpack.OptionError, match="`filter_fingerprint`: needs a tokenizer"):
-        fastpack.pack_table(pa.table({"input_ids": [[1]]}), max_length=4, filter_fingerprint="v1")
+def test_records_of_ids_take_functions_and_their_names_without_a_tokenizer(tmp_path):
+    table = pa.table({"input_ids": [[1, 2], [3, 4]], "good": [True, False]})
+    options = {"max_length": 4, "filter": lambda batch: batch["good"], "filter_fingerprint": "v1"}
+    assert fastpack.pack_table(table, **options)["input_ids"].to_pylist() == [[1, 2]]
+    report = fastpack.pack_table(table, output=tmp_path / "out", **options)
+    assert report.dropped["filtered"].documents == 1
+    assert fastpack.pack_table(table, output=tmp_path / "out", **options) == report
 
 
 def test_the_command_line_names_a_function_and_follows_the_functions_beside_it(path, tokenizer_dir, tmp_path):
