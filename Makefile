@@ -39,9 +39,11 @@ check: setup  ## format, lints, types, stubs, docs and structure
 	$(BIN)/python -m mypy.stubtest fastpack._fastpack --mypy-config-file pyproject.toml
 	$(BIN)/pytest -q tests/python/test_house.py
 
+# On all cores; then, one by one, the tests that measure the machine.
 test: setup  ## run all tests
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not alone"
+	$(BIN)/pytest -m alone
 
 bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 	$(BIN)/python benches/python/run.py

@@ -13,6 +13,7 @@ import fastpack
 HEAVY = ("pyarrow", "numpy", "huggingface_hub", "transformers", "argparse", "fastpack._fastpack")
 
 
+@pytest.mark.alone
 def test_import_takes_at_most_50_ms():
     code = "import time; start = time.perf_counter(); import fastpack; print(time.perf_counter() - start)"
     times = [

@@ -13,7 +13,10 @@ import pytest
 
 import fastpack
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and fork as POSIX has them")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(os.name != "posix", reason="signals and fork as POSIX has them"),
+]
 
 WAIT = """
 import fastpack, signal, sys, time

@@ -134,6 +134,7 @@ def test_what_is_lost_is_met_first_where_it_stands_first(write_jsonl, tokenizer_
                 fastpack.pack_files(path, tokenizer_dir, **options)
 
 
+@pytest.mark.alone
 def test_many_small_files_take_no_longer_each_than_few(tokenizer_dir, tmp_path):
     # Each is a run of documents of its own, and all of them wait for one row.
     for number in range(4_000):

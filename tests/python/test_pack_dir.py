@@ -78,6 +78,7 @@ def test_nothing_but_the_output_is_left(corpus, tokenizer_dir, tmp_path):
     assert names == {"train-00000.arrow", "report.json", "manifest.json"}
 
 
+@pytest.mark.alone
 def test_a_second_run_returns_the_report_at_once(corpus, tokenizer_dir, tmp_path):
     first = fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}

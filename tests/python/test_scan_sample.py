@@ -139,6 +139,7 @@ def test_all_files_count_as_much_as_they_hold(tmp_path, write_jsonl, tokenizer_d
         assert found.read.documents == pytest.approx(records, rel=0.2)
 
 
+@pytest.mark.alone
 def test_what_takes_long_to_read_is_judged_by_its_beginning_and_the_page_says_so(tmp_path, tokenizer_dir):
     chance = random.Random(2)
     records = [{"text": chance.randbytes(20 + number // 25).hex()} for number in range(10_000)]
@@ -215,6 +216,7 @@ def worked(found):
     return sum(stages[stage]["cpu"] for stage in ("read", "parse", "render", "encode"))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("sample", [500, 3_000])
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
 def test_the_time_for_all_is_near_what_all_take(ending, sample, tmp_path, write_jsonl, tokenizer_dir):
@@ -231,6 +233,7 @@ def test_the_time_for_all_is_near_what_all_take(ending, sample, tmp_path, write_
         assert took / 2 < statistics.median(estimates) < 2 * took
 
 
+@pytest.mark.alone
 def test_neighbours_at_the_beginning_do_not_decide_the_time(write_jsonl, tokenizer_dir):
     # Short texts first: a token of theirs takes longer, since each record takes a while by itself.
     path = write_jsonl(texts(60_000, longest=400))
@@ -239,6 +242,7 @@ def test_neighbours_at_the_beginning_do_not_decide_the_time(write_jsonl, tokeniz
     assert took / 2 < found.sample.seconds < 2 * took
 
 
+@pytest.mark.alone
 def test_the_time_of_functions_is_part_of_it(tmp_path, tokenizer_dir):
     path = written(tmp_path / "data.jsonl.gz", texts(4_000))
 

@@ -119,6 +119,7 @@ def test_a_with_block_joins_its_threads(big_corpus, tokenizer_dir):
     assert worker_threads() == before
 
 
+@pytest.mark.alone
 def test_the_first_table_comes_long_before_the_end(big_corpus, tokenizer_dir):
     tokenizer = fastpack.Tokenizer(tokenizer_dir)
     started = time.monotonic()
