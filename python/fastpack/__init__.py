@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         RecordError,
         StorageError,
         TemplateError,
+        ThreadError,
         TokenizerError,
         VerificationError,
     )
@@ -68,6 +69,7 @@ __all__ = [
     "Splits",
     "StorageError",
     "TemplateError",
+    "ThreadError",
     "Tokenizer",
     "TokenizerError",
     "VerificationError",

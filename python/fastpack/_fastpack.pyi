@@ -32,6 +32,7 @@ __all__ = [
     "Validation",
     "__version__",
     "build_profile",
+    "one_line",
     "pack_dir",
     "pack_files",
     "pack_records",
@@ -137,6 +138,7 @@ class Output:
 class Validation:
     def __new__(cls, validation: str | float) -> Validation: ...
 
+def one_line(message: str) -> str: ...
 def pack_dir(
     inputs: Inputs,
     output: Output,

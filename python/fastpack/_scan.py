@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.report import Count, Input, Place, input_of, labelled, read_values, whole
+from fastpack.report import Count, Input, Place, input_of, labelled, page_line, read_values, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,7 +171,7 @@ class ScanReport:
 
     def __str__(self) -> str:
         """The page that `print` shows."""
-        return "\n".join(f"{label:<12} {value}" for label, value in self._lines())
+        return "\n".join(page_line(label, value) for label, value in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield from labelled("inputs", map(str, self.inputs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fastpack._fastpack import one_line
+
 __all__ = [
     "AccessError",
     "FastpackError",
@@ -15,6 +17,7 @@ __all__ = [
     "RecordError",
     "StorageError",
     "TemplateError",
+    "ThreadError",
     "TokenizerError",
     "VerificationError",
 ]
@@ -23,12 +26,16 @@ __all__ = [
 class FastpackError(Exception):
     """Anything that fastpack raises."""
 
+    def __str__(self) -> str:
+        """The message on one line of bounded length, whatever it quotes of the input."""
+        return one_line(super().__str__())
+
 
 class _DescribedError(FastpackError):
     """An error whose first argument is its message and whose others are its attributes."""
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return one_line(str(self.args[0]))
 
 
 class RecordError(_DescribedError, ValueError):
@@ -124,6 +131,10 @@ class LossError(_DescribedError, RuntimeError):
 
 class VerificationError(FastpackError, RuntimeError):
     """The compiled engine and the reference do not make the same ids: a fault of fastpack."""
+
+
+class ThreadError(FastpackError, RuntimeError):
+    """The system starts no thread, which every call needs; the message names the limits to raise."""
 
 
 class InternalError(FastpackError, RuntimeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from fastpack._fastpack import one_line
 from fastpack._types import Splits
 from fastpack.errors import OptionError, OptionTypeError
 
@@ -26,6 +27,7 @@ __all__ = [
     "StageTime",
     "input_of",
     "labelled",
+    "page_line",
     "read_values",
     "whole",
 ]
@@ -344,7 +346,7 @@ class Report:
 
     def __str__(self) -> str:
         """The page that `print` shows."""
-        return "\n".join(f"{label:<12} {value}" for label, value in self._lines())
+        return "\n".join(page_line(label, value) for label, value in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield from labelled("inputs", map(str, self.inputs))
@@ -408,6 +410,11 @@ def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
     """Each item, the first with the label."""
     for number, item in enumerate(items):
         yield ("" if number else label), item
+
+
+def page_line(label: str, value: str) -> str:
+    """A line of a page; file names and messages may hold whatever the input holds."""
+    return f"{label:<12} {one_line(value)}"
 
 
 def read_values(text: str | bytes) -> dict[str, JsonValue]:

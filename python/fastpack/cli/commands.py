@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeAlia
 
 import fastpack
 from fastpack._checks import check_choice
+from fastpack._fastpack import one_line
 from fastpack.cli.flags import FLAGS, Flag, Function, add_flags
 from fastpack.errors import FastpackError, LossError, OptionError, StorageError
 
@@ -189,7 +190,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong and where help is."""
-        self.exit(_USAGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+        self.exit(_USAGE, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -250,7 +251,7 @@ def _in_one_line(failed: BaseException) -> str:
     text = str(failed)
     if isinstance(failed, OSError) and failed.strerror:
         text = f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror
-    return " ".join(text.split("\n"))
+    return one_line(text)
 
 
 def _in_flags(message: str, flags: Iterable[Flag]) -> str:

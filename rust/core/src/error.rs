@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ledger::{Count, Reason};
+use crate::message::ShownPath;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -35,7 +36,7 @@ fn from_text<'de, D: Deserializer<'de>>(
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.path.display(), self.line)
+        write!(f, "{}:{}", ShownPath(&self.path), self.line)
     }
 }
 
@@ -75,7 +76,7 @@ pub enum Error {
     #[error(transparent)]
     Tokenizer(#[from] fastpack_tokenize::Error),
     /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", ShownPath(path))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -83,19 +84,25 @@ pub enum Error {
         source: io::Error,
     },
     /// A file changed while it was read.
-    #[error("{}: the file changed while it was read; run again once nothing writes to it", .0.display())]
+    #[error("{}: the file changed while it was read; run again once nothing writes to it", ShownPath(.0))]
     Changed(PathBuf),
     /// An input is not what it was when a run that goes on began.
     #[error(
         "{}: has changed since this job began; what was done of it is given up, run it again to start over",
-        path.display()
+        ShownPath(path)
     )]
     Stale {
         /// The input.
         path: PathBuf,
     },
+    /// The system starts no thread for the call.
+    #[error(
+        "the system starts no thread for this call ({0}); raise the limit on processes and threads \
+         (`ulimit -u`, the `pids` limit of a container), or end some"
+    )]
+    NoThread(#[source] io::Error),
     /// The output folder holds something that this run would spoil.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", ShownPath(path))]
     Output {
         /// The folder.
         path: PathBuf,

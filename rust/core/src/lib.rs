@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod ledger;
+pub mod message;
 mod ordered;
 pub mod report;
 mod sample;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{MaxLost, Options};
 use crate::error::Result;
 use crate::ledger::{Count, Ledger, Place, check_lost};
+use crate::message::in_one_line;
 use crate::timing::{Timing, Work, rounded};
 
 /// Rows of a training step for which the report counts steps.
@@ -296,12 +297,12 @@ impl Report {
                 .collect(),
             tokenizer: tally.tokenizer,
             engine: tally.engine,
-            engine_reason: tally.engine_reason,
+            engine_reason: tally.engine_reason.map(in_one_line),
             per_file: BTreeMap::new(),
             splits: BTreeMap::new(),
             template_engine: tally.template_engine,
-            template_engine_reason: tally.template_engine_reason,
-            warnings,
+            template_engine_reason: tally.template_engine_reason.map(in_one_line),
+            warnings: warnings.into_iter().map(in_one_line).collect(),
             timing: None,
         }
     }

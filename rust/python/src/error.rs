@@ -6,9 +6,11 @@ use std::any::Any;
 use std::io;
 use std::path::Path;
 
+use fastpack_core::message::{ShownPath, in_one_line, one_line};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// `ENOENT`, `EACCES`, `EIO` and `EEXIST`: for faults that no system call reported. Linux, macOS and
 /// Windows give them the same numbers.
@@ -17,17 +19,24 @@ const ACCESS: i32 = 13;
 const INPUT_OUTPUT: i32 = 5;
 const EXISTS: i32 = 17;
 
+/// A message on one line of bounded length, its control characters escaped.
+#[pyfunction(name = "one_line")]
+pub(crate) fn py_one_line(message: &Bound<'_, PyString>) -> String {
+    in_one_line(message.to_string_lossy().into_owned())
+}
+
 /// The exception for an error of the core.
 pub(crate) fn to_py(error: Error) -> PyErr {
     Python::attach(|py| {
-        let message = error.to_string();
+        let message = in_one_line(error.to_string());
         match error {
             Error::Record { origin: Origin { path, line }, reason, message: detail } => {
-                let message = format!("{}:{line}: {detail}", path.display());
+                let message = format!("{}:{line}: {}", ShownPath(&path), one_line(&detail));
                 exception(py, "RecordError", (message, path.as_os_str(), line, reason.name()))
             }
             Error::Option { name, .. } => exception(py, "OptionError", (message, name)),
             Error::Template { name, line, reason } => {
+                let (name, reason) = (in_one_line(name), in_one_line(reason));
                 exception(py, "TemplateError", (message, name, line, reason))
             }
             Error::Tokenizer(fastpack_tokenize::Error::Io { path, source })
@@ -40,20 +49,21 @@ pub(crate) fn to_py(error: Error) -> PyErr {
             }
             Error::Stale { path } => {
                 let reason =
-                    message.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&message);
+                    message.strip_prefix(&format!("{}: ", ShownPath(&path))).unwrap_or(&message);
                 exception(py, "OutputError", (EXISTS, reason.to_owned(), path.as_os_str()))
             }
             Error::Output { path, reason } => {
-                exception(py, "OutputError", (EXISTS, reason, path.as_os_str()))
+                exception(py, "OutputError", (EXISTS, in_one_line(reason), path.as_os_str()))
             }
             Error::Lost { lost, .. } => {
                 exception(py, "LossError", (message, lost.documents, lost.tokens))
             }
             Error::Differs(_) => exception(py, "VerificationError", (message,)),
             Error::Caller(raised) => raised.downcast::<PyErr>().map_or_else(
-                |other| exception(py, "FastpackError", (other.to_string(),)),
+                |other| exception(py, "FastpackError", (in_one_line(other.to_string()),)),
                 |raised| *raised,
             ),
+            Error::NoThread(_) => exception(py, "ThreadError", (message,)),
             Error::Unbalanced(_) => exception(py, "LedgerError", (message,)),
             _ => exception(py, "FastpackError", (message,)),
         }
@@ -62,12 +72,14 @@ pub(crate) fn to_py(error: Error) -> PyErr {
 
 /// The exception for an option that cannot be read from its Python value.
 pub(crate) fn option(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-    exception(py, "OptionError", (format!("invalid option `{name}`: {reason}"), name))
+    let message = in_one_line(format!("invalid option `{name}`: {reason}"));
+    exception(py, "OptionError", (message, name))
 }
 
 /// The exception for an argument of the wrong type.
 pub(crate) fn wrong_type(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-    exception(py, "OptionTypeError", (format!("invalid option `{name}`: {reason}"), name))
+    let message = in_one_line(format!("invalid option `{name}`: {reason}"));
+    exception(py, "OptionTypeError", (message, name))
 }
 
 /// The exception for a panic: a fault of fastpack that must not take the process with it.
@@ -77,14 +89,30 @@ pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> PyErr {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    let message =
-        format!("fastpack failed in a way that it should not: {said}; please report this");
+    let message = format!(
+        "fastpack failed in a way that it should not: {}; please report this",
+        one_line(said)
+    );
     Python::attach(|py| exception(py, "InternalError", (message,)))
 }
 
 /// The exception for waiting on a job that another process started.
 pub(crate) fn after_fork(py: Python<'_>) -> PyErr {
     let message = "this stream was started before the process forked; start another one here";
+    exception(py, "FastpackError", (message,))
+}
+
+/// The exception for using a stream in Python code that runs while it is read.
+pub(crate) fn in_use(py: Python<'_>) -> PyErr {
+    let message = "this stream is used in its own `filter`, `map` or `progress`, or in a signal handler, \
+                   while the same thread reads it; read and close it outside of them";
+    exception(py, "FastpackError", (message,))
+}
+
+/// The exception for waiting on a function that may wait for this thread.
+pub(crate) fn waited_for(py: Python<'_>) -> PyErr {
+    let message = "another thread reads this stream and has been in one call of its `filter`, `map` or \
+                   `progress` for 10 seconds; such a function must not wait for a thread that uses the stream";
     exception(py, "FastpackError", (message,))
 }
 
@@ -96,7 +124,7 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
     };
     let errno = source.raw_os_error().unwrap_or(errno);
     let said = source.to_string();
-    let said = said.split(" (os error").next().unwrap_or(&said);
+    let said = one_line(said.split(" (os error").next().unwrap_or(&said));
     exception(py, class, (errno, said, path.as_os_str()))
 }
 

@@ -33,6 +33,8 @@ mod _fastpack {
     #[pymodule_export]
     use crate::encoders::PyEncoders;
     #[pymodule_export]
+    use crate::error::py_one_line;
+    #[pymodule_export]
     use crate::inputs::{PyInputs, PySource};
     #[pymodule_export]
     use crate::options::PyOptions;

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
+use crate::message::in_one_line;
 use crate::source::Raw;
 use value::{Map, Value};
 
@@ -78,9 +79,9 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault, with what is wrong and what would be right.
+    /// A fault, with what is wrong and what would be right; what the message quotes of the record is bounded.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self { reason, message: in_one_line(message.into()) }
     }
 
     /// The fault as the error that ends a run.

@@ -1,0 +1,138 @@
+//! Text of the input inside messages: on one line, without control characters, and of bounded length.
+//!
+//! A key, a role or a file name may hold anything and be of any length. What quotes one in a message, or makes a message
+//! that others made, goes through here.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::path::Path;
+
+/// Characters of a whole message: a sentence or two, and what they quote.
+const LINE: usize = 700;
+
+/// Characters of a piece of the input in a message: enough to find it again.
+const QUOTED: usize = 200;
+
+/// Characters of a path in a message.
+const PATH: usize = 400;
+
+/// The message on one line, and no longer than a few sentences; what is cut out of its middle is `…`.
+///
+/// A message that went through this once is not changed again.
+pub fn one_line(message: &str) -> Cow<'_, str> {
+    bounded(message, LINE)
+}
+
+/// As [`one_line`], of a message that nobody else needs.
+pub fn in_one_line(message: String) -> String {
+    match one_line(&message) {
+        Cow::Borrowed(_) => message,
+        Cow::Owned(shown) => shown,
+    }
+}
+
+/// A piece of the input as a message quotes it, cut in its middle where it is long.
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    bounded(text, QUOTED)
+}
+
+/// A path in a message, which may be as long as the system allows names of folders and files.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownPath<'a>(pub &'a Path);
+
+impl fmt::Display for ShownPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&bounded(&self.0.to_string_lossy(), PATH))
+    }
+}
+
+/// The text with its control characters escaped, if that takes at most `most` characters; else its two ends.
+fn bounded(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most && !text.chars().any(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let (shown, whole) = shown(text.chars(), most);
+    if whole {
+        return Cow::Owned(shown.concat());
+    }
+    let behind = most / 3;
+    let (before, _) = self::shown(text.chars(), most - behind - 1);
+    let (mut after, _) = self::shown(text.chars().rev(), behind);
+    after.reverse();
+    Cow::Owned([before.concat(), after.concat()].join("…"))
+}
+
+/// The first characters as they are shown, as many as there is room for, and whether these are all.
+fn shown(characters: impl Iterator<Item = char>, most: usize) -> (Vec<String>, bool) {
+    let (mut shown, mut room) = (Vec::new(), most);
+    for character in characters {
+        let text = escaped(character);
+        let Some(left) = room.checked_sub(text.chars().count()) else { return (shown, false) };
+        room = left;
+        shown.push(text);
+    }
+    (shown, true)
+}
+
+/// The character, or the escape that Python writes for it.
+fn escaped(character: char) -> String {
+    let mut text = String::new();
+    let written = match character {
+        '\n' => text.write_str("\\n"),
+        '\r' => text.write_str("\\r"),
+        '\t' => text.write_str("\\t"),
+        _ if !is_escaped(character) => text.write_char(character),
+        _ => match u32::from(character) {
+            small @ ..0x100 => write!(text, "\\x{small:02x}"),
+            other => write!(text, "\\u{other:04x}"),
+        },
+    };
+    written.expect("text is written to memory");
+    text
+}
+
+/// Whether a character ends a line, moves the cursor, or turns the direction of what follows.
+fn is_escaped(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_short_and_plain_stays_as_it_is() {
+        for text in ["", "a river", "naïve 日本語 🙂", "C:\\files\\a `b`"] {
+            assert!(matches!(one_line(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    #[test]
+    fn control_characters_are_written_as_python_writes_them() {
+        let text = "a\nb\r\t\0\u{1b}[31m\u{7f}\u{85}\u{2028}\u{202e}";
+        assert_eq!(quoted(text), "a\\nb\\r\\t\\x00\\x1b[31m\\x7f\\x85\\u2028\\u202e");
+    }
+
+    #[test]
+    fn a_long_text_keeps_its_two_ends() {
+        let text = format!("begin {} end", "a".repeat(5_000_000));
+        let shown = quoted(&text);
+        assert!(shown.starts_with("begin aaa") && shown.ends_with("aaa end"), "{shown}");
+        assert_eq!(shown.chars().count(), QUOTED);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_one_bounded_line(text in "\\PC*|(?s-u:.)*", times in 1_usize..300) {
+            let text = text.repeat(times);
+            let shown = one_line(&text);
+            prop_assert!(shown.chars().count() <= LINE);
+            prop_assert!(!shown.chars().any(is_escaped));
+            prop_assert_eq!(one_line(&shown), shown.clone());
+            prop_assert_eq!(shown.contains(['\n', '\r', '\u{85}', '\u{2028}']), false);
+        }
+    }
+}
