@@ -24,7 +24,7 @@ PACKAGE = ROOT / "python" / "fastpack"
 API = sorted((PACKAGE / "api").glob("*.py"))
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
-SHARED = {"ahead", "behind", "config", "control", "error", "ledger"}
+SHARED = {"ahead", "behind", "config", "control", "error", "ledger", "message", "room", "threads"}
 
 # What a stage may name beyond the shared modules: the stage before it. Assembly joins a plan with the store that
 # the plan points into; the sink writes batches, which are Arrow's own.
@@ -108,6 +108,18 @@ def test_the_core_never_sees_python(crate):
 def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
     found = {path.name for path in BINDING.glob("*.rs") if re.search(word, code(path))}
     assert found <= homes
+
+
+def test_threads_are_started_in_one_place():
+    """Where the system may refuse one: in the core, and in the crate below it, which is used alone too."""
+    crates = {CORE: {"threads.rs"}, BINDING: set(), ROOT / "rust" / "tokenize" / "src": {"beside.rs"}}
+    for crate, homes in crates.items():
+        found = {
+            path.name
+            for path in crate.rglob("*.rs")
+            if re.search(r"\.spawn(_scoped)?\((?!\))", code(path))
+        }
+        assert found <= homes
 
 
 def test_column_names_have_one_home():

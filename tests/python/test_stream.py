@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -179,3 +180,87 @@ print(peak() - early)
         [sys.executable, "-c", code, long_corpus, tokenizer_dir], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 100
+
+
+USES = {
+    "next": "next(stream)",
+    "list": "list(stream)",
+    "close": "stream.close()",
+    "with": "stream.__exit__(None, None, None)",
+}
+
+
+@pytest.mark.parametrize("function", ["filter", "map", "progress"])
+@pytest.mark.parametrize("use", USES)
+def test_a_stream_used_in_its_own_function_is_refused(use, function, corpus, tokenizer_dir, python):
+    code = f"""
+import fastpack, sys, time
+refused = []
+def function(*given):
+    try:
+        {USES[use]}
+    except fastpack.FastpackError as error:
+        refused.append(str(error))
+    time.sleep(0.1)
+    return given[0] if {function!r} == "map" else [True] * len(given[0]) if {function!r} == "filter" else None
+stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, {function}=function)
+rows = sum(table.num_rows for table in stream)
+print(rows > 0, "own `filter`" in refused[0])
+"""
+    process = python("-c", code, corpus, tokenizer_dir)
+    stdout, stderr = process.communicate(timeout=60)
+    assert stdout.split() == ["True", "True"], stderr
+
+
+def test_a_thread_that_a_filter_waits_for_is_refused_too(corpus, tokenizer_dir, python):
+    code = """
+import fastpack, sys, threading
+refused = []
+def other():
+    try:
+        next(stream)
+    except fastpack.FastpackError as error:
+        refused.append(str(error))
+def keep(rows):
+    if not refused:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    return [True] * len(rows)
+stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, filter=keep)
+rows = sum(table.num_rows for table in stream)
+print(rows > 0, "must not wait" in refused[0])
+"""
+    process = python("-c", code, corpus, tokenizer_dir)
+    stdout, stderr = process.communicate(timeout=60)
+    assert stdout.split() == ["True", "True"], stderr
+
+
+def test_a_stream_closed_in_a_signal_handler_of_its_reader_is_refused(big_corpus, tokenizer_dir, python):
+    code = """
+import fastpack, os, signal, sys
+def handler(*_):
+    stream.close()
+signal.signal(signal.SIGUSR1, handler)
+def keep(rows):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    return [True] * len(rows)
+stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, filter=keep)
+try:
+    list(stream)
+except fastpack.FastpackError as error:
+    print("signal handler" in str(error))
+"""
+    process = python("-c", code, big_corpus, tokenizer_dir)
+    stdout, stderr = process.communicate(timeout=60)
+    assert stdout.split() == ["True"], stderr
+
+
+def test_threads_may_share_a_stream_with_a_filter(corpus, tokenizer_dir):
+    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=64, strategy="sequential").num_rows
+    stream = fastpack.stream(
+        corpus, tokenizer_dir, max_length=64, batch_size=1, filter=lambda rows: [True] * len(rows)
+    )
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda _: sum(table.num_rows for table in stream), range(4)))
+    assert sum(counts) == expected

@@ -7,7 +7,9 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
+
+use crate::threads;
 
 /// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
 const STEP: u64 = 32 << 20;
@@ -99,7 +101,7 @@ impl Behind {
         let (told, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
         let mut start = self.told;
-        let thread = thread::Builder::new().name("fastpack-sync".to_owned()).spawn(move || {
+        let thread = threads::start("fastpack-sync", move || {
             while let Ok((end, afterwards)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
                     *lock(&failure) = Some(error);

@@ -19,6 +19,7 @@ pub mod message;
 mod ordered;
 pub mod report;
 mod sample;
+pub mod threads;
 pub mod timing;
 
 pub mod source;

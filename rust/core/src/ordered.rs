@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::threads;
+
 /// Items under way for each thread: enough that none waits for a slow neighbour, few enough to bound memory.
 const ITEMS_PER_THREAD: usize = 4;
 
@@ -36,13 +38,14 @@ where
             .map_while(|_| {
                 let sender = sender.clone();
                 let (queue, worker) = (&queue, &worker);
-                thread::Builder::new()
-                    .spawn_scoped(scope, move || queue.serve(worker(), &sender))
-                    .ok()
+                let serve = move || queue.serve(worker(), &sender);
+                threads::start_scoped(scope, "fastpack-work", serve).ok()
             })
             .collect();
-        assert!(!workers.is_empty(), "the system starts no thread");
         drop(sender);
+        if workers.is_empty() {
+            return alone(&queue, worker(), consume);
+        }
         let delivered = {
             // However this thread leaves, by a panic too, the others must not wait for it.
             let _closed = CloseOnDrop(&queue);
@@ -56,6 +59,31 @@ where
         }
         delivered
     })
+}
+
+/// Does the same on the calling thread alone, with one item under way: for items of which memory holds few.
+pub(crate) fn one_by_one<T, U, E>(
+    source: impl FnMut() -> Result<Option<T>, E>,
+    work: impl FnMut(T) -> Result<U, E>,
+    consume: impl FnMut(U) -> Result<(), E>,
+) -> Result<(), E> {
+    alone(&Queue::new(source, 1), work, consume)
+}
+
+/// Does all the work on this thread, an item after the other.
+fn alone<S, T, U, E>(
+    queue: &Queue<S>,
+    mut work: impl FnMut(T) -> Result<U, E>,
+    mut consume: impl FnMut(U) -> Result<(), E>,
+) -> Result<(), E>
+where
+    S: FnMut() -> Result<Option<T>, E>,
+{
+    while let Some((_, item)) = queue.pull() {
+        consume(work(item?)?)?;
+        queue.delivered();
+    }
+    Ok(())
 }
 
 /// Puts the results into the order of the items.
@@ -197,6 +225,17 @@ mod tests {
             let (seen, result) = run(threads, 1000, Some(500));
             assert_eq!(result, Err(500));
             assert_eq!(seen.len(), 500);
+        }
+    }
+
+    #[test]
+    fn fewer_threads_or_none_give_the_same() {
+        for started in [0, 1, 3] {
+            for fail_at in [None, Some(0), Some(500)] {
+                let expected = run(8, 1000, fail_at);
+                let done = threads::tests::with_at_most(started, || run(8, 1000, fail_at));
+                assert_eq!(done, expected, "{started} threads");
+            }
         }
     }
 

@@ -1,14 +1,13 @@
 //! `PackStream`: tables, while the core runs ahead of the loop that takes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{StreamOptions, stream};
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 
 use crate::arrow::batch;
 use crate::inputs::PyInputs;
@@ -16,7 +15,7 @@ use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
-use crate::supervise::Task;
+use crate::supervise::{Shared, Task};
 use crate::transform::PyTransform;
 
 /// Tables that wait to be taken: one to take at once, and one while it is taken.
@@ -26,7 +25,7 @@ const AHEAD: usize = 2;
 #[pyclass(name = "PackStream", module = "fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyPackStream {
-    task: Mutex<Task<RecordBatch>>,
+    task: Shared<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
     report: Arc<OnceLock<Report>>,
@@ -59,7 +58,7 @@ impl PyPackStream {
         })?;
         let control = task.control();
         let closed = AtomicBool::new(false);
-        Ok(Self { task: Mutex::new(task), control, closed, report, progress })
+        Ok(Self { task: Shared::new(task), control, closed, report, progress })
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -67,7 +66,7 @@ impl PyPackStream {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<PyArrowType<Table>>> {
-        let mut task = self.task.lock_py_attached(py).expect("nothing panics while it is held");
+        let mut task = self.task.turn(py)?;
         if self.closed.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -80,10 +79,12 @@ impl PyPackStream {
     }
 
     /// Stops the threads behind the stream and waits for their end; no table comes after it.
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.task.refuse_own_thread(py)?;
         self.closed.store(true, Ordering::Relaxed);
         self.control.cancel();
-        self.task.lock_py_attached(py).expect("nothing panics while it is held").close(py);
+        self.task.turn(py)?.close(py);
+        Ok(())
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -96,9 +97,9 @@ impl PyPackStream {
         exc_type: Option<Py<PyAny>>,
         exc_value: Option<Py<PyAny>>,
         traceback: Option<Py<PyAny>>,
-    ) {
+    ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
-        self.close(py);
+        self.close(py)
     }
 
     /// What the whole stream came to; nothing before its end.

@@ -4,13 +4,14 @@
 //! `error.rs` attaches to make an exception.
 
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::process;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use fastpack_core::{Control, Error, Result};
+use fastpack_core::{Control, Error, Result, threads};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -112,6 +113,19 @@ pub(crate) struct Task<T: Send + 'static> {
     interrupted: Interrupted,
     polled: Instant,
     process: u32,
+    /// Since when Python code of the caller runs for the job.
+    running: Running,
+}
+
+/// Since when Python code of the caller runs for a job, if it does.
+type Running = Arc<Mutex<Option<Instant>>>;
+
+/// Runs Python code of the caller, and says so meanwhile.
+fn attached<T>(running: &Running, work: impl FnOnce(Python<'_>) -> T) -> T {
+    *locked(running) = Some(Instant::now());
+    let done = Python::attach(work);
+    *locked(running) = None;
+    done
 }
 
 impl<T: Send + 'static> Task<T> {
@@ -126,11 +140,12 @@ impl<T: Send + 'static> Task<T> {
         let control = Arc::new(Control::default());
         let caller = Caller::new(sender.clone(), Arc::clone(&control));
         let shared = Arc::clone(&control);
-        let worker = thread::Builder::new().name("fastpack".to_owned()).spawn(move || {
+        let worker = threads::start("fastpack", move || {
             job(&shared, &caller, &mut |value| {
                 sender.send(Message::Value(value)).map_err(|_| Error::Cancelled)
             })
-        })?;
+        });
+        let worker = worker.map_err(|refused| error::to_py(Error::NoThread(refused)))?;
         Ok(Self {
             control,
             messages: Some(messages),
@@ -138,6 +153,7 @@ impl<T: Send + 'static> Task<T> {
             interrupted: Interrupted::Join,
             polled: Instant::now(),
             process: process::id(),
+            running: Running::default(),
         })
     }
 
@@ -159,14 +175,15 @@ impl<T: Send + 'static> Task<T> {
             while let Some(messages) = &self.messages {
                 if self.polled.elapsed() >= POLL {
                     self.polled = Instant::now();
-                    if let Err(interrupt) = Python::attach(|py| poll(py, &self.control, progress)) {
+                    let polled = attached(&self.running, |py| poll(py, &self.control, progress));
+                    if let Err(interrupt) = polled {
                         self.interrupt();
                         return Err(interrupt);
                     }
                 }
                 match messages.recv_timeout(POLL) {
                     Ok(Message::Value(value)) => return Ok(Some(value)),
-                    Ok(Message::Call(call)) => Python::attach(call),
+                    Ok(Message::Call(call)) => attached(&self.running, call),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}
@@ -219,6 +236,96 @@ impl<T: Send + 'static> Drop for Task<T> {
             drop(self.stop());
         }
     }
+}
+
+/// A [`Task`] that several Python threads may wait for, one after the other.
+#[derive(Debug)]
+pub(crate) struct Shared<T: Send + 'static> {
+    task: Mutex<Task<T>>,
+    /// The thread that waits for the task, if one does.
+    holder: Mutex<Option<ThreadId>>,
+    freed: Condvar,
+    running: Running,
+    process: u32,
+}
+
+/// How long one call of a function of the caller may take before a thread that waits for it is refused: it may be the one
+/// that the function waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl<T: Send + 'static> Shared<T> {
+    pub(crate) fn new(task: Task<T>) -> Self {
+        let (running, process) = (Arc::clone(&task.running), task.process);
+        let (task, holder) = (Mutex::new(task), Mutex::default());
+        Self { task, holder, freed: Condvar::new(), running, process }
+    }
+
+    /// The task, once no other thread waits for it.
+    ///
+    /// Fails where that would never come: in Python code that runs while this very thread waits for the task (a function
+    /// of the caller, a progress callback, a signal handler), and in a thread that such code waits for.
+    pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
+        self.refuse_own_thread(py)?;
+        py.detach(|| -> PyResult<()> {
+            loop {
+                let mut holder = locked(&self.holder);
+                if holder.is_none() {
+                    *holder = Some(thread::current().id());
+                    return Ok(());
+                }
+                drop(self.freed.wait_timeout(holder, POLL));
+                let stuck = locked(&self.running).is_some_and(|since| since.elapsed() > PATIENCE);
+                Python::attach(|py| {
+                    if stuck { Err(error::waited_for(py)) } else { py.check_signals() }
+                })?;
+            }
+        })?;
+        Ok(Turn { task: locked(&self.task), shared: self })
+    }
+
+    /// Fails in Python code that runs while this thread waits for the task.
+    pub(crate) fn refuse_own_thread(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != process::id() {
+            return Err(error::after_fork(py));
+        }
+        if *locked(&self.holder) == Some(thread::current().id()) {
+            return Err(error::in_use(py));
+        }
+        Ok(())
+    }
+}
+
+/// A thread's turn to wait for a task.
+pub(crate) struct Turn<'a, T: Send + 'static> {
+    task: MutexGuard<'a, Task<T>>,
+    shared: &'a Shared<T>,
+}
+
+impl<T: Send + 'static> Deref for Turn<'_, T> {
+    type Target = Task<T>;
+
+    fn deref(&self) -> &Task<T> {
+        &self.task
+    }
+}
+
+impl<T: Send + 'static> DerefMut for Turn<'_, T> {
+    fn deref_mut(&mut self) -> &mut Task<T> {
+        &mut self.task
+    }
+}
+
+impl<T: Send + 'static> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        // Who comes next finds the task locked for a moment at most.
+        *locked(&self.shared.holder) = None;
+        self.shared.freed.notify_one();
+    }
+}
+
+/// What is behind a lock that nobody holds for long; it is whole after a panic too.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets Python act on pending signals, then reports progress.

@@ -7,9 +7,10 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crate::behind::{Afterwards, Behind};
+use crate::threads;
 
 /// Bytes that are brought to the disk at once: enough to keep it busy, little beside what a run holds.
 const PIECE: usize = 4 << 20;
@@ -101,7 +102,7 @@ impl Thread {
         let target = Arc::clone(target);
         let (full, pieces) = sync_channel::<Piece>(1);
         let (back, empty) = sync_channel(2);
-        let handle = thread::Builder::new().name("fastpack-disk".to_owned()).spawn(move || {
+        let handle = threads::start("fastpack-disk", move || {
             // Two pieces beside the one that is written: one is filled, and one is full when the disk is done.
             let mut spare = Piece::new();
             let _ = back.send(Piece::new());

@@ -10,6 +10,7 @@ use super::{Log, Place, Spilled, Store};
 use crate::control::Control;
 use crate::document::{Document, Documents, Head, INPUTS};
 use crate::error::{Error, Origin, Result};
+use crate::threads;
 
 /// Where a piece that was read back is: its index, which of the documents it is in, and its place there.
 type Whereabouts = (usize, usize, usize);
@@ -133,7 +134,7 @@ impl Store {
             let threads: Vec<_> = wanted
                 .chunks(share)
                 .map(|share| {
-                    (share, thread::Builder::new().spawn_scoped(scope, move || read(share)))
+                    (share, threads::start_scoped(scope, "fastpack-load", move || read(share)))
                 })
                 .collect();
             let join =

@@ -6,7 +6,6 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::entry::{self, Entry, HEADER, Header, WORD, words};
 use crate::ahead;
@@ -15,6 +14,7 @@ use crate::control::Control;
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
+use crate::threads;
 
 /// The documents of a block in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl Drop for ClosedBeside {
         let Some(file) = self.0.take() else { return };
         if file.metadata().is_ok_and(|metadata| metadata.len() >= LARGE) {
             // Where the system gives no more threads, it is closed here.
-            let _ = thread::Builder::new().name("fastpack-close".to_owned()).spawn(|| drop(file));
+            let _ = threads::start("fastpack-close", || drop(file));
         }
     }
 }

@@ -10,7 +10,6 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use chrono::NaiveDateTime;
@@ -20,6 +19,7 @@ use serde_json::json;
 use super::render::Output;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// How often a wait for an answer looks whether the run was cancelled.
 const POLL: Duration = Duration::from_millis(50);
@@ -177,7 +177,7 @@ impl Worker {
         };
         let (sender, answers) = channel();
         // It ends with the process, whose end is the end of what it reads.
-        thread::Builder::new().name("fastpack-answers".to_owned()).spawn(move || {
+        threads::start("fastpack-answers", move || {
             for line in BufReader::new(stdout).lines() {
                 if sender.send(line).is_err() {
                     break;
