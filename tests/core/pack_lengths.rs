@@ -2,15 +2,15 @@
 
 use fastpack_core::Control;
 use fastpack_core::config::{Keep, Overlong, PackOptions, Strategy, Tail};
-use fastpack_core::pack::{Cut, CutLengths, PlannedLengths, cut};
+use fastpack_core::pack::{Cut, Lengths, PlannedLengths, cut};
 use proptest::prelude::*;
 
 use crate::packing::{lengths, options};
 
 fn planned(lengths: &[u32], options: &PackOptions) -> PlannedLengths {
     let lengths: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
-    let cut = CutLengths::new(&lengths, options).expect("the lengths are sound");
-    cut.plan(options, &Control::default()).expect("nobody cancels")
+    let lengths = Lengths::new(&lengths, options).expect("the options are sound");
+    lengths.plan(options, &Control::default()).expect("the lengths are sound, and nobody cancels")
 }
 
 /// The (document, first token, tokens) of all pieces, in input order.
@@ -107,7 +107,9 @@ fn truncation_keeps_the_end_where_told_verl_6372() {
 #[test]
 fn lengths_that_are_no_lengths_are_refused_by_index() {
     let refusal = |lengths: &[i64], options: &PackOptions| {
-        CutLengths::new(lengths, options).expect_err("one of the lengths is wrong").to_string()
+        let planned = Lengths::new(lengths, options)
+            .and_then(|lengths| lengths.plan(options, &Control::default()));
+        planned.expect_err("one of the lengths is wrong").to_string()
     };
     let strict = PackOptions { overlong: Some(Overlong::Error), ..options(8, Strategy::BestFit) };
     assert_eq!(

@@ -13,6 +13,7 @@ use chrono::NaiveDateTime;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::room;
 
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
@@ -137,6 +138,25 @@ pub enum RowColumn {
     Group,
 }
 
+impl RowColumn {
+    /// Whether a row has a value for each of its tokens.
+    pub(crate) fn is_per_token(self) -> bool {
+        match self {
+            Self::InputIds
+            | Self::Labels
+            | Self::PositionIds
+            | Self::LossWeights
+            | Self::DocumentIds => true,
+            Self::SeqLengths
+            | Self::UnpaddedLengths
+            | Self::SourceFile
+            | Self::SourceRow
+            | Self::AttnCost
+            | Self::Group => false,
+        }
+    }
+}
+
 /// The local time of day that templates see, without a zone.
 ///
 /// Only a time that was given is part of a job's identity: the start of a run is never the same twice.
@@ -224,11 +244,32 @@ impl Options {
             let reason = "names `group`, which only order=\"balanced\" makes";
             return Err(Error::option("columns", reason));
         }
+        self.room_of_a_row()?;
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
             let reason = "is \"left\", but without `pad_to` no row is filled up";
             return Err(Error::option("padding_side", reason));
         }
         Ok(())
+    }
+}
+
+impl Options {
+    /// Fails where even the shortest row is filled up to more tokens than memory has room for.
+    fn room_of_a_row(&self) -> Result<()> {
+        let packing = &self.packing;
+        let (option, tokens) = match (self.pad_to, packing.align_documents_to) {
+            (PadTo::MaxLength, _) => ("max_length", packing.max_length.get()),
+            (PadTo::Multiple(multiple), _) => ("pad_to", multiple.get()),
+            (PadTo::Nothing, Some(align)) => ("align_documents_to", align.get()),
+            (PadTo::Nothing, None) => return Ok(()),
+        };
+        let bytes = u64::from(tokens) * self.bytes_of_token();
+        room::require(bytes, option, || format!("makes every row at least {tokens} tokens long"))
+    }
+
+    /// Bytes that a token takes in a row: 4 in each column that has a value for each token.
+    fn bytes_of_token(&self) -> u64 {
+        4 * self.columns.iter().filter(|column| column.is_per_token()).count() as u64
     }
 }
 

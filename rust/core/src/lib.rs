@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod message;
 mod ordered;
 pub mod report;
+mod room;
 mod sample;
 pub mod threads;
 pub mod timing;

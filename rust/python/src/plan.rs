@@ -1,6 +1,6 @@
 //! `fastpack.plan`: packing alone, for callers who keep the tokens themselves.
 
-use fastpack_core::pack::{CutLengths, PlanColumns, PlannedLengths};
+use fastpack_core::pack::{Lengths, PlanColumns, PlannedLengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -92,7 +92,7 @@ pub(crate) fn plan(
 ) -> PyResult<PyPlan> {
     let options = options.0.clone();
     // One pass over numbers of the caller's, which it would take as long to copy.
-    let cut = CutLengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
-    let planned = supervise::run(py, None, move |control, _| cut.plan(&options, control))?;
+    let lengths = Lengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
+    let planned = supervise::run(py, None, move |control, _| lengths.plan(&options, control))?;
     Ok(PyPlan::new(py, planned))
 }

@@ -17,6 +17,7 @@ use arrow::record_batch::RecordBatch;
 use crate::config::RowColumn;
 use crate::document::INPUTS;
 use crate::error::{Origin, Result};
+use crate::room;
 
 pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, Sources};
@@ -28,6 +29,9 @@ const UNTRAINED: i32 = -100;
 
 /// What stands for the source of padding, which has none.
 const NO_SOURCE: i32 = -1;
+
+/// Bytes of a value that a row has for each of its tokens.
+const BYTES_OF_VALUE: u64 = 4;
 
 /// Builds the rows `rows` of the plan that `gathered` is of.
 ///
@@ -43,6 +47,7 @@ const NO_SOURCE: i32 = -1;
 pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
     let plan = gathered.plan();
     let cells = Cells { gathered, rows, layout };
+    cells.require_room()?;
     let arrays = layout.columns().iter().map(|&column| match column {
         RowColumn::InputIds => cells.per_token::<Int32Type>(|segment, values| {
             values.extend(segment.ids().iter().map(|id| id.cast_signed()));
@@ -86,14 +91,27 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
+    /// The tokens of the rows, those that fill them up among them.
+    fn tokens(&self) -> usize {
+        let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
+        rooms.map(|room| room + self.layout.padding.room(room) as usize).sum()
+    }
+
+    /// Fails where memory has no room for the columns: one row can have 2³¹ tokens.
+    fn require_room(&self) -> Result<()> {
+        let columns = self.layout.columns().iter().filter(|column| column.is_per_token()).count();
+        let tokens = self.tokens();
+        room::require(BYTES_OF_VALUE * (tokens * columns) as u64, "max_length", || {
+            format!("allows rows of {tokens} tokens")
+        })
+    }
+
     /// A column with a value for each token; `append` adds those of a segment.
     fn per_token<T: ArrowPrimitiveType>(
         &self,
         append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
     ) -> ArrayRef {
-        let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
-        let most = rooms.map(|room| room + self.layout.padding.room(room) as usize).sum();
-        self.lists::<T>(most, append)
+        self.lists::<T>(self.tokens(), append)
     }
 
     /// A column with a value for each entry of `seq_lengths`.

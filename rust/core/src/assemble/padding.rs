@@ -50,6 +50,11 @@ impl Padding {
         tokens.max(1).next_multiple_of(self.multiple) - tokens
     }
 
+    /// The tokens of a row of `tokens` once it is filled up.
+    pub(crate) fn tokens(self, tokens: usize) -> u64 {
+        tokens as u64 + u64::from(self.room(tokens))
+    }
+
     pub(super) fn is_left(self) -> bool {
         self.side == Side::Left
     }

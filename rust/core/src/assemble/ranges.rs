@@ -48,8 +48,7 @@ impl Batches {
     /// The next batch; none while rows behind the last of the plan would be in it too.
     pub fn next_full(&mut self, plan: &Plan) -> Option<Range<usize>> {
         while self.rows.end < plan.rows() && self.rows.len() < self.most_rows {
-            let room = plan.room_of(self.rows.end);
-            let tokens = room as u64 + u64::from(self.padding.room(room));
+            let tokens = self.padding.tokens(plan.room_of(self.rows.end));
             if self.tokens + tokens > self.most_tokens && !self.rows.is_empty() {
                 return Some(self.end_at(self.rows.end));
             }

@@ -6,13 +6,21 @@
 
 use std::cmp::Reverse;
 
+use super::TICK;
+use super::order::sort_by_key;
 use super::random::Random;
 use crate::config::{OnRemainder, PackOptions};
+use crate::control::Control;
+use crate::error::Result;
+use crate::room;
 
 /// Groups that are sorted together: few enough that rows of all kinds meet in every part of an epoch. The dearest row of a
 /// step then costs 5 % to 6 % more attention than the mean of its step, where a random order makes it more than
 /// 50 % (chat lengths in rows of 8192, 8 and 64 ranks, November 2026; `tests/python/test_balance.py`).
 const WINDOW: usize = 32;
+
+/// Bytes of memory that a row takes which is added: its place in the order, and where it ends in the plan.
+const BYTES_OF_ROW: u64 = 16;
 
 /// Rows in the order in which they are written.
 #[derive(Debug, Default)]
@@ -27,30 +35,46 @@ pub(super) struct Ordered {
 }
 
 /// Groups of rows that cost as much; `costs` has the cost of each row.
-pub(super) fn balanced(costs: &[u64], options: &PackOptions, random: &mut Random) -> Ordered {
+///
+/// Fails with [`Error::Option`](crate::Error::Option) about `world_size` if memory has no room for the rows that are added.
+pub(super) fn balanced(
+    costs: &[u64],
+    options: &PackOptions,
+    random: &mut Random,
+    control: &Control,
+) -> Result<Ordered> {
     let ranks = options.world_size.map_or(1, |size| size.get() as usize);
     let mut rows: Vec<u32> = (0..).zip(costs).map(|(row, _)| row).collect();
-    random.shuffle(&mut rows);
+    random.shuffle(&mut rows, control)?;
     let full = rows.len() / ranks;
     let left_out = match options.on_remainder {
         OnRemainder::Drop => rows.split_off(full * ranks),
         OnRemainder::Pad | OnRemainder::Repeat => Vec::new(),
     };
     for window in rows.chunks_mut(WINDOW.saturating_mul(ranks)) {
-        window.sort_unstable_by_key(|&row| (Reverse(costs[row as usize]), row));
+        sort_by_key(window, |row| (Reverse(costs[row as usize]), row), control)?;
     }
     let mut groups: Vec<u32> = (0..).zip(0..full).map(|(group, _)| group).collect();
-    random.shuffle(&mut groups);
+    random.shuffle(&mut groups, control)?;
     let group = |group: u32| &rows[group as usize * ranks..][..ranks];
-    let mut ordered: Vec<u32> = groups.into_iter().flat_map(group).copied().collect();
+    let mut ordered: Vec<u32> = Vec::with_capacity(rows.len());
+    for at in groups {
+        if ordered.len() % TICK < ranks {
+            control.tick()?;
+        }
+        ordered.extend_from_slice(group(at));
+    }
     let rest = &rows[full * ranks..];
     ordered.extend_from_slice(rest);
     let missing = if rest.is_empty() { 0 } else { ranks - rest.len() };
+    room::require(missing as u64 * BYTES_OF_ROW, "world_size", || {
+        format!("asks for {missing} rows more than there are, so that {ranks} ranks have as many")
+    })?;
     let (repeated, padding) = match options.on_remainder {
         OnRemainder::Repeat => (missing, 0),
         OnRemainder::Pad | OnRemainder::Drop => (0, missing),
     };
     // The last are the cheapest of their window, and the rest are among them.
     ordered.extend(rows.iter().rev().cycle().take(repeated));
-    Ordered { rows: ordered, repeated, padding, left_out }
+    Ok(Ordered { rows: ordered, repeated, padding, left_out })
 }

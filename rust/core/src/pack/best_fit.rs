@@ -12,7 +12,7 @@ use crate::control::Control;
 use crate::error::Result;
 
 pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
-    let histogram = histogram(lengths);
+    let histogram = histogram(lengths, control)?;
     let order = longest_first(lengths, &histogram, control)?;
     let max = options.max_length.get();
     let (row_of, rows) = if table_pays(max, lengths.len()) {
@@ -20,7 +20,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
     } else {
         assign(&histogram, order.len(), options, Tree::default(), control)?
     };
-    Ok(Rows::grouped(&order, &row_of, rows))
+    Rows::grouped(&order, &row_of, rows, control)
 }
 
 /// The row of each piece from the longest to the shortest, and the number of rows.

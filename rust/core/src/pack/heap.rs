@@ -10,6 +10,6 @@ use crate::control::Control;
 use crate::error::Result;
 
 pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
-    let order = longest_first(lengths, &histogram(lengths), control)?;
+    let order = longest_first(lengths, &histogram(lengths, control)?, control)?;
     next_fit(lengths, order.into_iter(), options, control)
 }

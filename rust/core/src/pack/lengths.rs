@@ -1,7 +1,7 @@
 //! Packing alone: bare lengths from a caller who keeps the tokens, to a [`Plan`].
 
 use super::order::histogram;
-use super::{Cut, Piece, Pieces, Plan, cut, lower_bound, plan, rooms, too_many};
+use super::{Cut, Piece, Pieces, Plan, TICK, cut, lower_bound, plan, room_for, rooms};
 use crate::config::{Keep, Overlong, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -17,24 +17,21 @@ pub struct PlannedLengths {
     pub lower_bound: u64,
 }
 
-/// Documents of bare lengths, as the pieces that are to be packed.
+/// Documents of bare lengths, on their way to the pieces that are packed.
 #[derive(Clone, Debug)]
-pub struct CutLengths {
-    pieces: Pieces,
-    /// The documents that are too long, ascending.
-    dropped: Vec<u32>,
+pub enum Lengths {
+    /// All of them fit, and are packed whole.
+    Fit(Pieces),
+    /// Some may be too long, or no lengths at all.
+    AsGiven(Vec<i64>),
 }
 
-impl CutLengths {
-    /// Cuts documents of these lengths; where `overlong` is not given, those longer than a row are dropped.
+impl Lengths {
+    /// Takes lengths over, in one pass where all of them fit into a row.
     ///
-    /// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
-    /// begin, and with [`Overlong::Error`] if one is more than `max_length`.
+    /// Fails with [`Error::Option`] about `lengths` if there are too many.
     pub fn new(lengths: &[i64], options: &PackOptions) -> Result<Self> {
         options.validate()?;
-        let refuse = |index: usize, length: i64, rule: &str| {
-            Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
-        };
         if u32::try_from(lengths.len()).is_err() {
             return Err(Error::option(
                 "lengths",
@@ -47,51 +44,84 @@ impl CutLengths {
         if lengths.iter().fold(true, |all, length| all & fits(length)) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they fit")]
             let lengths = lengths.iter().map(|&length| length as u32).collect();
-            return Ok(Self { pieces: Pieces::whole(lengths), dropped: Vec::new() });
+            return Ok(Self::Fit(Pieces::whole(lengths)));
         }
-        let mut pieces = Pieces::with_capacity(lengths.len());
-        let mut dropped = Vec::new();
-        for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {
-            if length < 1 {
-                return refuse(index, length, "a length must be at least 1");
-            }
-            if begins_late(options) && i32::try_from(length).is_err() {
-                let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
-                return refuse(index, length, rule);
-            }
-            let tokens = u32::try_from(length).unwrap_or(u32::MAX);
-            match cut(tokens, &[], options, Overlong::Drop) {
-                Cut::Into(stretches) => {
-                    let piece = |(start, length)| Piece { document, start, length };
-                    pieces.extend(stretches.map(piece));
-                    if u32::try_from(pieces.len()).is_err() {
-                        return Err(too_many());
-                    }
-                }
-                Cut::Drop => dropped.push(document),
-                Cut::Refuse => {
-                    let rule = format!(
-                        "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
-                        options.max_length
-                    );
-                    return refuse(index, length, &rule);
-                }
-            }
-        }
-        Ok(Self { pieces, dropped })
+        Ok(Self::AsGiven(lengths.to_vec()))
     }
 
-    /// Packs them.
+    /// Cuts and packs them; where `overlong` is not given, those longer than a row are dropped.
+    ///
+    /// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
+    /// begin, and with [`Overlong::Error`] if one is more than `max_length`.
     pub fn plan(self, options: &PackOptions, control: &Control) -> Result<PlannedLengths> {
-        let Self { pieces, mut dropped } = self;
+        let (pieces, mut dropped) = match self {
+            Self::Fit(pieces) => (pieces, Vec::new()),
+            Self::AsGiven(lengths) => cut_all(&lengths, options, control)?,
+        };
         let planned = plan(pieces, options, control)?;
-        dropped.extend(planned.gone().iter().map(|(document, _)| document));
+        dropped.extend(planned.gone(control)?.iter().map(|(document, _)| document));
         dropped.sort_unstable();
         let plan = planned.plan;
         let packed = rooms(plan.lengths_of(0..plan.distinct_rows()), options);
-        let lower_bound = lower_bound(&histogram(&packed), options);
+        let lower_bound = lower_bound(&histogram(&packed, control)?, options);
         Ok(PlannedLengths { plan, dropped, lower_bound })
     }
+}
+
+/// The pieces of documents of these lengths, and the documents that are too long, ascending.
+fn cut_all(
+    lengths: &[i64],
+    options: &PackOptions,
+    control: &Control,
+) -> Result<(Pieces, Vec<u32>)> {
+    let refuse = |index: usize, length: i64, rule: &str| {
+        Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
+    };
+    room_for(pieces_of(lengths, options))?;
+    let mut pieces = Pieces::with_capacity(lengths.len());
+    let mut dropped = Vec::new();
+    for ((document, index), &length) in (0_u32..).zip(0_usize..).zip(lengths) {
+        if index % TICK == 0 {
+            control.tick()?;
+        }
+        if length < 1 {
+            return refuse(index, length, "a length must be at least 1");
+        }
+        if begins_late(options) && i32::try_from(length).is_err() {
+            let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
+            return refuse(index, length, rule);
+        }
+        let tokens = u32::try_from(length).unwrap_or(u32::MAX);
+        match cut(tokens, &[], options, Overlong::Drop) {
+            Cut::Into(stretches) => {
+                for (start, length) in stretches {
+                    if pieces.len() % TICK == 0 {
+                        control.tick()?;
+                    }
+                    pieces.push(Piece { document, start, length });
+                }
+            }
+            Cut::Drop => dropped.push(document),
+            Cut::Refuse => {
+                let rule = format!(
+                    "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
+                    options.max_length
+                );
+                return refuse(index, length, &rule);
+            }
+        }
+    }
+    Ok((pieces, dropped))
+}
+
+/// How many pieces documents of these lengths are cut into before they are packed.
+fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
+    if options.overlong != Some(Overlong::Split) {
+        return lengths.len() as u64;
+    }
+    let max = u64::from(options.max_length.get());
+    let pieces = |&length: &i64| u64::try_from(length).unwrap_or(0).div_ceil(max);
+    lengths.iter().map(pieces).fold(0, u64::saturating_add)
 }
 
 /// Whether a piece can begin anywhere in its document.

@@ -29,7 +29,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
         control.tick()?;
         return Ok(Rows::with_capacity(0));
     }
-    let histogram = histogram(lengths);
+    let histogram = histogram(lengths, control)?;
     let max = options.max_length.get();
     let mut random = Random::new(options.seed);
     let shapes = if table_pays(max, lengths.len()) {
@@ -69,13 +69,16 @@ impl Shapes {
         self.ends.len() - 1
     }
 
-    fn of(patterns: &Patterns, pieces: usize) -> Self {
+    fn of(patterns: &Patterns, pieces: usize, control: &Control) -> Result<Self> {
         let mut shapes = Self::with_capacity(pieces);
-        for row in patterns.rows() {
+        for (made, row) in patterns.rows().enumerate() {
+            if made.is_multiple_of(TICK) {
+                control.tick()?;
+            }
             shapes.lengths.extend(row);
             shapes.close();
         }
-        shapes
+        Ok(shapes)
     }
 }
 
@@ -94,7 +97,7 @@ fn shapes(
     } else {
         None
     };
-    Ok(fewer.map_or(mixed, |patterns| Shapes::of(&patterns, lengths.len())))
+    fewer.map_or(Ok(mixed), |patterns| Shapes::of(&patterns, lengths.len(), control))
 }
 
 /// Makes the mixed rows.
@@ -243,7 +246,7 @@ impl Dealer {
         for &(length, count) in histogram.iter().rev() {
             control.tick()?;
             let count = u32::try_from(count).expect("pieces are counted by a u32");
-            random.shuffle(&mut pieces[first as usize..][..count as usize]);
+            random.shuffle(&mut pieces[first as usize..][..count as usize], control)?;
             match &mut next {
                 Next::Table(table) => table[length as usize] = first,
                 Next::Tree(tree) => _ = tree.insert(length, first),

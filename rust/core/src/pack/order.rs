@@ -1,4 +1,4 @@
-//! Sorting by length where a table is smaller than the data, and by comparison where it is not.
+//! Sorting that can be cancelled: by length where a table is smaller than the data, and by comparison where it is not.
 
 use super::TICK;
 use crate::control::Control;
@@ -23,9 +23,60 @@ pub(super) fn longest_first(
         return by_counting(lengths, histogram, longest, control);
     }
     let mut order: Vec<u32> = (0..).zip(lengths).map(|(index, _)| index).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse(lengths[index as usize]));
-    control.tick()?;
+    sort_by_key(&mut order, |index| std::cmp::Reverse(lengths[index as usize]), control)?;
     Ok(order)
+}
+
+/// Items that are sorted without a look at the cancel flag: some milliseconds.
+const RUN: usize = 1 << 17;
+
+/// Sorts items by a key, those with the same one in the order that they have.
+pub(super) fn sort_by_key<K: Ord>(
+    items: &mut [u32],
+    key: impl Fn(u32) -> K,
+    control: &Control,
+) -> Result<()> {
+    for run in items.chunks_mut(RUN) {
+        control.tick()?;
+        run.sort_by_key(|&item| key(item));
+    }
+    let mut sorted = RUN;
+    let mut merged = Vec::with_capacity(if items.len() > RUN { items.len() } else { 0 });
+    while sorted < items.len() {
+        merged.clear();
+        for pair in items.chunks(2 * sorted) {
+            let (left, right) = pair.split_at(sorted.min(pair.len()));
+            merge(left, right, &key, &mut merged, control)?;
+        }
+        items.copy_from_slice(&merged);
+        sorted *= 2;
+    }
+    Ok(())
+}
+
+/// Appends the items of two sorted runs, sorted; of those with the same key the left ones first.
+fn merge<K: Ord>(
+    mut left: &[u32],
+    mut right: &[u32],
+    key: impl Fn(u32) -> K,
+    merged: &mut Vec<u32>,
+    control: &Control,
+) -> Result<()> {
+    while let (Some(&first), Some(&second)) = (left.first(), right.first()) {
+        if merged.len().is_multiple_of(TICK) {
+            control.tick()?;
+        }
+        if key(second) < key(first) {
+            merged.push(second);
+            right = &right[1..];
+        } else {
+            merged.push(first);
+            left = &left[1..];
+        }
+    }
+    merged.extend_from_slice(left);
+    merged.extend_from_slice(right);
+    Ok(())
 }
 
 fn by_counting(
@@ -53,16 +104,61 @@ fn by_counting(
 }
 
 /// How many pieces have each length that occurs, from the shortest to the longest.
-pub(super) fn histogram(lengths: &[u32]) -> Vec<(u32, u64)> {
-    let longest = lengths.iter().copied().max().unwrap_or(0);
+pub(super) fn histogram(lengths: &[u32], control: &Control) -> Result<Vec<(u32, u64)>> {
+    let mut longest = 0;
+    for chunk in lengths.chunks(TICK) {
+        control.tick()?;
+        longest = chunk.iter().fold(longest, |longest, length| longest.max(*length));
+    }
     if table_pays(longest, lengths.len()) {
         let mut counts = vec![0_u64; longest as usize + 1];
-        for &length in lengths {
-            counts[length as usize] += 1;
+        for chunk in lengths.chunks(TICK) {
+            control.tick()?;
+            for &length in chunk {
+                counts[length as usize] += 1;
+            }
         }
-        return (0..).zip(counts).filter(|&(_, count)| count > 0).collect();
+        return Ok((0..).zip(counts).filter(|&(_, count)| count > 0).collect());
     }
     let mut sorted = lengths.to_vec();
-    sorted.sort_unstable();
-    sorted.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64)).collect()
+    sort_by_key(&mut sorted, |length| length, control)?;
+    Ok(sorted.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::pack::random::Random;
+
+    #[test]
+    fn more_items_than_a_run_are_sorted_as_the_standard_library_sorts_them() {
+        let control = Control::default();
+        for count in [0, 1, 1000, RUN, RUN + 1, 3 * RUN + 17] {
+            let mut random = Random::new(7);
+            let keys: Vec<u32> = (0..count).map(|_| random.below(999)).collect();
+            let mut items: Vec<u32> = (0..).zip(&keys).map(|(index, _)| index).collect();
+            let mut expected = items.clone();
+            expected.sort_by_key(|&index| keys[index as usize]);
+            sort_by_key(&mut items, |index| keys[index as usize], &control).expect("not cancelled");
+            assert!(items == expected, "{count} items");
+        }
+    }
+
+    #[test]
+    fn a_sort_that_is_cancelled_on_its_way_ends() {
+        let control = Control::default();
+        let mut items: Vec<u32> = (0..1_000_000).rev().collect();
+        let asked = std::cell::Cell::new(0_u32);
+        let key = |item| {
+            asked.set(asked.get() + 1);
+            if asked.get() == 5_000_000 {
+                control.cancel();
+            }
+            item
+        };
+        let ended = sort_by_key(&mut items, key, &control);
+        assert!(matches!(ended, Err(Error::Cancelled)));
+        assert!(asked.get() < 5_000_000 + 2 * 17 * u32::try_from(RUN).expect("small"));
+    }
 }

@@ -1,5 +1,9 @@
 //! [`Pieces`]: the stretches of documents that are to be packed, in input order.
 
+use super::TICK;
+use crate::control::Control;
+use crate::error::Result;
+
 /// A stretch of a document: all of it, or the part that a row has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -88,12 +92,22 @@ impl Pieces {
     }
 
     /// The documents, the first tokens and the lengths of the pieces at `indices`.
-    pub(super) fn gather(&self, indices: Vec<u32>) -> [Vec<u32>; 3] {
-        let column = |of: &[u32]| indices.iter().map(|&index| of[index as usize]).collect();
-        let lengths = column(&self.lengths);
-        let starts = self.starts.as_ref().map_or_else(|| vec![0; indices.len()], |all| column(all));
-        let documents = self.documents.as_ref().map(|all| column(all));
-        [documents.unwrap_or(indices), starts, lengths]
+    pub(super) fn gather(&self, indices: Vec<u32>, control: &Control) -> Result<[Vec<u32>; 3]> {
+        let column = |of: &[u32]| -> Result<Vec<u32>> {
+            let mut gathered = Vec::with_capacity(indices.len());
+            for indices in indices.chunks(TICK) {
+                control.tick()?;
+                gathered.extend(indices.iter().map(|&index| of[index as usize]));
+            }
+            Ok(gathered)
+        };
+        let lengths = column(&self.lengths)?;
+        let starts = match &self.starts {
+            None => vec![0; indices.len()],
+            Some(starts) => column(starts)?,
+        };
+        let documents = self.documents.as_ref().map(|all| column(all)).transpose()?;
+        Ok([documents.unwrap_or(indices), starts, lengths])
     }
 }
 
@@ -158,7 +172,8 @@ mod tests {
                 .map(|pick| document_of(pick.index(pushed.len())))
                 .collect();
             let wanted: Vec<Piece> = indices.iter().map(|&index| pushed[index as usize]).collect();
-            let [documents, starts, lengths] = pieces.gather(indices);
+            let gathered = pieces.gather(indices, &Control::default());
+            let [documents, starts, lengths] = gathered.expect("nobody cancels");
             let gathered: Vec<Piece> = documents
                 .into_iter()
                 .zip(starts)

@@ -3,8 +3,10 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::{Piece, Pieces};
+use super::{Piece, Pieces, TICK};
 use crate::config::PackOptions;
+use crate::control::Control;
+use crate::error::Result;
 
 /// Which pieces share a row, and in which order: offsets over pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +95,9 @@ impl Plan {
         indices: Vec<u32>,
         offsets: Vec<u64>,
         repeated: usize,
-    ) -> Self {
-        let [members, starts, lengths] = pieces.gather(indices);
+        control: &Control,
+    ) -> Result<Self> {
+        let [members, starts, lengths] = pieces.gather(indices, control)?;
         let mut plan = Self {
             members,
             starts,
@@ -104,11 +107,14 @@ impl Plan {
         };
         let first = offsets.len() - 1 - repeated;
         for (at, row) in offsets.windows(2).enumerate().filter(|(_, row)| row[0] < row[1]) {
+            if at % TICK == 0 {
+                control.tick()?;
+            }
             let tokens = plan.checked(position(row[0])..position(row[1]));
             plan.tokens += if at < first { tokens } else { 0 };
         }
         plan.offsets = offsets;
-        plan
+        Ok(plan)
     }
 
     /// Appends a row.

@@ -1,5 +1,9 @@
 //! [`Random`]: numbers that depend on the seed alone, on every machine and in every version.
 
+use super::TICK;
+use crate::control::Control;
+use crate::error::Result;
+
 /// `SplitMix64` (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
 ///
 /// Written here because the numbers decide the output: a crate may change its own with any version.
@@ -25,9 +29,14 @@ impl Random {
     }
 
     /// Puts `items` into an order in which each is as likely as any other (Fisher and Yates).
-    pub(super) fn shuffle(&mut self, items: &mut [u32]) {
-        for (last, end) in (1_u32..).zip(1..items.len()) {
-            items.swap(end, self.below(last + 1) as usize);
+    pub(super) fn shuffle(&mut self, items: &mut [u32], control: &Control) -> Result<()> {
+        for begin in (1..items.len()).step_by(TICK) {
+            control.tick()?;
+            for end in begin..items.len().min(begin + TICK) {
+                let last = u32::try_from(end).expect("items are counted by a u32");
+                items.swap(end, self.below(last + 1) as usize);
+            }
         }
+        Ok(())
     }
 }

@@ -2,8 +2,10 @@
 
 use super::balance::{Ordered, balanced};
 use super::random::Random;
-use super::{Piece, Pieces, Plan};
+use super::{Piece, Pieces, Plan, TICK};
 use crate::config::{Order, PackOptions, Strategy};
+use crate::control::Control;
+use crate::error::Result;
 
 /// The place of a row that is left out; there are fewer pieces than that.
 const NOWHERE: u32 = u32::MAX;
@@ -27,22 +29,33 @@ impl Rows {
     }
 
     /// Those in which the piece `order[i]` is in row `row_of[i]`, and members keep that order.
-    pub(super) fn grouped(order: &[u32], row_of: &[u32], rows: u32) -> Self {
+    pub(super) fn grouped(
+        order: &[u32],
+        row_of: &[u32],
+        rows: u32,
+        control: &Control,
+    ) -> Result<Self> {
         let mut offsets = vec![0_u32; rows as usize + 1];
-        for &row in row_of {
-            offsets[row as usize + 1] += 1;
+        for rows in row_of.chunks(TICK) {
+            control.tick()?;
+            for &row in rows {
+                offsets[row as usize + 1] += 1;
+            }
         }
         for row in 0..rows as usize {
             offsets[row + 1] += offsets[row];
         }
         let mut next = offsets.clone();
         let mut members = vec![0; order.len()];
-        for (&index, &row) in order.iter().zip(row_of) {
-            let at = &mut next[row as usize];
-            members[*at as usize] = index;
-            *at += 1;
+        for (order, rows) in order.chunks(TICK).zip(row_of.chunks(TICK)) {
+            control.tick()?;
+            for (&index, &row) in order.iter().zip(rows) {
+                let at = &mut next[row as usize];
+                members[*at as usize] = index;
+                *at += 1;
+            }
         }
-        Self { members, offsets }
+        Ok(Self { members, offsets })
     }
 
     /// Appends a piece to the row that the next [`Rows::close`] ends.
@@ -74,54 +87,89 @@ impl Rows {
 
     /// The plan of these rows of `pieces`, in the order that the options ask for, and the pieces of the rows that
     /// this order leaves out.
-    pub(super) fn into_plan(self, pieces: &Pieces, options: &PackOptions) -> (Plan, Vec<Piece>) {
-        let ordered = self.order(pieces.lengths(), options);
+    pub(super) fn into_plan(
+        self,
+        pieces: &Pieces,
+        options: &PackOptions,
+        control: &Control,
+    ) -> Result<(Plan, Vec<Piece>)> {
+        let ordered = self.order(pieces.lengths(), options, control)?;
         let (once, again) = ordered.rows.split_at(ordered.rows.len() - ordered.repeated);
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
         // Rows are read one after the other and written far apart, for nothing waits for what is written.
         let mut places = vec![NOWHERE; self.len()];
         let mut end = 0;
-        for &row in once {
-            let range = &self.offsets[row as usize..][..2];
-            places[row as usize] = end;
-            end += range[1] - range[0];
-            offsets.push(u64::from(end));
-        }
-        let mut members = vec![0; end as usize];
-        for (row, place) in (0..).zip(places).filter(|&(_, place)| place != NOWHERE) {
-            // Rows are short: a call for each would take longer than the copying.
-            for (member, to) in self.row(row).iter().zip(&mut members[place as usize..]) {
-                *to = *member;
+        for rows in once.chunks(TICK) {
+            control.tick()?;
+            for &row in rows {
+                let range = &self.offsets[row as usize..][..2];
+                places[row as usize] = end;
+                end += range[1] - range[0];
+                offsets.push(u64::from(end));
             }
         }
-        for &row in again {
-            members.extend_from_slice(self.row(row));
-            offsets.push(members.len() as u64);
+        let mut members = vec![0; end as usize];
+        for (first, places) in (0_u32..).step_by(TICK).zip(places.chunks(TICK)) {
+            control.tick()?;
+            for (row, &place) in (first..).zip(places).filter(|&(_, &place)| place != NOWHERE) {
+                // Rows are short: a call for each would take longer than the copying.
+                for (member, to) in self.row(row).iter().zip(&mut members[place as usize..]) {
+                    *to = *member;
+                }
+            }
+        }
+        for rows in again.chunks(TICK) {
+            control.tick()?;
+            for &row in rows {
+                members.extend_from_slice(self.row(row));
+                offsets.push(members.len() as u64);
+            }
         }
         offsets.extend((0..ordered.padding).map(|_| members.len() as u64));
         let left_out = ordered.left_out.iter().flat_map(|&row| self.row(row));
         let left_out = left_out.map(|&piece| pieces.get(piece as usize)).collect();
-        (Plan::gathered(options, pieces, members, offsets, ordered.repeated), left_out)
+        let plan = Plan::gathered(options, pieces, members, offsets, ordered.repeated, control)?;
+        Ok((plan, left_out))
     }
 
     /// The rows in the order that the options ask for.
-    fn order(&self, lengths: &[u32], options: &PackOptions) -> Ordered {
+    fn order(&self, lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ordered> {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match (options.order(), options.strategy) {
-            (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows),
+            (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows, control)?,
             (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap) => {
-                rows.sort_unstable_by_key(|&row| self.row(row).iter().min());
+                rows = self.by_first_piece(&rows, lengths.len(), control)?;
             }
             // These make their rows in input order.
             (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
             (Order::Balanced, _) => {
                 let square = |piece: u32| u64::from(options.room(lengths[piece as usize])).pow(2);
-                let cost = |row| self.row(row).iter().map(|&piece| square(piece)).sum();
-                let costs: Vec<u64> = rows.into_iter().map(cost).collect();
-                return balanced(&costs, options, &mut Random::new(options.seed));
+                let cost = |&row| self.row(row).iter().map(|&piece| square(piece)).sum::<u64>();
+                let mut costs = Vec::with_capacity(rows.len());
+                for rows in rows.chunks(TICK) {
+                    control.tick()?;
+                    costs.extend(rows.iter().map(cost));
+                }
+                return balanced(&costs, options, &mut Random::new(options.seed), control);
             }
         }
-        Ordered { rows, ..Ordered::default() }
+        Ok(Ordered { rows, ..Ordered::default() })
+    }
+
+    /// The rows by the first piece in each, which no two share.
+    fn by_first_piece(&self, rows: &[u32], pieces: usize, control: &Control) -> Result<Vec<u32>> {
+        let mut row_of = vec![NOWHERE; pieces];
+        for rows in rows.chunks(TICK) {
+            control.tick()?;
+            for &row in rows {
+                if let Some(&first) = self.row(row).iter().min() {
+                    row_of[first as usize] = row;
+                }
+            }
+        }
+        control.tick()?;
+        row_of.retain(|&row| row != NOWHERE);
+        Ok(row_of)
     }
 }

@@ -141,14 +141,21 @@ impl Books {
     }
 
     /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
-    pub(super) fn leave_out(&mut self, planned: &Planned, store: &Store) {
+    pub(super) fn leave_out(
+        &mut self,
+        planned: &Planned,
+        store: &Store,
+        control: &Control,
+    ) -> Result<()> {
         for LeftOut { piece, reason } in &planned.left_out {
+            control.tick()?;
             let origin = || store.origin(u64::from(piece.document));
             self.ledger.drop_part(*reason, u64::from(piece.length), origin);
         }
-        for (_, reason) in planned.gone() {
+        for (_, reason) in planned.gone(control)? {
             self.lose(reason);
         }
+        Ok(())
     }
 
     /// Counts the pieces of a tail that is dropped, and the documents that begin in it; `store` knows document 0 as

@@ -15,7 +15,7 @@ use crate::assemble::{Gathered, Layout, batch_ranges, rows};
 use crate::config::Options;
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
-use crate::ordered::ordered;
+use crate::ordered::{one_by_one, ordered};
 use crate::pack::{Pieces, Plan, plan};
 use crate::report::Report;
 use crate::store::Store;
@@ -111,7 +111,7 @@ impl<'a> Packing<'a> {
         control.enter(Phase::Plan);
         let clock = Clock::start();
         let planned = plan(pieces, &self.options.packing, control)?;
-        books.leave_out(&planned, &self.store);
+        books.leave_out(&planned, &self.store, control)?;
         books.work.stages += clock.stop_after(Stage::Plan);
         Ok(planned.plan)
     }
@@ -128,6 +128,7 @@ impl<'a> Packing<'a> {
         control.enter(Phase::Write);
         let Self { options, layout, store, .. } = self;
         let mut ranges = batch_ranges(plan, layout.padding(), BATCH_ROWS, BATCH_TOKENS).peekable();
+        let has_vast_rows = has_vast_rows(plan, layout);
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
@@ -146,11 +147,15 @@ impl<'a> Packing<'a> {
                     Ok((range, batch, clock.stop_after(Stage::Assemble)))
                 }
             };
-            let assemblers = options.threads.min(ASSEMBLERS);
-            ordered(assemblers, next, worker, |(range, batch, assembling)| {
+            let consume = |(range, batch, assembling)| {
                 books.work.stages += assembling;
                 books.hand_over(&gathered, range, batch, control, emit)
-            })?;
+            };
+            if has_vast_rows {
+                one_by_one(next, worker(), consume)?;
+            } else {
+                ordered(options.threads.min(ASSEMBLERS), next, worker, consume)?;
+            }
         }
         Ok(())
     }
@@ -191,6 +196,14 @@ impl<'a> Packing<'a> {
         let options = self.options;
         self.books.close(options).report(options, about, started)
     }
+}
+
+/// Whether a row is so long that several of them, on their way from thread to thread, may be more than memory holds.
+fn has_vast_rows(plan: &Plan, layout: &Layout) -> bool {
+    /// Tokens: 64 MiB a column.
+    const VAST: u64 = 1 << 24;
+    let vast = |row| layout.padding().tokens(plan.room_of(row)) > VAST;
+    u64::from(plan.max_length().get()) > VAST && (0..plan.rows()).any(vast)
 }
 
 /// Some rows, but for the first `done` rows of their plan; nothing if these are all of them.

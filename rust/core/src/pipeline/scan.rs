@@ -19,7 +19,7 @@ use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
-use crate::pack::{Pieces, lower_bound, plan};
+use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
@@ -396,12 +396,15 @@ impl Fitting {
         for left in &planned.left_out {
             ledger.dropped.entry(left.reason).or_default().tokens += u64::from(left.piece.length);
         }
-        for (_, reason) in planned.gone() {
+        for (_, reason) in planned.gone(control)? {
             ledger.kept.documents -= 1;
             ledger.dropped.entry(reason).or_default().documents += 1;
         }
         let (plan, mut lengths) = (planned.plan, Histogram::default());
-        for piece in plan.pieces(0..plan.distinct_rows()) {
+        for (at, piece) in plan.pieces(0..plan.distinct_rows()).enumerate() {
+            if at % TICK == 0 {
+                control.tick()?;
+            }
             lengths.add(plan.room(piece.length));
             ledger.kept.tokens += u64::from(piece.length);
         }

@@ -4,7 +4,11 @@ use arrow::record_batch::RecordBatch;
 
 use super::Sink;
 use crate::config::Split;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::room::{self, Bytes};
+
+/// Bytes of rows between two looks at the memory that is left.
+const STEP: u64 = 64 << 20;
 
 /// Rows that stay in memory, in batches.
 #[derive(Debug, Default)]
@@ -14,6 +18,9 @@ pub struct Tables {
     /// The rows that are set aside, if documents are.
     pub validation: Option<Vec<RecordBatch>>,
     split: Option<Split>,
+    /// Bytes of all rows, and how many there are when it is looked again whether memory has room for more.
+    bytes: u64,
+    next_look: u64,
 }
 
 impl Sink for Tables {
@@ -26,7 +33,20 @@ impl Sink for Tables {
         Ok(())
     }
 
+    /// Keeps the rows. Fails with [`Error::Option`] while there is memory to say so.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.bytes += batch.get_array_memory_size() as u64;
+        if self.bytes > self.next_look {
+            self.next_look = self.bytes + STEP;
+            if room::left().is_some_and(|left| left < 2 * STEP) {
+                let reason = format!(
+                    "are so many that the rows take {} of memory so far, and nothing is left; pack them into a folder: \
+                     `pack_dir`, or `output=` of `pack_records` and `pack_table`",
+                    Bytes(self.bytes)
+                );
+                return Err(Error::option("files", reason));
+            }
+        }
         let batches = match self.split {
             Some(Split::Validation) => self.validation.get_or_insert_default(),
             Some(Split::Train) | None => &mut self.train,
