@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
+use fastpack_tokenize::{Encoder, Encoding, LONGEST_COMPARED, SpecialTokens, Tokenizer};
 
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -79,17 +79,22 @@ impl Encoders {
         &self.tokenizer
     }
 
-    /// Runs `work` with an encoder that no other thread has.
-    pub fn with<T>(&self, work: impl FnOnce(&mut Encoder) -> T) -> T {
-        let mut encoder = self.take();
+    /// Runs `work` with an encoder that no other thread has, and that gives up a long text soon after the run is cancelled.
+    pub fn with<T>(
+        &self,
+        control: &Control,
+        work: impl FnOnce(&mut Encoder) -> Result<T>,
+    ) -> Result<T> {
+        let mut encoder = self.take(control);
         let done = work(&mut encoder);
         self.give_back(encoder);
+        control.tick()?;
         done
     }
 
-    fn take(&self) -> Encoder {
+    fn take(&self, control: &Control) -> Encoder {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.unwrap_or_else(|| self.tokenizer.encoder())
+        idle.unwrap_or_else(|| self.tokenizer.encoder()).stopped_by(control.flag())
     }
 
     fn give_back(&self, encoder: Encoder) {
@@ -107,7 +112,7 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
     ) -> Result<Batch> {
-        let held = || Held { encoders: self, encoder: None };
+        let held = || Held { encoders: self, control, encoder: None };
         // A thread without a share would be started for nothing.
         let bytes: usize = texts.iter().map(|text| text.as_ref().len() + 1).sum();
         let shares = NonZeroUsize::new(bytes.div_ceil(SHARE)).unwrap_or(NonZeroUsize::MIN);
@@ -167,9 +172,11 @@ impl Encoders {
                 let ids = &mut encoding.ids;
                 self.tokenizer.encode_with_offsets(text, options.special, ids, &mut characters)?;
             } else {
-                encoder.encode(text, &[], options.special, &mut encoding)?;
+                let done = encoder.encode(text, &[], options.special, &mut encoding);
+                control.tick()?;
+                done?;
             }
-            if sampled(number) {
+            if sampled(number) && text.len() <= LONGEST_COMPARED {
                 let reference = self.tokenizer.with_reference_engine()?;
                 let mut expected = Encoding::default();
                 reference.encoder().encode(text, &[], options.special, &mut expected)?;
@@ -191,12 +198,13 @@ fn room_for(bytes: usize) -> usize {
 /// An encoder on loan, given back unless its thread panics: what it was at then is not done.
 struct Held<'a> {
     encoders: &'a Encoders,
+    control: &'a Control,
     encoder: Option<Encoder>,
 }
 
 impl Held<'_> {
     fn encoder(&mut self) -> &mut Encoder {
-        self.encoder.get_or_insert_with(|| self.encoders.take())
+        self.encoder.get_or_insert_with(|| self.encoders.take(self.control))
     }
 }
 
@@ -245,7 +253,8 @@ mod tests {
             let encoders = Encoders::new(tokenizer.clone());
             let joined = std::thread::scope(|scope| {
                 let work = || {
-                    let mut held = Held { encoders: &encoders, encoder: None };
+                    let control = &Control::default();
+                    let mut held = Held { encoders: &encoders, control, encoder: None };
                     held.encoder();
                     assert!(!panics, "on purpose");
                 };

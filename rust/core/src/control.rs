@@ -1,5 +1,6 @@
 //! The cancel flag and the counters that a run shares with the caller that waits for it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
@@ -47,7 +48,7 @@ pub struct Progress {
 /// Shared by a run and the caller that waits for it: the caller cancels and looks, the run counts.
 #[derive(Debug, Default)]
 pub struct Control {
-    cancelled: AtomicBool,
+    cancelled: Arc<AtomicBool>,
     phase: AtomicU8,
     bytes: AtomicU64,
     total_bytes: AtomicU64,
@@ -65,6 +66,11 @@ impl Control {
     /// Whether the caller asked the run to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for what knows nothing else of the run.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.cancelled)
     }
 
     /// Fails with [`Error::Cancelled`] once [`Control::cancel`] was called; every long loop calls it.

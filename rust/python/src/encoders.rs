@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use arrow::pyarrow::PyArrowType;
 use chrono::Local;
 use fastpack_core::batch::{Batch, BatchOptions, Encoders};
-use fastpack_core::{Result, pipeline};
+use fastpack_core::{Control, Result, pipeline};
 use fastpack_tokenize::{Encoding, Pretrained, SpecialTokens};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -61,15 +61,17 @@ impl PyEncoders {
         let short = text.len() <= SHORT;
         let special = special(add_special_tokens);
         let encoders = Arc::clone(&self.encoders);
-        let encode = move || {
+        let encode = move |control: &Control| {
             let mut encoding = Encoding::default();
-            encoders.with(|encoder| encoder.encode(&text, &[], special, &mut encoding))?;
+            encoders.with(control, |encoder| {
+                Ok(encoder.encode(&text, &[], special, &mut encoding)?)
+            })?;
             Ok((encoding.ids, text))
         };
         let (ids, _text) = if short {
-            encode().map_err(error::to_py)?
+            encode(&Control::default()).map_err(error::to_py)?
         } else {
-            supervise::run(py, None, move |_, _| encode())?
+            supervise::run(py, None, move |control, _| encode(control))?
         };
         Ok(signed(ids).into_pyarray(py))
     }
@@ -132,10 +134,11 @@ impl PyEncoders {
     ) -> PyResult<Chatted<'py>> {
         let renderer = Renderer::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
-        let chat = supervise::run(py, None, move |_, caller| {
+        let chat = supervise::run(py, None, move |control, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             let conversation = conversation.read()?;
-            encoders.with(|encoder| pipeline::chat(&template, &conversation, mask, encoder))
+            encoders
+                .with(control, |encoder| pipeline::chat(&template, &conversation, mask, encoder))
         })?;
         let trained: Vec<i32> = chat.trained.into_iter().map(i32::from).collect();
         Ok((signed(chat.ids).into_pyarray(py), trained.into_pyarray(py)))

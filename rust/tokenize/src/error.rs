@@ -34,10 +34,22 @@ pub enum Error {
         /// Why, and the way out.
         reason: String,
     },
-    /// The engine refused a text.
+    /// The caller ended the encoding.
+    #[error("the encoding of a text was stopped")]
+    Stopped,
+    /// The engine refused a text, or the text is longer than it takes.
     #[error("cannot encode the text: {reason}")]
     Encode {
         /// What the engine said.
         reason: String,
     },
+}
+
+impl Error {
+    /// Something of a text is longer than an engine takes.
+    pub(crate) fn too_long(what: &str, bytes: usize, most: usize) -> Self {
+        let reason =
+            format!("{what} has {bytes} bytes, and at most {most} are taken; split the text");
+        Self::Encode { reason }
+    }
 }

@@ -51,6 +51,7 @@ mod pretrained;
 mod reference;
 pub mod regular;
 mod split;
+mod stop;
 mod tokenizer;
 mod unicode;
 
@@ -58,4 +59,5 @@ pub use compiled::Settled;
 pub use contain::contain;
 pub use error::{Error, Result};
 pub use pretrained::{NamedTemplate, Pretrained};
+pub use reference::LONGEST_COMPARED;
 pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};

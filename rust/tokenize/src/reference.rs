@@ -14,6 +14,13 @@ use crate::fingerprint;
 use crate::load::{self, malformed};
 use crate::tokenizer::{Encoding, SpecialTokens};
 
+/// Bytes of the longest text that is encoded: it takes some 140 bytes of memory for each, and two seconds for a million
+/// (gpt2, a text of 8 MB, a busy machine of two cores, 2026-11-23).
+pub(crate) const LONGEST: usize = 1 << 25;
+
+/// Bytes of the longest text that is worth the memory of comparing what both engines make of it.
+pub const LONGEST_COMPARED: usize = 1 << 24;
+
 /// The Hugging Face tokenizer, loaded once and read by all threads.
 ///
 /// No copy a thread is needed. Its BPE cache is thread-local, and the cache of its unigram model is behind a lock that
@@ -68,6 +75,7 @@ impl Reference {
         special: SpecialTokens,
         out: &mut Encoding,
     ) -> Result<()> {
+        check_length(text)?;
         let add = special == SpecialTokens::Add;
         let encoding = guard(|| {
             if spans.is_empty() {
@@ -97,6 +105,7 @@ impl Reference {
         ids: &mut Vec<u32>,
         offsets: &mut Vec<Range<usize>>,
     ) -> Result<()> {
+        check_length(text)?;
         let engine = self.given.1.get_or_init(|| {
             let mut engine = self.engine.clone();
             engine.with_post_processor(self.given.0.clone());
@@ -132,6 +141,14 @@ impl Reference {
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
+}
+
+/// Refuses a text for which hardly a machine has the memory.
+fn check_length(text: &str) -> Result<()> {
+    if text.len() <= LONGEST {
+        return Ok(());
+    }
+    Err(Error::too_long("the reference engine is used, and the text", text.len(), LONGEST))
 }
 
 /// Builds the engine from a checked `tokenizer.json`.

@@ -1,6 +1,7 @@
 //! The tokenizer type: text and spans in, ids and the tokens that the spans touch out.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use crate::fingerprint;
 use crate::load;
 use crate::outline::Outline;
 use crate::reference::{self, Reference};
+use crate::stop::Stop;
 
 /// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +30,14 @@ pub enum SpecialTokens {
 /// it gains nothing (llama3, 30 MB, Intel Xeon, 2026-11-22).
 const CACHE_BYTES: usize = 32 << 20;
 
-/// Positions in texts that the compiled engines take fit into 32 bits, with room for what normalizing adds.
-const LONGEST_TEXT: usize = 1 << 28;
+/// Bytes of the longest text that the compiled engines take: as many as a line of a file may have. Positions are 32 bits.
+const LONGEST_TEXT: usize = 1 << 30;
+
+/// Bytes of the longest text where normalizing makes more of it: NFKC writes 33 bytes for the 3 of U+FDFA.
+const LONGEST_EXPANDED: usize = 1 << 28;
+
+/// Bytes of a text after which the memory that it needed is given up: it is several times as much, and others need little.
+const LARGE: usize = 1 << 24;
 
 /// Which engine makes the ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +165,9 @@ impl Tokenizer {
     /// A fresh encoder for one thread.
     pub fn encoder(&self) -> Encoder {
         let memory = self.compiled.is_ok().then(|| Memory::new(self.cache_bytes));
-        Encoder { tokenizer: self.clone(), memory }
+        let expands = self.compiled.as_ref().is_ok_and(|compiled| compiled.0.expands());
+        let longest = if expands { LONGEST_EXPANDED } else { LONGEST_TEXT };
+        Encoder { tokenizer: self.clone(), memory, longest }
     }
 
     /// Which engine makes the ids, and why.
@@ -280,6 +290,8 @@ fn compile_engine(
 pub struct Encoder {
     tokenizer: Tokenizer,
     memory: Option<Memory>,
+    /// Bytes of the longest text that the compiled engine takes.
+    longest: usize,
 }
 
 impl Encoder {
@@ -299,11 +311,20 @@ impl Encoder {
         self.encode_around(text, std::iter::empty(), spans, special, out)
     }
 
+    /// Has [`encode`](Self::encode) fail with [`Error::Stopped`], soon, once `flag` is set: a text may be a GiB.
+    #[must_use]
+    pub fn stopped_by(mut self, flag: Arc<AtomicBool>) -> Self {
+        if let Some(memory) = &mut self.memory {
+            memory.stop(Stop::when(flag));
+        }
+        self
+    }
+
     /// The part of `text` whose ids are the same in every text that has `text` in it, if there is one: what stands from
     /// one added token to another.
     pub fn settle(&mut self, text: &str) -> Option<Settled> {
         match (&self.tokenizer.compiled, &mut self.memory) {
-            (Ok(compiled), Some(memory)) if text.len() < LONGEST_TEXT => {
+            (Ok(compiled), Some(memory)) if text.len() <= self.longest => {
                 compiled.0.settle(text, memory)
             }
             _ => None,
@@ -322,13 +343,27 @@ impl Encoder {
         special: SpecialTokens,
         out: &mut Encoding,
     ) -> Result<()> {
-        match (&self.tokenizer.compiled, &mut self.memory) {
-            (Ok(compiled), Some(memory)) if text.len() < LONGEST_TEXT => {
-                compiled.0.encode(text, settled, spans, special, memory, out);
-                Ok(())
-            }
-            _ => self.tokenizer.reference.get()?.encode(text, spans, special, out),
+        let (Ok(compiled), Some(memory)) = (&self.tokenizer.compiled, &mut self.memory) else {
+            return self.tokenizer.built().encode(text, spans, special, out);
+        };
+        if text.len() > self.longest {
+            return Err(Error::too_long("it", text.len(), self.longest));
         }
+        let before = (out.ids.len(), out.touched.len());
+        compiled.0.encode(text, settled, spans, special, memory, out);
+        if text.len() > LARGE {
+            memory.shrink();
+        }
+        let refused = match memory.too_long.take() {
+            _ if memory.is_stopped() => Error::Stopped,
+            Some(bytes) => {
+                Error::too_long("a word without a place to cut it", bytes, memory.longest_word)
+            }
+            None => return Ok(()),
+        };
+        out.ids.truncate(before.0);
+        out.touched.truncate(before.1);
+        Err(refused)
     }
 }
 
@@ -352,5 +387,97 @@ impl Encoding {
     pub fn clear(&mut self) {
         self.ids.clear();
         self.touched.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte-level tokenizer without merges, which cuts words as GPT-2 does, if `split`.
+    fn bytes(split: bool) -> Tokenizer {
+        byte_level(split, &[])
+    }
+
+    /// One that joins `aa` alone, and cuts no words.
+    fn pairs() -> Tokenizer {
+        byte_level(false, &["aa"])
+    }
+
+    fn byte_level(split: bool, pairs: &[&str]) -> Tokenizer {
+        let (_, letters) = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet()
+            .into_iter()
+            .fold((0, serde_json::Map::new()), |(id, mut all), letter| {
+                all.insert(letter.to_string(), id.into());
+                (id + 1, all)
+            });
+        let mut letters = letters;
+        for pair in pairs {
+            letters.insert((*pair).to_owned(), letters.len().into());
+        }
+        let merges: Vec<String> =
+            pairs.iter().map(|it| format!("{} {}", &it[..1], &it[1..])).collect();
+        let json = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": split},
+            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                "vocab": letters, "merges": merges},
+        });
+        Tokenizer::from_json(&json.to_string()).expect("a tokenizer of bytes")
+    }
+
+    fn encode(encoder: &mut Encoder, text: &str) -> Result<usize> {
+        let mut out = Encoding::default();
+        encoder.encode(text, &[], SpecialTokens::Omit, &mut out).map(|()| out.ids.len())
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_refused_and_the_next_is_not() {
+        let mut encoder = bytes(true).encoder();
+        encoder.longest = 100;
+        assert_eq!(encode(&mut encoder, &"a ".repeat(50)).expect("as long as it may be"), 100);
+        let refused = encode(&mut encoder, &"a ".repeat(51)).expect_err("longer than that");
+        assert_eq!(
+            refused.to_string(),
+            "cannot encode the text: it has 102 bytes, and at most 100 are taken; split the text"
+        );
+        assert_eq!(encode(&mut encoder, "a").expect("short again"), 1);
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_refused_and_the_next_is_not() {
+        let mut encoder = bytes(false).encoder();
+        encoder.memory.as_mut().expect("it is compiled").longest_word = 100;
+        // Without merges every boundary is a place to cut; with one, `aa` has none.
+        assert_eq!(encode(&mut encoder, &"ab".repeat(500)).expect("cut in many places"), 1000);
+        let mut encoder = pairs().encoder();
+        encoder.memory.as_mut().expect("it is compiled").longest_word = 100;
+        assert_eq!(encode(&mut encoder, &"a".repeat(100)).expect("as long as it may be"), 50);
+        let refused = encode(&mut encoder, &"a".repeat(101)).expect_err("longer than that");
+        assert!(refused.to_string().contains("a word without a place to cut it has 101 bytes"));
+        assert_eq!(encode(&mut encoder, "aaa").expect("short again"), 2);
+    }
+
+    #[test]
+    fn encoding_ends_when_it_is_stopped() {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut encoder = bytes(true).encoder().stopped_by(Arc::clone(&flag));
+        assert_eq!(encode(&mut encoder, "a b").expect("nobody stops it"), 3);
+        flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(matches!(encode(&mut encoder, "a b"), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn the_reference_engine_refuses_what_it_has_no_memory_for() {
+        let tokenizer = bytes(true).with_reference_engine().expect("the same tokenizer");
+        let text = "a ".repeat(reference::LONGEST / 2 + 1);
+        let refused = encode(&mut tokenizer.encoder(), &text).expect_err("too long");
+        assert!(refused.to_string().contains("reference engine"), "{refused}");
+        let (mut ids, mut offsets) = (Vec::new(), Vec::new());
+        let refused =
+            tokenizer.encode_with_offsets(&text, SpecialTokens::Omit, &mut ids, &mut offsets);
+        assert!(refused.is_err());
     }
 }

@@ -8,6 +8,7 @@ use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, Run, TURN_ENDS};
 use crate::config::Eos;
+use crate::control::Control;
 use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
 use crate::template::{Rendered, Span, Trained};
@@ -22,6 +23,9 @@ pub enum Kind {
     /// Plain text that begins with the special token for that, and gets none.
     BegunText,
 }
+
+/// Tokens whose memory is kept for the next document: that of one of a GiB is given up.
+const KEPT: usize = 1 << 22;
 
 /// How documents begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,12 @@ impl DocumentMaker {
         }
     }
 
+    /// The same maker, which gives up a long text soon after the run is cancelled.
+    #[must_use]
+    pub fn stopped_by(self, control: &Control) -> Self {
+        Self { encoder: self.encoder.stopped_by(control.flag()), ..self }
+    }
+
     /// Tokenizes `rendered` and appends it to `documents`, or counts in `ledger` why not.
     ///
     /// A document without one label is dropped: nothing can be learned from it.
@@ -111,6 +121,8 @@ impl DocumentMaker {
     }
 
     /// Whether `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
+    ///
+    /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
     pub fn agrees(&self, rendered: &Rendered, kind: Kind, reference: &mut Self) -> bool {
         reference.encode(rendered, kind).is_ok() && reference.encoding == self.encoding
     }
@@ -120,6 +132,9 @@ impl DocumentMaker {
     ///
     /// Returns whether the last was appended.
     fn encode(&mut self, rendered: &Rendered, kind: Kind) -> Result<bool, Fault> {
+        if self.encoding.ids.capacity() > KEPT {
+            self.encoding = Encoding::default();
+        }
         self.encoding.clear();
         self.ranges.clear();
         if let Trained::Spans(spans) = &rendered.trained {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fastpack_tokenize::{Engine, Tokenizer};
+use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 
 use super::lane::{Asked, Lane};
 use super::recognise::{Recogniser, Seen, columns_read};
@@ -168,7 +168,8 @@ impl<'a> Intake<'a> {
             eos_id: self.job.eos_id,
             bos_id: self.job.bos_id.filter(|_| self.job.options.bos == Bos::Always),
         };
-        let mut maker = self.job.tokenizer.as_ref().map(|it| DocumentMaker::new(it, ending));
+        let made = |tokenizer| DocumentMaker::new(tokenizer, ending).stopped_by(self.control);
+        let mut maker = self.job.tokenizer.as_ref().map(made);
         let mut lane = Lane::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
@@ -253,7 +254,7 @@ impl<'a> Intake<'a> {
         let maker = maker.ok_or(Failure::NoTokenizer)?;
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
         let checked = match reference {
-            Some(reference) if made.is_ok() => {
+            Some(reference) if made.is_ok() && rendered.text.len() <= LONGEST_COMPARED => {
                 if maker.agrees(&rendered, kind, reference) {
                     Checked::Agrees
                 } else {
@@ -276,6 +277,8 @@ impl<'a> Intake<'a> {
         line: u64,
         outcome: &mut Outcome,
     ) -> Result<()> {
+        // What was given up for it is no fault of the record.
+        self.control.tick()?;
         if let JobTemplate::Ready(template) = &self.job.template
             && let Some(error) = template.broken()
         {

@@ -84,6 +84,9 @@ pub(super) fn encode(
     let mut ends = std::mem::take(&mut memory.ends);
     loop {
         memory.short.grow();
+        if memory.is_stopped() {
+            break;
+        }
         let count = model.fill(text, &mut cursor, &mut ends[..]);
         if count == 0 {
             break;
@@ -140,6 +143,11 @@ fn long(
 ) -> usize {
     let mut at = piece.start;
     while at < piece.end {
+        if memory.is_stopped() {
+            // Nobody reads what comes of it, but pieces begin where those before them end.
+            memory.count = 0;
+            return piece.end;
+        }
         let end = at + model.cut(&text[at..piece.end], at == piece.start);
         let part = model.tells_parts() && (at..end) != piece;
         let waiting = if end - at <= LONGEST {

@@ -136,6 +136,11 @@ impl Bpe {
         ids: &mut Vec<u32>,
     ) {
         let Memory { word, start, windows, .. } = memory;
+        if piece.len() > memory.longest_word {
+            // Whoever asked for the ids is told.
+            memory.too_long = Some(piece.len());
+            return;
+        }
         word.clear();
         speller.spell(piece, word);
         start.clear();

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::normalize::Normalized;
 use crate::merge::{Lanes, Symbol, Windows};
 use crate::pieces::{Key, LongCache, MOST, PieceCache};
+use crate::stop::Stop;
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
 /// merged together. With 256, English was 2 % slower (llama3, Intel Xeon, 2026-11-22); all that a batch looks at fits into
@@ -114,7 +115,16 @@ pub(crate) struct Memory {
     pub(super) absent: Vec<Absent>,
     /// The absent ones that are being merged.
     pub(super) lanes: Lanes,
+    /// Bytes of the longest word that is merged.
+    pub(crate) longest_word: usize,
+    /// Bytes of a longer one that was met.
+    pub(crate) too_long: Option<usize>,
+    /// What ends the encoding of a text.
+    stop: Stop,
 }
+
+/// Bytes of the longest word that has no place to be cut: merging one takes 14 bytes of memory for each of its own.
+const LONGEST_WORD: usize = 1 << 28;
 
 impl Memory {
     /// Memory of which the caches take at most `bytes`.
@@ -138,6 +148,30 @@ impl Memory {
             ids: Vec::new(),
             absent: Vec::new(),
             lanes: Lanes::default(),
+            longest_word: LONGEST_WORD,
+            too_long: None,
+            stop: Stop::default(),
+        }
+    }
+
+    /// Has encoding end once `stop` asks for it.
+    pub(crate) fn stop(&mut self, stop: Stop) {
+        self.windows.stop = stop.clone();
+        self.stop = stop;
+    }
+
+    /// Whether encoding is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_asked()
+    }
+
+    /// Gives up what was needed for one long text, and would not be for others.
+    pub(crate) fn shrink(&mut self) {
+        self.windows = Windows::default();
+        self.windows.stop = self.stop.clone();
+        self.normalized = Normalized::default();
+        for buffer in [&mut self.word, &mut self.start, &mut self.made, &mut self.ids] {
+            *buffer = Vec::new();
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::added::Matcher;
 use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
+use compose::Composer;
 pub(crate) use file::{File, Written};
 pub(crate) use memory::Memory;
 pub(crate) use names::Names;
@@ -90,6 +91,11 @@ impl Compiled {
             out.ids.extend_from_slice(self.template.after());
         }
         watch.finish(text, spans, end, out.ids.len(), &mut out.touched);
+    }
+
+    /// Whether normalizing can make several times as much of a text as there was.
+    pub(crate) fn expands(&self) -> bool {
+        self.normalizer == Some(Normalizer::Composer(Composer::Nfkc))
     }
 
     /// What an added token that matches the normalized text matches there.

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::buckets::Buckets;
 use super::{Lane, Merges, SMALL, Symbol, TOGETHER};
+use crate::stop::Stop;
 
 /// How windows are cut.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,9 @@ const SIZES: Sizes = Sizes {
     long_token: 3,
 };
 
+/// Symbols of a word from which on merging it takes so long that it can be stopped.
+const VERY_LONG: usize = 1 << 20;
+
 /// What is merged in step.
 type Stretch = Lane<SMALL>;
 
@@ -61,6 +65,8 @@ pub(crate) struct Windows {
     /// What the next window becomes.
     next: Vec<Token>,
     lanes: Vec<Stretch>,
+    /// What ends the merging of a word that is very long.
+    pub(crate) stop: Stop,
 }
 
 impl Windows {
@@ -83,7 +89,9 @@ impl Windows {
     ) {
         self.tokens.clear();
         self.end = 0;
-        while self.end < word.len() {
+        // What is shorter may be remembered, and has to be whole.
+        let can_stop = word.len() > VERY_LONG;
+        while self.end < word.len() && !(can_stop && self.stop.is_asked()) {
             if self.tokens.len() * sizes.long_token >= self.end {
                 self.in_step(merges, word, &initial, sizes);
             } else {

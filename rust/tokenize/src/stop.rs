@@ -1,0 +1,20 @@
+//! [`Stop`]: a flag by which another thread ends the encoding of a long text.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A flag that ends encoding, if there is one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop(Option<Arc<AtomicBool>>);
+
+impl Stop {
+    /// Encoding ends once `flag` is set.
+    pub(crate) fn when(flag: Arc<AtomicBool>) -> Self {
+        Self(Some(flag))
+    }
+
+    /// Whether encoding is to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,110 @@
+"""Ctrl-C is answered at once in every phase of a call, whatever input makes it long."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from conftest import conversation
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+PROMISED = 0.2
+BUSY = 0.5
+"""Seconds in which Ctrl-C is answered: on a machine of one's own, and on one that does other work."""
+
+AGAIN = """
+import sys, time
+import numpy as np
+import pyarrow as pa
+import fastpack
+files, tokenizer, out = sys.argv[1:]
+loaded = fastpack.Tokenizer(tokenizer)
+PREPARE
+print("started", flush=True)
+try:
+    while True:
+        CALL
+except KeyboardInterrupt:
+    print(time.monotonic(), flush=True)
+"""
+
+MILLIONS = "lengths = np.random.default_rng(7).integers(1, 4096, 3_000_000)"
+LONG = "text = 'The river walks over ' * 3_000_000"
+CONVERSATION = """
+line = {"messages": [{"role": "user", "content": "a river " * 4_000_000}, {"role": "assistant", "content": "b"}]}
+"""
+ROWS = "table = pa.table({'input_ids': pa.array([list(range(3, 300))] * 100_000, pa.list_(pa.int32()))})"
+
+PHASES = {
+    "plan balanced": (MILLIONS, "fastpack.plan(lengths, max_length=4096, order='balanced', world_size=8)"),
+    "plan balanced for many ranks": (
+        MILLIONS,
+        "fastpack.plan(lengths, max_length=4096, order='balanced', world_size=10_000)",
+    ),
+    "plan in input order": (MILLIONS, "fastpack.plan(lengths, max_length=4096, order='input')"),
+    "plan best_fit": (MILLIONS, "fastpack.plan(lengths, max_length=4096, strategy='best_fit')"),
+    "plan heap": (MILLIONS, "fastpack.plan(lengths, max_length=4096, strategy='heap')"),
+    "plan concat": (MILLIONS, "fastpack.plan(lengths, max_length=64, strategy='concat')"),
+    "plan lengths that differ": (
+        "lengths = np.random.default_rng(7).integers(1, 2**31 - 1, 3_000_000)",
+        "fastpack.plan(lengths, max_length=2**31 - 1, strategy='heap')",
+    ),
+    "plan pieces": ("", "fastpack.plan([10_000_000], max_length=1, overlong='split')"),
+    "plan what is left out": (
+        MILLIONS,
+        "fastpack.plan(lengths, max_length=4096, order='balanced', world_size=10**9, on_remainder='drop')",
+    ),
+    "tokenize one text": (LONG, "loaded.encode(text)"),
+    "tokenize one word": ("text = 'abc' * 10_000_000", "loaded.encode(text)"),
+    "tokenize one record": (LONG, "fastpack.pack_records([{'text': text}], loaded, max_length=4096)"),
+    "render and tokenize one conversation": (
+        CONVERSATION,
+        "fastpack.pack_records([line], loaded, max_length=4096)",
+    ),
+    "read one line": (
+        """open(files, "w").write('{"text": "a", "x": "' + "b" * 150_000_000 + '"}\\n')""",
+        "fastpack.pack_files(files, loaded, max_length=64)",
+    ),
+    "write": (ROWS, "fastpack.pack_table(table, max_length=512, output=out, overwrite=True, format='jsonl')"),
+    "compress": (
+        ROWS,
+        "fastpack.pack_table(table, max_length=512, output=out, overwrite=True, format='parquet')",
+    ),
+    "rows in memory": (ROWS, "fastpack.pack_table(table, max_length=512)"),
+    "stream": ("", "list(fastpack.stream(files, loaded, max_length=512))"),
+    "scan": ("", "fastpack.scan(files, loaded)"),
+    "repack": (
+        "fastpack.pack_dir(files, out + '-kept', tokenizer=loaded, max_length=512, keep_tokens=True)",
+        "fastpack.repack(out + '-kept', out, max_length=256, overwrite=True)",
+    ),
+    "cache": ("", "fastpack.pack_files(files, loaded, max_length=512, cache_dir=out)"),
+    "verify": ("", "fastpack.pack_files(files, loaded, max_length=512, verify=10_000)"),
+    "load": ("", "fastpack.Tokenizer(tokenizer)"),
+}
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """Some 8 MB of conversations."""
+    return "".join(json.dumps(conversation(number)) + "\n" for number in range(10_000))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_ctrl_c_is_answered_in_every_phase(phase, lines, tokenizer_dir, tmp_path, python):
+    prepare, call = PHASES[phase]
+    files = tmp_path / "data.jsonl"
+    files.write_text(lines, encoding="utf-8")
+    code = AGAIN.replace("PREPARE", prepare).replace("CALL", call)
+    process = python("-c", code, str(files), str(tokenizer_dir), str(tmp_path / "out"))
+    assert process.stdout.readline().strip() == "started", process.communicate()[1]
+    # Not to wait for something, but to be somewhere in the call, which is made again and again.
+    time.sleep(0.35)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert stdout, stderr
+    assert float(stdout) - sent <= BUSY
