@@ -95,7 +95,7 @@ fn cut_all(
         match cut(tokens, &[], options, Overlong::Drop) {
             Cut::Into(stretches) => {
                 for (start, length) in stretches {
-                    if pieces.len() % TICK == 0 {
+                    if pieces.len().is_multiple_of(TICK) {
                         control.tick()?;
                     }
                     pieces.push(Piece { document, start, length });
