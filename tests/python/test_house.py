@@ -115,9 +115,7 @@ def test_threads_are_started_in_one_place():
     crates = {CORE: {"threads.rs"}, BINDING: set(), ROOT / "rust" / "tokenize" / "src": {"beside.rs"}}
     for crate, homes in crates.items():
         found = {
-            path.name
-            for path in crate.rglob("*.rs")
-            if re.search(r"\.spawn(_scoped)?\((?!\))", code(path))
+            path.name for path in crate.rglob("*.rs") if re.search(r"\.spawn(_scoped)?\((?!\))", code(path))
         }
         assert found <= homes
 
