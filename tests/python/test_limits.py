@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -81,7 +82,6 @@ def outcomes(cases, tokenizer_dir, corpus, tmp_path, python):
 @pytest.fixture
 def python(python):
     """As the usual one, with an input to write to."""
-    import subprocess
 
     def start(*arguments):
         return subprocess.Popen(
@@ -244,3 +244,49 @@ def test_where_the_system_refuses_threads_the_rows_are_the_same_or_one_error_say
         assert all("ulimit -u" in line for line in lines)
     if allowed >= 6:
         assert set(lines) == {"same"}
+
+
+METHODS = {
+    "token_id": lambda tokenizer, value: tokenizer.id_to_token(value),
+    "ids": lambda tokenizer, value: tokenizer.decode([value]),
+    "verify": lambda tokenizer, value: tokenizer.encode_batch(["a river"], verify=value),
+}
+
+
+@pytest.mark.parametrize("option", METHODS)
+@pytest.mark.parametrize("value", EXTREMES, ids=lambda value: f"{value.bit_length()} bits")
+def test_methods_take_a_number_or_refuse_it_by_its_name(option, value, tokenizer_dir):
+    said = None
+    try:
+        METHODS[option](fastpack.Tokenizer(tokenizer_dir), value)
+    except (fastpack.OptionError, fastpack.TokenizerError) as refused:
+        said = refused
+    assert getattr(said, "option", option) == option
+    assert len(str(said)) < 1000
+
+
+LONG = """
+import resource, sys
+import fastpack
+resource.setrlimit(resource.RLIMIT_AS, (5 << 30, 5 << 30))
+tokenizer, out = sys.argv[1:]
+times = (1 << 28) // 8 + 10
+with open(out, "w") as lines:
+    lines.write('{"text": "')
+    for _ in range(times // 1000):
+        lines.write("a river " * 1000)
+    lines.write("a river " * (times % 1000) + '"}\\n')
+loaded = fastpack.Tokenizer(tokenizer)
+report = fastpack.pack_dir(out, out + "-packed", tokenizer=loaded, max_length=4096, eos=False)
+two, three = (len(loaded.encode("a river " * count)) for count in (2, 3))
+print(report.engine, report.tokens.kept == two + (times - 2) * (three - two))
+"""
+
+
+@pytest.mark.slow
+def test_a_text_of_more_than_256_mebibytes_takes_the_compiled_engine_and_little_memory(
+    tokenizer_dir, tmp_path
+):
+    command = [sys.executable, "-c", LONG, str(tokenizer_dir), str(tmp_path / "long.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["compiled", "True"], done.stderr
