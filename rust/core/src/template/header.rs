@@ -71,7 +71,8 @@ pub(super) fn learn(template: &ChatTemplate, conversation: &Conversation) -> Opt
         let to = found
             .get(2)
             .map_or(plain.len(), |next| next.as_ref().map_or(plain.len(), |next| next.start));
-        let tail = &plain[from..to];
+        // A template may print a message before one that comes earlier.
+        let tail = plain.get(from..to)?;
         // A turn in the middle may end as the last one does, or in its own way.
         if !turn.ends.iter().any(|end| !end.is_empty() && tail.starts_with(end.as_str())) {
             let end = ending(template, tail, roles.len() == 2);
@@ -98,7 +99,7 @@ fn unprompted_header(before: &str, text: &str, messages: usize) -> Option<(Strin
     let tail = &user[extents(&places, 1)[0].as_ref()?.end..];
     let (plain, places) = unmark(text);
     let found = extents(&places, messages);
-    let between = &plain[found[0].as_ref()?.end..found[1].as_ref()?.start];
+    let between = plain.get(found[0].as_ref()?.end..found[1].as_ref()?.start)?;
     let own = between.strip_prefix(tail)?;
     Some(if own.trim().is_empty() { (tail.to_owned(), false) } else { (own.to_owned(), true) })
 }
