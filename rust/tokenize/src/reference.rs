@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{NormalizerWrapper, PostProcessorWrapper};
 
+use crate::contain::contain;
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::load::{self, malformed};
@@ -165,17 +165,9 @@ pub(crate) fn guard<T, E: fmt::Display>(
 ) -> std::result::Result<T, String> {
     // Nothing that a panic could leave half-written is read again: at loading the value is dropped, and encoding
     // writes to the caches of the engine alone, which it skips when they are poisoned.
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(panic) => {
-            let message = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            Err(format!("the tokenizers crate panicked: {message}"))
-        }
+    match contain(run) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(message) => Err(format!("the tokenizers crate panicked: {message}")),
     }
 }
 
