@@ -66,24 +66,21 @@ impl Layout {
 /// The files that documents come from, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    names: Vec<String>,
-    numbers: HashMap<Arc<Path>, i32>,
+    paths: Arc<Vec<Arc<Path>>>,
+    numbers: Arc<HashMap<Arc<Path>, i32>>,
 }
 
 impl Sources {
     /// The files in their order.
     pub fn new(paths: impl IntoIterator<Item = Arc<Path>>) -> Self {
-        let mut sources = Self::default();
-        for (number, path) in (0..).zip(paths) {
-            sources.names.push(path.display().to_string());
-            sources.numbers.insert(path, number);
-        }
-        sources
+        let paths: Vec<Arc<Path>> = paths.into_iter().collect();
+        let numbers = paths.iter().map(Arc::clone).zip(0..).collect();
+        Self { paths: Arc::new(paths), numbers: Arc::new(numbers) }
     }
 
     /// What they are called, in their order.
     pub fn names(&self) -> Vec<String> {
-        self.names.clone()
+        self.paths.iter().map(|path| path.display().to_string()).collect()
     }
 
     /// Which file each is, none counted twice however often it is read.

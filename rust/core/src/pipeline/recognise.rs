@@ -38,6 +38,8 @@ pub(super) struct Recogniser<'a> {
     job: &'a Job,
     /// The shape of each file whose shape is known.
     shapes: HashMap<usize, Arc<Shape>>,
+    /// The shape that was found last: files that are alike share one.
+    last: Option<Arc<Shape>>,
     seen: Seen,
     /// Whether a prompt that was given put something into words.
     prompted: bool,
@@ -54,7 +56,7 @@ pub(crate) struct Seen {
 
 impl<'a> Recogniser<'a> {
     pub(super) fn new(job: &'a Job) -> Self {
-        Self { job, shapes: HashMap::new(), seen: Seen::default(), prompted: false }
+        Self { job, shapes: HashMap::new(), last: None, seen: Seen::default(), prompted: false }
     }
 
     /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
@@ -66,7 +68,9 @@ impl<'a> Recogniser<'a> {
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
         let shown = find_shape(records, expectation(&source.reading))?;
         self.count(blocks.format(block.file), source, &shown);
-        let shape = Arc::new(shown.shape);
+        let same = self.last.take().filter(|last| **last == shown.shape);
+        let shape = same.unwrap_or_else(|| Arc::new(shown.shape));
+        self.last = Some(Arc::clone(&shape));
         self.shapes.insert(block.file, Arc::clone(&shape));
         Some(shape)
     }
