@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fastpack_core::Control;
 use fastpack_core::config::{Inputs, Reading, Source};
 use fastpack_core::error::{Error, Result};
 use fastpack_core::source::{Blocks, Found, Raw, discover};
@@ -20,7 +21,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 
 fn find(patterns: &[PathBuf], recursive: bool) -> Result<Found> {
     let source = Source::of(patterns.to_vec(), Reading::default());
-    discover(&Inputs { sources: vec![source], recursive })
+    discover(&Inputs { sources: vec![source], recursive }, &Control::default())
 }
 
 /// The names of the files found, relative to `dir`.
@@ -198,7 +199,7 @@ fn lines(texts: &[&str]) -> Vec<(String, u64, String)> {
     let found = find(&[dir.path().to_owned()], false).expect("files");
     let mut blocks = Blocks::new(found);
     let mut all = Vec::new();
-    while let Some(block) = blocks.next_block().expect("a readable file") {
+    while let Some(block) = blocks.next_block(&Control::default()).expect("a readable file") {
         for record in block.records() {
             let Raw::Json(bytes) = record.raw else { panic!("a line, got {record:?}") };
             let name = block.path.file_name().expect("a file").to_string_lossy().into_owned();
@@ -223,7 +224,7 @@ fn values(text: &str) -> Vec<(u64, String)> {
     let found = find(&[dir.path().join("a.json")], false).expect("a file");
     let mut blocks = Blocks::new(found);
     let mut all = Vec::new();
-    while let Some(block) = blocks.next_block().expect("a readable file") {
+    while let Some(block) = blocks.next_block(&Control::default()).expect("a readable file") {
         all.extend(block.records().map(|record| match record.raw {
             Raw::Json(bytes) => (record.line, String::from_utf8_lossy(bytes).into_owned()),
             Raw::Broken { message, .. } => (record.line, format!("broken: {message}")),

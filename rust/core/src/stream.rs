@@ -42,7 +42,7 @@ pub fn stream(
 ) -> Result<Report> {
     job.validate(inputs)?;
     let started = Instant::now();
-    let found = discover(inputs)?;
+    let found = discover(inputs, control)?;
     let mut about = About::new(job, &found);
     let packs = &job.options.packing;
     let open = match packs.strategy {

@@ -1,10 +1,10 @@
 //! Tokens kept from one call of [`pack_files`](super::pack_files) to the next, by what they are made of.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use fastpack_tokenize::regular;
 use serde_json::{Value, json};
 
 use super::books::fate;
@@ -98,7 +98,7 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Val
         |file: &SourceFile| -> Result<Value> {
             control.tick()?;
             let mut digest = blake3::Hasher::new();
-            let opened = File::open(&file.path).map_err(Error::io(&*file.path))?;
+            let opened = regular::open(&file.path).map_err(Error::io(&*file.path))?;
             digest.update_reader(opened).map_err(Error::io(&*file.path))?;
             let hash = digest.finalize().to_hex();
             Ok(

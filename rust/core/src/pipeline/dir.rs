@@ -33,7 +33,7 @@ pub fn pack_dir(
 ) -> Result<Report> {
     job.validate(inputs)?;
     output.validate(&job.options.columns)?;
-    let found = discover(inputs)?;
+    let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
     let once = !job.transform.is_identified();
     let output = Output { once, ..output.clone() };
@@ -186,23 +186,42 @@ fn pack_into(
 
 /// Hashes of what the files of a run hold, made as their blocks are read.
 #[derive(Default)]
-struct Content(BTreeMap<String, blake3::Hasher>);
+struct Content {
+    /// The files that were read, each with its hash.
+    read: BTreeMap<String, blake3::Hash>,
+    /// The file at hand. A hasher takes 2 KB, which only one file needs at a time.
+    open: Option<(Arc<Path>, blake3::Hasher)>,
+}
 
 impl Content {
     /// Adds a block. Blocks come in the order of the input.
     fn add(&mut self, outcome: &Outcome) {
-        let path = outcome.documents.path().to_string_lossy();
-        if !self.0.contains_key(&*path) {
-            self.0.insert(path.clone().into_owned(), blake3::Hasher::new());
+        let path = outcome.documents.path();
+        if self.open.as_ref().is_none_or(|(open, _)| open != path) {
+            self.close();
+            self.open = Some((Arc::clone(path), blake3::Hasher::new()));
         }
-        if let (Some(hasher), Some(block)) = (self.0.get_mut(&*path), &outcome.fingerprint) {
+        if let (Some((_, hasher)), Some(block)) = (&mut self.open, &outcome.fingerprint) {
             hasher.update(block.as_bytes());
         }
     }
 
-    fn into_hashes(self) -> BTreeMap<String, String> {
-        let hex = |hasher: blake3::Hasher| hasher.finalize().to_hex().to_string();
-        self.0.into_iter().map(|(path, hasher)| (path, hex(hasher))).collect()
+    /// Ends the file at hand. The hash of one that was read before is that of both hashes.
+    fn close(&mut self) {
+        let Some((path, hasher)) = self.open.take() else { return };
+        let hash = hasher.finalize();
+        let both = |before: &blake3::Hash| {
+            blake3::Hasher::new().update(before.as_bytes()).update(hash.as_bytes()).finalize()
+        };
+        let path = path.to_string_lossy().into_owned();
+        let hash = self.read.get(&path).map_or(hash, both);
+        self.read.insert(path, hash);
+    }
+
+    fn into_hashes(mut self) -> BTreeMap<String, String> {
+        self.close();
+        let hex = |hash: blake3::Hash| hash.to_hex().to_string();
+        self.read.into_iter().map(|(path, hash)| (path, hex(hash))).collect()
     }
 }
 

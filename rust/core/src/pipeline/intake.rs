@@ -94,7 +94,7 @@ impl<'a> Intake<'a> {
         let next = || {
             self.control.tick()?;
             let mut clock = Clock::start();
-            let Some(block) = blocks.next_block()? else { return Ok(None) };
+            let Some(block) = blocks.next_block(self.control)? else { return Ok(None) };
             clock.lap(Stage::Read);
             let block = self.job.transform.apply(block)?;
             clock.lap(Stage::Transform);

@@ -128,7 +128,7 @@ pub fn pack_files(
     tables: &mut Tables,
 ) -> Result<Report> {
     job.validate(inputs)?;
-    let found = discover(inputs)?;
+    let found = discover(inputs, control)?;
     let mut about = About::new(&job, &found);
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
         return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);

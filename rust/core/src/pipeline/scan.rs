@@ -171,9 +171,9 @@ pub fn scan(
         return Err(Error::option("sample", reason));
     }
     let started = Instant::now();
-    let found = discover(inputs)?;
+    let found = discover(inputs, control)?;
     let sample = sample
-        .map(|records| Sample::of(records.get(), job.options.packing.seed, &found))
+        .map(|records| Sample::of(records.get(), job.options.packing.seed, &found, control))
         .transpose()?
         .flatten();
     let mut about = About::new(job, &found);

@@ -7,12 +7,12 @@ use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
     Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use csv::ByteRecord;
 use num_bigint::BigInt;
 
 use super::Fault;
 use super::value::{Map, Value};
 use crate::ledger::Reason;
+use crate::source::Cells;
 
 /// The columns of a row that are `wanted`.
 pub(super) fn row(
@@ -49,15 +49,15 @@ pub(super) fn readable(batch: &RecordBatch, row: usize, wanted: impl Fn(&str) ->
 /// The cells that are `wanted`.
 pub(super) fn cells(
     names: &[Arc<str>],
-    cells: &ByteRecord,
+    cells: &Cells,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Map, Fault> {
-    if cells.len() != names.len() {
-        let message = format!("{} cells under {} names", cells.len(), names.len());
+    if cells.count() != names.len() {
+        let message = format!("{} cells under {} names", cells.count(), names.len());
         return Err(Fault::new(Reason::WrongType, message));
     }
     let mut record = Map::default();
-    for (name, cell) in names.iter().zip(cells).filter(|(name, _)| wanted(name)) {
+    for (name, cell) in names.iter().zip(cells.iter()).filter(|(name, _)| wanted(name)) {
         let text = simdutf8::basic::from_utf8(cell)
             .map_err(|_| Fault::new(Reason::InvalidUtf8, format!("`{name}` is not UTF-8")))?;
         record.insert(Arc::clone(name), Value::String(Arc::from(text)));

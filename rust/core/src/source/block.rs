@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::StreamWriter;
-use csv::ByteRecord;
 
+use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
 
@@ -57,7 +57,7 @@ pub(super) enum Content {
     /// Values, and the line and the bytes at which each stands.
     Values { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Lines of a table in text, each with its number.
-    Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, ByteRecord)> },
+    Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, Cells)> },
     /// Rows of a table, the first of them with this number.
     Rows { first_row: u64, batch: RecordBatch },
     /// Texts, and the line and the bytes at which each stands.
@@ -66,14 +66,47 @@ pub(super) enum Content {
     Items { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Values that were in memory, the first of them with this number, or why one is no value.
     Given { first: u64, bytes: Vec<u8>, places: Vec<std::result::Result<Range<usize>, String>> },
+    /// One record that is not read; the file goes on behind it.
+    Refused { line: u64, reason: Reason, message: String },
     /// A place from which on the file cannot be read.
     Broken { line: u64, reason: Reason, message: String },
+}
+
+/// The texts of one line of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// All texts, end to end.
+    text: Box<[u8]>,
+    /// Where each of them ends.
+    ends: Box<[usize]>,
+}
+
+impl Cells {
+    pub(super) fn new(text: &[u8], ends: &[usize]) -> Self {
+        Self { text: Box::from(text), ends: Box::from(ends) }
+    }
+
+    /// The texts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All texts, end to end.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
 }
 
 /// What gives the blocks of one open file.
 pub(super) trait Reader: Send {
     /// The next records; nothing after the last.
-    fn next_content(&mut self) -> Result<Option<Content>>;
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>>;
 
     /// How much of the file the records so far took, in bytes.
     fn position(&self) -> u64;
@@ -98,7 +131,7 @@ pub enum Raw<'a> {
         /// The names.
         names: &'a [Arc<str>],
         /// The texts, of which there may be more or fewer than names.
-        cells: &'a ByteRecord,
+        cells: &'a Cells,
     },
     /// A row of a table.
     Row {
@@ -111,7 +144,7 @@ pub enum Raw<'a> {
     Text(&'a [u8]),
     /// A CBOR item.
     Cbor(&'a [u8]),
-    /// Nothing: from here on the file cannot be read.
+    /// Nothing: the record, or all that is left of the file, cannot be read.
     Broken {
         /// The name it is counted under.
         reason: Reason,
@@ -178,8 +211,10 @@ impl Block {
                 }
                 self.content = Content::Values { bytes: kept, places };
             }
-            Content::Broken { .. } if is_taken() => {}
-            Content::Broken { .. } | Content::Given { .. } => self.content = Content::nothing(),
+            Content::Refused { .. } | Content::Broken { .. } if is_taken() => {}
+            Content::Refused { .. } | Content::Broken { .. } | Content::Given { .. } => {
+                self.content = Content::nothing();
+            }
         }
     }
 
@@ -212,7 +247,7 @@ impl Block {
                 update(&mut hasher, bytes);
                 update(&mut hasher, format!("{places:?}").as_bytes());
             }
-            Content::Broken { reason, message, .. } => {
+            Content::Refused { reason, message, .. } | Content::Broken { reason, message, .. } => {
                 update(&mut hasher, reason.name().as_bytes());
                 update(&mut hasher, message.as_bytes());
             }
@@ -297,7 +332,8 @@ impl Block {
                     },
                 }))
             }
-            Content::Broken { line, reason, message } => {
+            Content::Refused { line, reason, message }
+            | Content::Broken { line, reason, message } => {
                 let raw = Raw::Broken { reason: *reason, message };
                 Box::new(std::iter::once(RawRecord { line: *line, raw }))
             }

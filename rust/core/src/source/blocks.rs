@@ -21,6 +21,7 @@ use super::text::TextReader;
 use super::through::Through;
 use super::{Found, SourceFile, ipc, parquet};
 use crate::config::{Reading, Source};
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// Bytes of a block: small enough that the first rows of a stream come at once and a block's text stays in
@@ -29,6 +30,12 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
 /// Bytes that one record may have; a file without an end of one is not data.
 pub(super) const LONGEST_RECORD: usize = 1 << 30;
+
+/// Bytes to read behind so many that hold no whole record: as many again, so that a long record is looked at twice on average,
+/// but no more than show that it is too long: whether it is does not depend on what else was read.
+pub(super) fn wanted_behind(before: usize) -> usize {
+    BLOCK_BYTES.max(before).min((LONGEST_RECORD + 1).saturating_sub(before)).max(1)
+}
 
 /// What some editors put before UTF-8 text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -144,7 +151,7 @@ impl Blocks {
     /// The next block; nothing after the last of the last file.
     ///
     /// What cannot be read of a file is a record of its own, the file's last.
-    pub fn next_block(&mut self) -> Result<Option<Block>> {
+    pub fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
         while self.open.is_some() || self.at < self.files.len() {
             let source = self.files.get(self.at).map_or(0, |file| file.source);
             if self.left == Some(0) {
@@ -156,10 +163,10 @@ impl Blocks {
                 return Ok(Some(block));
             }
             if self.open.is_none() {
-                self.open = Some(self.start(source)?);
+                self.open = Some(self.start(source, control)?);
             }
             let Some(open) = &mut self.open else { continue };
-            if let Some((size, content)) = open.next_content()? {
+            if let Some((size, content)) = open.next_content(control)? {
                 let mut block = Block::new(&open.path, self.at, source, size, content);
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
@@ -180,7 +187,7 @@ impl Blocks {
     }
 
     /// Opens the file at hand.
-    fn start(&self, source: usize) -> Result<Open> {
+    fn start(&self, source: usize, control: &Control) -> Result<Open> {
         let file = &self.files[self.at];
         let (path, size) = (Arc::clone(&file.path), Some(file.size));
         let (reader, through): (Box<dyn Reader>, _) = match &self.sample {
@@ -188,7 +195,7 @@ impl Blocks {
                 (Box::new(sample.open(file, self.at, self.times)?), None)
             }
             sample => {
-                let reader = open(file, &self.sources[source].reading, self.chooser)?;
+                let reader = open(file, &self.sources[source].reading, self.chooser, control)?;
                 let through = sample.as_ref().map(|it| it.through(file, self.at, self.times));
                 (reader, through)
             }
@@ -233,8 +240,8 @@ impl Blocks {
 
 impl Open {
     /// The next records, and the bytes of the file that they account for.
-    fn next_content(&mut self) -> Result<Option<(u64, Content)>> {
-        let content = if self.ended { None } else { self.reader.next_content()? };
+    fn next_content(&mut self, control: &Control) -> Result<Option<(u64, Content)>> {
+        let content = if self.ended { None } else { self.reader.next_content(control)? };
         let (content, end) = match content {
             Some(content) => {
                 self.ended = matches!(content, Content::Broken { .. });
@@ -256,7 +263,12 @@ impl Open {
 }
 
 /// Opens a file with the reader of its container.
-fn open(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Result<Box<dyn Reader>> {
+fn open(
+    file: &SourceFile,
+    reading: &Reading,
+    chooser: Option<Chooser>,
+    control: &Control,
+) -> Result<Box<dyn Reader>> {
     let Format { container, compression } = file.format;
     let path = &file.path;
     let input = || Input::open(path, compression);
@@ -267,21 +279,21 @@ fn open(file: &SourceFile, reading: &Reading, chooser: Option<Chooser>) -> Resul
     Ok(match container {
         Container::Lines | Container::Json => {
             let mut input = input()?;
-            let start = input.peek(PEEKED)?;
+            let start = input.peek(PEEKED, control)?;
             let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
             if container == Container::Json && start.starts_with(b"[") {
-                Box::new(ArrayReader::new(input, path))
+                Box::new(ArrayReader::new(input))
             } else {
                 let first = start.split(|byte| *byte == b'\n').next();
                 let indexed = first.is_some_and(is_index_line);
-                Box::new(LineReader::new(input, path, indexed))
+                Box::new(LineReader::new(input, indexed))
             }
         }
-        Container::Csv => Box::new(CsvReader::new(input()?, path, b',')),
-        Container::Tsv => Box::new(CsvReader::new(input()?, path, b'\t')),
-        Container::Text => Box::new(TextReader::new(input()?, path, reading.separator.as_deref())),
-        Container::Cbor => Box::new(CborReader::new(input()?, path)),
+        Container::Csv => Box::new(CsvReader::new(input()?, b',')),
+        Container::Tsv => Box::new(CsvReader::new(input()?, b'\t')),
+        Container::Text => Box::new(TextReader::new(input()?, reading.separator.as_deref())),
+        Container::Cbor => Box::new(CborReader::new(input()?)),
         Container::Parquet => parquet::open(file, columns())?,
-        Container::Arrow => ipc::open(file, columns())?,
+        Container::Arrow => ipc::open(file, columns(), control)?,
     })
 }

@@ -1,90 +1,124 @@
 //! CBOR sequences: items one after another, cut apart here by their heads and read on all threads.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, LONGEST_RECORD};
+use super::blocks::{LONGEST_RECORD, wanted_behind};
 use super::input::Input;
-use crate::error::{Error, Origin, Result};
+use crate::control::Control;
+use crate::error::Result;
 use crate::ledger::Reason;
+
+/// How deep an item may be nested to be told from the next one; records are far less deep.
+const DEEPEST: usize = 1 << 16;
 
 /// The items of one file, numbered from 1.
 pub(super) struct CborReader {
-    path: Arc<Path>,
     input: Input,
     next_item: u64,
-    /// What was read after the last whole item.
+    /// What was read after the last whole item, and how much of it the walk has passed.
     rest: Vec<u8>,
-    broken: Option<Content>,
+    walked: usize,
+    walk: Walk,
+    /// Whether the item at hand is too long, and its rest is to be passed over.
+    is_too_long: bool,
+    /// What comes after the items of the block before.
+    next: Option<Content>,
+    ended: bool,
 }
 
 impl CborReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>) -> Self {
-        Self { path: Arc::clone(path), input, next_item: 1, rest: Vec::new(), broken: None }
+    pub(super) fn new(input: Input) -> Self {
+        Self {
+            input,
+            next_item: 1,
+            rest: Vec::new(),
+            walked: 0,
+            walk: Walk::default(),
+            is_too_long: false,
+            next: None,
+            ended: false,
+        }
+    }
+
+    /// Finds the items that end in what was read so far; where the first stands that does not.
+    fn cut(&mut self, places: &mut Vec<(u64, Range<usize>)>) -> usize {
+        let mut start = 0;
+        while self.walked < self.rest.len() && self.next.is_none() {
+            let (passed, step) = self.walk.pass(&self.rest[self.walked..]);
+            self.walked += passed;
+            match step {
+                Step::Whole => {
+                    if !std::mem::take(&mut self.is_too_long) {
+                        places.push((self.next_item, start..self.walked));
+                    }
+                    self.next_item += 1;
+                    start = self.walked;
+                }
+                Step::Short => break,
+                Step::Malformed(what) => {
+                    self.stop(Reason::InvalidCbor, format!("the item is not CBOR: {what}"));
+                }
+            }
+        }
+        start
+    }
+
+    /// Looks at why the file ends here.
+    fn finish(&mut self, start: usize) {
+        self.ended = true;
+        if self.next.is_some() {
+            return;
+        }
+        if let Some(damage) = self.input.take_damage() {
+            self.stop(Reason::Damaged, damage);
+        } else if start < self.rest.len() || !self.walk.is_between() {
+            self.stop(Reason::InvalidCbor, "the file ends within the item".to_owned());
+        }
     }
 
     /// Says that the file cannot be read from the next item on.
     fn stop(&mut self, reason: Reason, message: String) {
         let line = self.next_item;
-        self.broken = Some(Content::Broken { line, reason, message });
+        self.next = Some(Content::Broken { line, reason, message });
+    }
+
+    /// Takes the first bytes out, up to `end`.
+    fn forget(&mut self, end: usize) -> Vec<u8> {
+        let rest = self.rest.split_off(end);
+        self.walked -= end;
+        std::mem::replace(&mut self.rest, rest)
     }
 }
 
 impl Reader for CborReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
-        let mut bytes = std::mem::take(&mut self.rest);
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
         let mut places = Vec::new();
-        while places.is_empty() && self.broken.is_none() {
-            let wanted = BLOCK_BYTES.max(bytes.len());
-            let ended = self.input.fill(&mut bytes, wanted)? < wanted;
-            let mut end = 0;
-            let fault = loop {
-                if end == bytes.len() {
-                    break None;
-                }
-                match item(&bytes[end..]) {
-                    Ok(length) => {
-                        places.push((self.next_item, end..end + length));
-                        self.next_item += 1;
-                        end += length;
-                    }
-                    Err(fault) => break Some(fault),
-                }
-            };
-            match fault {
-                Some(Fault::Malformed(what)) => {
-                    self.stop(Reason::InvalidCbor, format!("the item is not CBOR: {what}"));
-                }
-                Some(Fault::Ended) if ended => match self.input.take_damage() {
-                    Some(damage) => self.stop(Reason::Damaged, damage),
-                    None => {
-                        self.stop(Reason::InvalidCbor, "the file ends within the item".to_owned());
-                    }
-                },
-                _ if ended => {
-                    if let Some(damage) = self.input.take_damage() {
-                        self.stop(Reason::Damaged, damage);
-                    }
-                }
-                _ => {}
+        while places.is_empty() && self.next.is_none() && !self.ended {
+            if self.is_too_long {
+                self.forget(self.walked);
             }
-            if ended && places.is_empty() && self.broken.is_none() {
-                return Ok(None);
+            let before = self.rest.len();
+            let wanted = wanted_behind(before);
+            let ended = self.input.fill(&mut self.rest, wanted, control)? < wanted;
+            let start = self.cut(&mut places);
+            if ended {
+                self.finish(start);
             }
-            if places.is_empty() && bytes.len() > LONGEST_RECORD {
-                let origin = Origin { path: Arc::clone(&self.path), line: self.next_item };
-                let message = format!("an item of more than {LONGEST_RECORD} bytes");
-                return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
-            }
+            let bytes = self.forget(start);
             if !places.is_empty() {
-                self.rest = bytes.split_off(end);
+                return Ok(Some(Content::Items { bytes, places }));
+            }
+            if self.rest.len() > LONGEST_RECORD && !self.is_too_long && self.next.is_none() {
+                self.is_too_long = true;
+                return Ok(Some(Content::Refused {
+                    line: self.next_item,
+                    reason: Reason::LineTooLong,
+                    message: format!("an item of more than {LONGEST_RECORD} bytes"),
+                }));
             }
         }
-        if places.is_empty() {
-            return Ok(self.broken.take());
-        }
-        Ok(Some(Content::Items { bytes, places }))
+        Ok(self.next.take())
     }
 
     fn position(&self) -> u64 {
@@ -92,11 +126,13 @@ impl Reader for CborReader {
     }
 }
 
-/// Why no item begins here.
-enum Fault {
-    /// The bytes end within it.
-    Ended,
-    /// This is wrong with it.
+/// Where a walk over bytes has come to.
+enum Step {
+    /// To the end of an item.
+    Whole,
+    /// To the end of the bytes, or to a head that goes on behind them.
+    Short,
+    /// To something that no item holds.
     Malformed(&'static str),
 }
 
@@ -110,59 +146,89 @@ enum Open {
     Pieces(u8),
 }
 
-/// How long the item is that begins here.
+/// A walk over the heads of items, which goes on where the bytes ended.
 ///
 /// What texts hold is not looked at: one that is not UTF-8 makes a bad record of an item, and not an end of the file.
-fn item(bytes: &[u8]) -> std::result::Result<usize, Fault> {
-    let mut at = 0;
-    let mut open = vec![Open::Items(1)];
-    while let Some(innermost) = open.last_mut() {
-        if matches!(innermost, Open::Items(0)) {
-            open.pop();
-            continue;
+#[derive(Default)]
+struct Walk {
+    open: Vec<Open>,
+    /// Bytes of the string at hand that are left.
+    left: u64,
+}
+
+impl Walk {
+    /// Whether it stands before an item.
+    fn is_between(&self) -> bool {
+        self.open.is_empty() && self.left == 0
+    }
+
+    /// Goes on over `bytes`, to the end of an item at most; how many bytes it passed, and where that is.
+    fn pass(&mut self, bytes: &[u8]) -> (usize, Step) {
+        if self.is_between() {
+            self.open.push(Open::Items(1));
         }
-        let head = *bytes.get(at).ok_or(Fault::Ended)?;
-        at += 1;
+        let mut at = 0;
+        loop {
+            let step = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - at);
+            at += step;
+            self.left -= step as u64;
+            if self.left > 0 {
+                return (at, Step::Short);
+            }
+            while matches!(self.open.last(), Some(Open::Items(0))) {
+                self.open.pop();
+            }
+            if self.open.is_empty() {
+                return (at, Step::Whole);
+            }
+            match self.head(&bytes[at..]) {
+                Ok(Some(length)) => at += length,
+                Ok(None) => return (at, Step::Short),
+                Err(what) => return (at, Step::Malformed(what)),
+            }
+        }
+    }
+
+    /// Takes the head that `bytes` begin with; how long it is, or nothing if it goes on behind them.
+    fn head(&mut self, bytes: &[u8]) -> std::result::Result<Option<usize>, &'static str> {
+        let Some(&head) = bytes.first() else { return Ok(None) };
         let (major, info) = (head >> 5, head & 0x1f);
-        let argument = match info {
-            0..24 => Some(u64::from(info)),
+        let (argument, length) = match info {
+            0..24 => (Some(u64::from(info)), 1),
             24..28 => {
                 let width = 1 << (info - 24);
-                let wide = bytes.get(at..at + width).ok_or(Fault::Ended)?;
-                at += width;
-                Some(wide.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+                let Some(wide) = bytes.get(1..=width) else { return Ok(None) };
+                let number = wide.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+                (Some(number), 1 + width)
             }
-            31 => None,
-            _ => return Err(Fault::Malformed("a head of no known kind")),
+            31 => (None, 1),
+            _ => return Err("a head of no known kind"),
         };
         if head == BREAK {
-            match open.pop() {
-                Some(Open::Unbounded | Open::Pieces(_)) => continue,
-                _ => return Err(Fault::Malformed("a break where nothing is to end")),
-            }
+            return match self.open.pop() {
+                Some(Open::Unbounded | Open::Pieces(_)) => Ok(Some(length)),
+                _ => Err("a break where nothing is to end"),
+            };
         }
-        match innermost {
-            Open::Pieces(of) if *of != major || argument.is_none() => {
-                return Err(Fault::Malformed("a string in pieces that are none"));
+        match self.open.last_mut() {
+            Some(Open::Pieces(of)) if *of != major || argument.is_none() => {
+                return Err("a string in pieces that are none");
             }
             // A tag is the beginning of an item.
-            Open::Items(left) if major != TAG => *left -= 1,
+            Some(Open::Items(left)) if major != TAG => *left -= 1,
             _ => {}
         }
         match (major, argument) {
-            (BYTES | TEXT, Some(length)) => {
-                let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
-                at = end.filter(|end| *end <= bytes.len()).ok_or(Fault::Ended)?;
-            }
-            (BYTES | TEXT, None) => open.push(Open::Pieces(major)),
-            (LIST, Some(items)) => open.push(Open::Items(items)),
-            (MAP, Some(entries)) => open.push(Open::Items(entries.saturating_mul(2))),
-            (LIST | MAP, None) => open.push(Open::Unbounded),
+            (BYTES | TEXT, Some(length)) => self.left = length,
+            (BYTES | TEXT, None) => self.open.push(Open::Pieces(major)),
+            (LIST, Some(items)) => self.open.push(Open::Items(items)),
+            (MAP, Some(entries)) => self.open.push(Open::Items(entries.saturating_mul(2))),
+            (LIST | MAP, None) => self.open.push(Open::Unbounded),
             (_, Some(_)) => {}
-            (_, None) => return Err(Fault::Malformed("a number without an end")),
+            (_, None) => return Err("a number without an end"),
         }
+        if self.open.len() > DEEPEST { Err("it is nested too deep") } else { Ok(Some(length)) }
     }
-    Ok(at)
 }
 
 /// The major types that have more than a head.

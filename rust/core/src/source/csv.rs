@@ -1,105 +1,160 @@
 //! Tables in text: the first line names the columns, each further one is a record of texts.
 
-use std::collections::VecDeque;
-use std::io::{self, Chain, Read};
-use std::path::Path;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use csv::{ByteRecord, ErrorKind, ReaderBuilder};
+use csv_core::{ReadRecordResult, ReaderBuilder};
 
-use super::block::{Content, Reader};
-use super::blocks::BLOCK_BYTES;
+use super::block::{Cells, Content, Reader};
+use super::blocks::{BLOCK_BYTES, LONGEST_RECORD};
 use super::input::Input;
-use crate::error::{Error, Result};
+use crate::control::Control;
+use crate::error::Result;
 use crate::ledger::Reason;
 
 /// What is read behind the file: the end of its last record, and a record that only quotes which do not close take in.
 const BEHIND: &[u8] = b"\n\0\n";
 
+/// Cells that a record may have: more than any table has columns, and no more than memory has room for.
+const MOST_CELLS: usize = 1 << 22;
+
 /// The records of one file.
+///
+/// The parser is told bytes and tells where a record ends; where a chunk of bytes ends decides nothing.
 pub(super) struct CsvReader {
-    path: Arc<Path>,
-    /// The file, and what is read behind it.
-    records: csv::Reader<Chain<Watched, &'static [u8]>>,
-    /// Newlines before the record that was read last.
+    input: Input,
+    parser: csv_core::Reader,
+    /// What was read of the file and not parsed: `chunk[at..]`.
+    chunk: Vec<u8>,
+    at: usize,
+    /// Whether the chunk is what stands behind the file.
+    is_behind: bool,
+    /// The cells of the record at hand, end to end, and where each of them ends; both are longer than what is in use.
+    texts: Vec<u8>,
+    ends: Vec<usize>,
+    /// Newlines before the byte at hand.
     newlines: u64,
     names: Option<Arc<[Arc<str>]>>,
-    /// The record that was read last: it is one if the file did not break off in it.
-    last: Option<(u64, ByteRecord)>,
-    /// Whether nothing in the file ends that record.
-    is_open_ended: bool,
-    /// The line of the record whose quotes do not close.
-    open: Option<u64>,
-    broken: Option<Content>,
+    /// What comes after the records of the block before.
+    next: Option<Content>,
+    ended: bool,
+}
+
+/// What stands next in a table.
+enum Line {
+    /// A record and the line on which it begins.
+    Cells(u64, Cells),
+    /// A record that is not read, and why.
+    TooLong(u64, String),
+    /// Nothing: the file ends, and a quote that this line opens does not close, if there is one.
+    End(Option<u64>),
+    /// Nothing: the file breaks off in the record that begins on this line.
+    Damage(u64),
 }
 
 impl CsvReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>, delimiter: u8) -> Self {
-        let mut builder = ReaderBuilder::new();
-        builder.has_headers(false).flexible(true).delimiter(delimiter);
-        let input = Watched { input, read: 0, newlines: VecDeque::new() };
-        let records = builder.from_reader(input.chain(BEHIND));
-        let (path, newlines) = (Arc::clone(path), 0);
+    pub(super) fn new(input: Input, delimiter: u8) -> Self {
         Self {
-            path,
-            records,
-            newlines,
+            input,
+            parser: ReaderBuilder::new().delimiter(delimiter).build(),
+            chunk: Vec::new(),
+            at: 0,
+            is_behind: false,
+            texts: vec![0; 1 << 10],
+            ends: vec![0; 1 << 5],
+            newlines: 0,
             names: None,
-            last: None,
-            is_open_ended: false,
-            open: None,
-            broken: None,
+            next: None,
+            ended: false,
         }
     }
 
-    /// The next line of the table and its number; nothing behind the last that is whole.
-    fn read(&mut self) -> Result<Option<(u64, ByteRecord)>> {
-        let mut cells = ByteRecord::new();
-        let more = self.records.read_byte_record(&mut cells).map_err(|error| {
-            let text = error.to_string();
-            match error.into_kind() {
-                ErrorKind::Io(source) => Error::io(&*self.path)(source),
-                _ => Error::io(&*self.path)(io::Error::other(text)),
+    /// Reads a chunk, or what stands behind the file; false behind that.
+    fn read_on(&mut self, control: &Control) -> Result<bool> {
+        if self.is_behind {
+            return Ok(false);
+        }
+        self.chunk.clear();
+        self.at = 0;
+        if self.input.fill(&mut self.chunk, BLOCK_BYTES, control)? == 0 {
+            self.chunk.extend_from_slice(BEHIND);
+            self.is_behind = true;
+        }
+        Ok(true)
+    }
+
+    /// What stands next.
+    fn read(&mut self, control: &Control) -> Result<Line> {
+        // Bytes and cells of the record, and newlines in its cells.
+        let (mut length, mut count, mut own) = (0, 0, 0);
+        let mut too_long = None;
+        loop {
+            if self.at == self.chunk.len() && !self.read_on(control)? {
+                return Ok(Line::End(Some(self.line(own))));
             }
-        })?;
-        if !more {
-            return Ok(None);
+            let (result, read, wrote, ended) = self.parser.read_record(
+                &self.chunk[self.at..],
+                &mut self.texts[length..],
+                &mut self.ends[count..],
+            );
+            let parsed = &self.chunk[self.at..self.at + read];
+            self.newlines += newlines(parsed);
+            own += newlines(&self.texts[length..length + wrote]);
+            self.at += read;
+            (length, count) = (length + wrote, count + ended);
+            match result {
+                ReadRecordResult::Record => {
+                    // A newline that ends the record is not before it, and not in its cells.
+                    let ends_line = u64::from(parsed.last() == Some(&b'\n'));
+                    let line = self.line(own) - ends_line;
+                    if self.is_behind && self.at > 1 {
+                        return Ok(Line::End(None));
+                    }
+                    if self.is_behind && self.input.is_damaged() {
+                        return Ok(Line::Damage(line));
+                    }
+                    if let Some(reason) = too_long {
+                        return Ok(Line::TooLong(line, reason));
+                    }
+                    let cells = Cells::new(&self.texts[..length], &self.ends[..count]);
+                    return Ok(Line::Cells(line, cells));
+                }
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+                ReadRecordResult::OutputFull if length > LONGEST_RECORD => {
+                    too_long = Some(format!("a record of more than {LONGEST_RECORD} bytes"));
+                }
+                ReadRecordResult::OutputFull if too_long.is_none() => {
+                    self.texts.resize((2 * length).min(LONGEST_RECORD + 1), 0);
+                }
+                ReadRecordResult::OutputEndsFull if count >= MOST_CELLS => {
+                    too_long = Some(format!("a record of more than {MOST_CELLS} cells"));
+                }
+                ReadRecordResult::OutputEndsFull if too_long.is_none() => {
+                    self.ends.resize(2 * count, 0);
+                }
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {}
+            }
+            if too_long.is_some() {
+                // What is left of it is parsed and forgotten.
+                (length, count) = (0, 0);
+            }
         }
-        // The parser counts blank lines before a record to it, and half of a `\r\n` after it to the next one; but
-        // all newlines before its last byte are its own or stand before it.
-        let last_byte = self.records.position().byte() - 1;
-        let seen = &mut self.records.get_mut().get_mut().0.newlines;
-        while seen.front().is_some_and(|newline| *newline < last_byte) {
-            seen.pop_front();
-            self.newlines += 1;
-        }
-        let own: usize = cells.iter().map(|cell| memchr::memchr_iter(b'\n', cell).count()).sum();
-        let read = self.records.get_ref().get_ref().0.read;
-        let is_behind = last_byte > read;
-        if is_behind && cells.iter().eq([b"\0"]) {
-            return Ok(None);
-        }
-        if is_behind {
-            let own = own - memchr::memchr_iter(b'\n', BEHIND).count();
-            self.open = Some(self.newlines - own as u64 + 1);
-            return Ok(None);
-        }
-        self.is_open_ended = last_byte == read;
-        Ok(Some((self.newlines - own as u64 + 1, cells)))
     }
 
-    /// The place from which on the file cannot be read, once it has been read to its end, if there is one.
-    fn damage(&mut self) -> Option<Content> {
-        let (watched, _) = self.records.get_mut().get_mut();
-        let damage = watched.input.take_damage();
-        let line = match (self.open.take(), &damage) {
-            (Some(line), _) => line,
-            // What was read last is what the file breaks off in, unless it has its end.
-            (None, Some(_)) => match self.last.take_if(|_| self.is_open_ended) {
-                Some((line, _)) => line,
-                None => self.newlines + watched.newlines.len() as u64 + 1,
-            },
-            (None, None) => return None,
+    /// The line on which a record begins that has so many newlines in its cells, at its last byte.
+    fn line(&self, own: u64) -> u64 {
+        self.newlines - own + 1
+    }
+
+    /// The place from which on the file cannot be read, if there is one, at its end.
+    fn end(&mut self, line: Line) -> Option<Content> {
+        self.ended = true;
+        let damage = self.input.take_damage();
+        let line = match line {
+            Line::Damage(line) | Line::End(Some(line)) => line,
+            // Two newlines stand behind the file.
+            _ if damage.is_some() => self.newlines - 1,
+            _ => return None,
         };
         let message = damage.unwrap_or_else(|| {
             "the file ends before a quote that the record opens is closed".to_owned()
@@ -107,48 +162,37 @@ impl CsvReader {
         Some(Content::Broken { line, reason: Reason::Damaged, message })
     }
 
-    /// The names of the columns, from the first line; nothing where there is none, or it has no names.
-    fn header(&mut self) -> Result<Option<Arc<[Arc<str>]>>> {
-        if self.names.is_none()
-            && let Some((line, cells)) = self.read()?
-        {
-            match names(&cells) {
-                Ok(names) => self.names = Some(names),
-                Err((reason, message)) => {
-                    self.broken = Some(Content::Broken { line, reason, message });
+    /// Reads the names of the columns; what is in their place where there are none.
+    fn read_names(&mut self, control: &Control) -> Result<Option<Content>> {
+        let (line, reason, message) = match self.read(control)? {
+            Line::Cells(line, cells) => match names(&cells) {
+                Ok(names) => {
+                    self.names = Some(names);
+                    return Ok(None);
                 }
-            }
-        }
-        Ok(self.names.clone())
+                Err((reason, message)) => (line, reason, message),
+            },
+            Line::TooLong(line, message) => (line, Reason::LineTooLong, message),
+            end => return Ok(self.end(end)),
+        };
+        self.ended = true;
+        Ok(Some(Content::Broken { line, reason, message }))
     }
 }
 
-/// A file that tells where its newlines are.
-struct Watched {
-    input: Input,
-    read: u64,
-    /// The offsets of those that no record has reached.
-    newlines: VecDeque<u64>,
-}
-
-impl Read for Watched {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        let newlines = memchr::memchr_iter(b'\n', &buffer[..read]);
-        self.newlines.extend(newlines.map(|at| self.read + at as u64));
-        self.read += read as u64;
-        Ok(read)
-    }
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The names that the first line gives, or why it gives none.
-fn names(cells: &ByteRecord) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)> {
+fn names(cells: &Cells) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)> {
     let mut names: Vec<Arc<str>> = Vec::new();
-    for cell in cells {
+    let mut known = HashSet::new();
+    for cell in cells.iter() {
         let name = std::str::from_utf8(cell).map_err(|_| {
             (Reason::InvalidUtf8, "the names of the columns are not UTF-8".to_owned())
         })?;
-        if names.iter().any(|known| **known == *name) {
+        if !known.insert(name) {
             let message = format!("the first line must name the columns, but names `{name}` twice");
             return Err((Reason::WrongType, message));
         }
@@ -158,29 +202,40 @@ fn names(cells: &ByteRecord) -> std::result::Result<Arc<[Arc<str>]>, (Reason, St
 }
 
 impl Reader for CsvReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
-        let Some(names) = self.header()? else {
-            let broken = self.broken.take();
-            return Ok(broken.or_else(|| self.damage()));
-        };
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+        if self.names.is_none() && !self.ended {
+            self.next = self.read_names(control)?;
+        }
+        if self.next.is_some() {
+            return Ok(self.next.take());
+        }
+        let Some(names) = self.names.clone() else { return Ok(None) };
         let mut lines = Vec::new();
         let mut bytes = 0;
-        while bytes < BLOCK_BYTES {
-            let Some(next) = self.read()? else {
-                self.broken = self.damage().or_else(|| self.broken.take());
-                lines.extend(self.last.take());
-                break;
-            };
-            bytes += next.1.as_slice().len();
-            lines.extend(self.last.replace(next));
+        while bytes < BLOCK_BYTES && !self.ended {
+            match self.read(control)? {
+                Line::Cells(line, cells) => {
+                    bytes += cells.text().len();
+                    lines.push((line, cells));
+                }
+                Line::TooLong(line, message) => {
+                    let reason = Reason::LineTooLong;
+                    self.next = Some(Content::Refused { line, reason, message });
+                    break;
+                }
+                end => self.next = self.end(end),
+            }
         }
+        // The memory of a long record is not kept for short ones.
+        self.texts.truncate(BLOCK_BYTES);
+        self.texts.shrink_to_fit();
         if lines.is_empty() {
-            return Ok(self.broken.take());
+            return Ok(self.next.take());
         }
         Ok(Some(Content::Cells { names, lines }))
     }
 
     fn position(&self) -> u64 {
-        self.records.get_ref().get_ref().0.input.position()
+        self.input.position()
     }
 }

@@ -1,7 +1,9 @@
 //! Folders that `datasets` wrote with `save_to_disk`: which files they hold, in which order.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
+use fastpack_tokenize::regular;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -11,6 +13,12 @@ const STATE: &str = "state.json";
 
 /// The file that lists the splits of several datasets.
 const SPLITS: &str = "dataset_dict.json";
+
+/// Bytes that such a file has at most: that is a million files.
+const LARGEST: u64 = 256 << 20;
+
+/// Splits that a message names.
+const SHOWN: usize = 10;
 
 /// What is read of [`STATE`].
 #[derive(Deserialize)]
@@ -40,8 +48,14 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     if let Some(text) = text(&dir.join(SPLITS))?
         && let Ok(Splits { splits }) = serde_json::from_slice(&text)
     {
-        let named: Vec<String> =
-            splits.iter().map(|split| format!("`{}`", dir.join(split).display())).collect();
+        let mut named: Vec<String> = splits
+            .iter()
+            .take(SHOWN)
+            .map(|split| format!("`{}`", dir.join(split).display()))
+            .collect();
+        if splits.len() > SHOWN {
+            named.push(format!("and {} more", splits.len() - SHOWN));
+        }
         return Err(refuse(format!("holds several datasets; name one: {}", named.join(", "))));
     }
     let Some(text) = text(&dir.join(STATE))? else { return Ok(None) };
@@ -50,12 +64,36 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     if data_files.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
     }
-    Ok(Some(data_files.into_iter().map(|file| dir.join(file.filename)).collect()))
+    let root = root(dir).map_err(Error::io(dir))?;
+    let inside = |DataFile { filename }: DataFile| {
+        let path = dir.join(&filename);
+        let is_name = filename.components().all(|part| matches!(part, Component::Normal(_)));
+        // A file that is not there is an error of its own.
+        let leaves = || path.canonicalize().is_ok_and(|real| !real.starts_with(&root));
+        if is_name && !leaves() {
+            return Ok(path);
+        }
+        Err(refuse(format!(
+            "is a dataset whose `{STATE}` names `{}`, which is not in that folder; name the file by its own path to read it",
+            filename.display()
+        )))
+    };
+    data_files.into_iter().map(inside).collect::<Result<_>>().map(Some)
+}
+
+/// The folder that the files of a dataset in `dir` may lie in: `dir` itself, or the cache of a repository of the hub, whose
+/// folders hold links to its blobs.
+fn root(dir: &Path) -> io::Result<PathBuf> {
+    let dir = dir.canonicalize()?;
+    let snapshots = dir.ancestors().find(|folder| folder.ends_with("snapshots"));
+    let cache = snapshots.and_then(Path::parent).filter(|cache| cache.join("blobs").is_dir());
+    Ok(cache.map_or(dir.clone(), Path::to_owned))
 }
 
 fn text(path: &Path) -> Result<Option<Vec<u8>>> {
-    if !path.is_file() {
+    // One that is so large lists no files.
+    if !path.metadata().is_ok_and(|file| file.is_file() && file.len() <= LARGEST) {
         return Ok(None);
     }
-    std::fs::read(path).map(Some).map_err(Error::io(path))
+    regular::read(path).map(Some).map_err(Error::io(path))
 }

@@ -1,16 +1,16 @@
 //! Inputs as the user names them to the files they stand for, in an order that no file system decides.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::braces::expand;
 use super::dataset;
 use super::format::{Container, by_name, holds_records};
-use super::{Found, SourceFile};
+use super::{Found, SourceFile, globs};
 use crate::config::{Inputs, Reading, ShapeName};
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
@@ -31,29 +31,31 @@ const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt 
 ///
 /// [`Error::Io`] for a file that is not there or cannot be read, [`Error::Option`] for a pattern that matches
 /// nothing, a folder without data and a format that is not read.
-pub fn discover(inputs: &Inputs) -> Result<Found> {
+pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
     let mut found = Found { sources: inputs.sources.clone(), ..Found::default() };
-    let mut seen: HashMap<PathBuf, Vec<&Reading>> = HashMap::new();
+    let mut seen = HashSet::new();
     let mut shown: HashMap<String, PathBuf> = HashMap::new();
+    let search = Search { recursive: inputs.recursive, control };
     for (number, source) in inputs.sources.iter().enumerate() {
         let before = found.files.len();
+        let alike = inputs.sources.iter().position(|other| other.reading == source.reading);
         for pattern in &source.patterns {
             if pattern.as_os_str().is_empty() {
                 return Err(Error::option("files", "holds an empty path"));
             }
-            for path in paths(pattern, inputs.recursive, &mut found.passed_over)? {
-                let readings =
-                    seen.entry(path.canonicalize().map_err(Error::io(&path))?).or_default();
-                if readings.contains(&&source.reading) {
+            for path in search.paths(pattern, &mut found.passed_over)? {
+                control.tick()?;
+                let real = path.canonicalize().map_err(Error::io(&path))?;
+                // A hash takes less memory than a path.
+                if !seen.insert((blake3::hash(real.as_os_str().as_encoded_bytes()), alike)) {
                     let reason = format!("`{}` is named twice", path.display());
                     return Err(Error::option("files", reason));
                 }
-                readings.push(&source.reading);
                 if path.to_str().is_none() {
                     refuse_alike(&path, &mut shown)?;
                 }
                 let guessed = by_name(&path).0.is_none();
-                let file = SourceFile::open(path, number)?;
+                let file = SourceFile::open(path, number, control)?;
                 if guessed && file.format.container == Container::Text {
                     refuse_as_text(&file.path, &source.reading)?;
                 }
@@ -100,146 +102,180 @@ fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()>
     Err(Error::option("files", reason))
 }
 
-/// The files that one pattern stands for.
-fn paths(pattern: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-    if let Some(text) = pattern.to_str()
-        && !pattern.exists()
-    {
-        let names = expand(text)?;
-        if names.len() > 1 {
-            let mut all = Vec::new();
-            for name in names {
-                all.extend(paths(Path::new(&name), recursive, passed_over)?);
-            }
-            return Ok(all);
-        }
-        if text.contains(['*', '?', '[']) {
-            return matches(text, recursive, passed_over);
-        }
-    }
-    let metadata = pattern.metadata().map_err(Error::io(pattern))?;
-    if metadata.is_dir() {
-        return folder(pattern, recursive, passed_over);
-    }
-    refuse_devices(pattern, &metadata)?;
-    if other_data(pattern) {
-        let reason = format!(
-            "`{}` is of a format that is not read; turn it into one of {FORMATS}, compressed or not",
-            pattern.display()
-        );
-        return Err(Error::option("files", reason));
-    }
-    Ok(vec![pattern.to_owned()])
-}
-
-/// The files that a glob matches, sorted; folders that it matches are searched.
-fn matches(pattern: &str, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-    let walk = glob::glob(pattern)
-        .map_err(|error| Error::option("files", format!("`{pattern}` is not a glob: {error}")))?;
-    let mut matched = Vec::new();
-    for path in walk {
-        matched.push(path.map_err(|error| Error::Io {
-            path: error.path().to_owned(),
-            source: io::Error::from(error.error().kind()),
-        })?);
-    }
-    if matched.is_empty() {
-        return Err(Error::option("files", format!("`{pattern}` matches no file")));
-    }
-    matched.sort_unstable();
-    let mut files = Vec::new();
-    for path in matched {
-        if path.is_dir() {
-            if recursive {
-                files.extend(folder(&path, recursive, passed_over)?);
-            }
-        } else {
-            refuse_devices(&path, &path.metadata().map_err(Error::io(&path))?)?;
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
 /// Refuses pipes and devices: opening one can wait for ever, and their size is not known.
 fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
     }
-    Err(Error::option("files", format!("`{}` is no regular file", path.display())))
+    let reason = format!(
+        "`{}` is no regular file; write what it gives to a file, and name that",
+        path.display()
+    );
+    Err(Error::option("files", reason))
 }
 
-/// The files of a folder that hold records, sorted by path; those of a dataset in its own order.
-///
-/// A file whose name does not say what it holds is looked into. Beside files of records, a text is taken for a word about
-/// them, such as a README.
-fn folder(dir: &Path, recursive: bool, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-    if let Some(files) = dataset::files(dir)? {
-        return Ok(files);
-    }
-    let mut files = Vec::new();
-    let mut texts = Vec::new();
-    let mut open = vec![dir.to_owned()];
-    let mut entered = HashSet::new();
-    while let Some(dir) = open.pop() {
-        if !entered.insert(dir.canonicalize().map_err(Error::io(&dir))?) {
-            continue;
+/// A search for files.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    /// Whether the folders of a folder are searched too.
+    recursive: bool,
+    control: &'a Control,
+}
+
+impl Search<'_> {
+    /// The files that one pattern stands for.
+    fn paths(self, pattern: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        if let Some(text) = pattern.to_str()
+            && !pattern.exists()
+        {
+            let names = expand(text)?;
+            if names.len() > 1 {
+                let mut all = Vec::new();
+                for name in names {
+                    self.control.tick()?;
+                    all.extend(self.paths(Path::new(&name), passed_over)?);
+                }
+                return Ok(all);
+            }
+            if text.contains(['*', '?', '[']) {
+                return self.matches(text, passed_over);
+            }
         }
-        for entry in fs::read_dir(&dir).map_err(Error::io(&dir))? {
-            let path = entry.map_err(Error::io(&dir))?.path();
-            if path.file_name().is_some_and(is_hidden) {
+        let metadata = pattern.metadata().map_err(Error::io(pattern))?;
+        if metadata.is_dir() {
+            return self.folder(pattern, passed_over);
+        }
+        refuse_devices(pattern, &metadata)?;
+        if other_data(pattern) {
+            let reason = format!(
+                "`{}` is of a format that is not read; turn it into one of {FORMATS}, compressed or not",
+                pattern.display()
+            );
+            return Err(Error::option("files", reason));
+        }
+        Ok(vec![pattern.to_owned()])
+    }
+
+    /// The files that a glob matches, sorted; folders that it matches are searched.
+    fn matches(self, pattern: &str, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        let matched = globs::matches(pattern, self.control)?;
+        if matched.is_empty() {
+            return Err(Error::option("files", format!("`{pattern}` matches no file")));
+        }
+        let mut files = Vec::new();
+        for path in matched {
+            self.control.tick()?;
+            if path.is_dir() {
+                if self.recursive {
+                    files.extend(self.folder(&path, passed_over)?);
+                }
+            } else {
+                refuse_devices(&path, &path.metadata().map_err(Error::io(&path))?)?;
+                files.push(path);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The files of a folder that hold records, sorted by path; those of a dataset in its own order.
+    ///
+    /// A file whose name does not say what it holds is looked into. Beside files of records, a text is taken for a word
+    /// about them, such as a README.
+    fn folder(self, dir: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        if let Some(files) = dataset::files(dir)? {
+            return Ok(files);
+        }
+        let mut files = Vec::new();
+        let mut texts = Vec::new();
+        for path in self.entries(dir)? {
+            self.control.tick()?;
+            if !path.is_file() {
+                passed_over.push(path);
                 continue;
             }
-            if path.is_dir() {
-                if recursive {
-                    open.push(path);
+            match by_name(&path) {
+                (Some(Container::Text), _) => texts.push(path),
+                (Some(Container::Json), None) if !holds_records(&path, self.control)? => {
+                    passed_over.push(path);
                 }
-            } else if !path.is_file() {
-                passed_over.push(path);
-            } else {
-                match by_name(&path) {
-                    (Some(Container::Text), _) => texts.push(path),
-                    (Some(Container::Json), None) if !holds_records(&path)? => {
+                (None, _) if !self.is_data(&path)? => {
+                    // Empty files are marks that others leave, such as `_SUCCESS`.
+                    if path.metadata().map_err(Error::io(&path))?.len() > 0 {
                         passed_over.push(path);
                     }
-                    (None, _) if !is_data(&path) => {
-                        // Empty files are marks that others leave, such as `_SUCCESS`.
-                        if path.metadata().map_err(Error::io(&path))?.len() > 0 {
-                            passed_over.push(path);
-                        }
-                    }
-                    _ => files.push(path),
+                }
+                _ => files.push(path),
+            }
+        }
+        if files.is_empty() {
+            files = texts;
+        } else {
+            passed_over.extend(texts);
+        }
+        if files.is_empty() {
+            let deeper =
+                if self.recursive { "" } else { "; `recursive=True` looks into its folders" };
+            let reason =
+                format!("`{}` holds no file of records ({FORMATS}){deeper}", dir.display());
+            return Err(Error::option("files", reason));
+        }
+        passed_over.sort_unstable();
+        Ok(files)
+    }
+
+    /// What is in a folder, and in its folders if they are searched too, sorted by path; folders and what is hidden left out.
+    ///
+    /// A folder is entered once, by its own path where there is one: links to folders come last.
+    fn entries(self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let mut entries = Vec::new();
+        let (mut open, mut links) = (vec![dir.to_owned()], BTreeSet::new());
+        let mut entered = HashSet::new();
+        while let Some(dir) = open.pop().or_else(|| links.pop_first()) {
+            if !entered.insert(dir.canonicalize().map_err(Error::io(&dir))?) {
+                continue;
+            }
+            for entry in fs::read_dir(&dir).map_err(Error::io(&dir))? {
+                self.control.tick()?;
+                let entry = entry.map_err(Error::io(&dir))?;
+                if is_hidden(&entry.file_name()) {
+                    continue;
+                }
+                let path = entry.path();
+                let kind = entry.file_type().map_err(Error::io(&path))?;
+                if !path.is_dir() {
+                    entries.push(path);
+                } else if !self.recursive {
+                    // Nobody said that it should be read.
+                } else if kind.is_symlink() {
+                    links.insert(path);
+                } else {
+                    open.push(path);
                 }
             }
         }
+        entries.sort_unstable();
+        Ok(entries)
     }
-    if files.is_empty() {
-        files = texts;
-    } else {
-        passed_over.extend(texts);
-    }
-    if files.is_empty() {
-        let deeper = if recursive { "" } else { "; `recursive=True` looks into its folders" };
-        let reason = format!("`{}` holds no file of records ({FORMATS}){deeper}", dir.display());
-        return Err(Error::option("files", reason));
-    }
-    files.sort_unstable();
-    passed_over.sort_unstable();
-    Ok(files)
-}
 
-/// Whether a file of a folder is one of records, which its name does not say.
-///
-/// Not what tools put beside data, whose names begin with an underscore by custom, nor copies and unfinished files. One
-/// that cannot be opened is none: nobody said that it should be read.
-fn is_data(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
-    let by_product = name.starts_with(b"_")
-        || name.ends_with(b"~")
-        || ending(path).is_some_and(|ending| BY_PRODUCTS.contains(&ending))
-        // `data.jsonl.1` is another `data.jsonl`.
-        || path.file_stem().is_some_and(|stem| by_name(Path::new(stem)).0.is_some());
-    !by_product && !other_data(path) && holds_records(path).unwrap_or(false)
+    /// Whether a file of a folder is one of records, which its name does not say.
+    ///
+    /// Not what tools put beside data, whose names begin with an underscore by custom, nor copies and unfinished files.
+    /// One that cannot be opened is none: nobody said that it should be read.
+    fn is_data(self, path: &Path) -> Result<bool> {
+        let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+        let by_product = name.starts_with(b"_")
+            || name.ends_with(b"~")
+            || ending(path).is_some_and(|ending| BY_PRODUCTS.contains(&ending))
+            // `data.jsonl.1` is another `data.jsonl`.
+            || path.file_stem().is_some_and(|stem| by_name(Path::new(stem)).0.is_some());
+        if by_product || other_data(path) {
+            return Ok(false);
+        }
+        match holds_records(path, self.control) {
+            Err(Error::Cancelled) => Err(Error::Cancelled),
+            found => Ok(found.unwrap_or(false)),
+        }
+    }
 }
 
 fn is_hidden(name: &OsStr) -> bool {

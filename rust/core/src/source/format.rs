@@ -2,17 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
+
+use fastpack_tokenize::regular;
 
 use super::blocks::BYTE_ORDER_MARK;
 use super::compression::Compression;
 use super::input::Input;
 use super::ipc::FILE_MAGIC;
 use crate::config::ShapeName;
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// Bytes looked at to recognise a file.
@@ -105,12 +107,12 @@ pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
 ///
 /// [`Error::Io`] for a file that cannot be read, [`Error::Option`] for a compressed file of a container that is
 /// read from its end.
-pub(super) fn recognise(path: &Arc<Path>) -> Result<Format> {
+pub(super) fn recognise(path: &Arc<Path>, control: &Control) -> Result<Format> {
     let (container, named) = by_name(path);
     let compression = compression(path, container, named)?;
     let (container, at_end) = match container {
         Some(container) => (container, container == Container::Parquet),
-        None => by_content(Input::open(path, compression)?.peek(PEEKED)?),
+        None => by_content(Input::open(path, compression)?.peek(PEEKED, control)?),
     };
     if at_end && let Some(compression) = compression {
         let reason = format!(
@@ -133,7 +135,7 @@ fn compression(
         return Ok(named);
     }
     let mut start = Vec::new();
-    let file = File::open(path).map_err(Error::io(path))?;
+    let file = regular::open(path).map_err(Error::io(path))?;
     file.take(Compression::LONGEST_MARK as u64).read_to_end(&mut start).map_err(Error::io(path))?;
     Ok(Compression::by_content(&start))
 }
@@ -141,12 +143,12 @@ fn compression(
 /// Whether a file whose name does not say so is one of records: a list of objects, an object on each of its first two
 /// lines, a table in text whose columns show a shape, or one of the other containers by its mark. One that is JSON by its
 /// name is one of the first two.
-pub(super) fn holds_records(path: &Path) -> Result<bool> {
+pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
     let (container, named) = by_name(path);
     let path = Arc::from(path);
     let compression = compression(&path, container, named)?;
     let mut input = Input::open(&path, compression)?;
-    let start = input.peek(PEEKED)?;
+    let start = input.peek(PEEKED, control)?;
     let text = text_of(start);
     Ok(match by_content(start).0 {
         Container::Json => {

@@ -6,9 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fastpack_tokenize::regular;
+
 use super::beside::Beside;
 use super::compression::Compression;
+use crate::control::Control;
 use crate::error::{Error, Result};
+
+/// Bytes that are read between two looks at the cancel flag: some milliseconds of a disk.
+const STEP_BYTES: usize = 4 << 20;
 
 /// Bytes that are decompressed at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -39,7 +45,7 @@ type Chunk = (io::Result<Vec<u8>>, u64);
 
 impl Input {
     pub(super) fn open(path: &Arc<Path>, compression: Option<Compression>) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io(&**path))?;
+        let file = regular::open(path).map_err(Error::io(&**path))?;
         let bytes = match compression {
             None => Bytes::Plain(file),
             Some(compression) => {
@@ -66,16 +72,32 @@ impl Input {
     }
 
     /// Appends `wanted` bytes to `bytes`; fewer only at the end of what can be read.
-    pub(super) fn fill(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<usize> {
+    pub(super) fn fill(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        wanted: usize,
+        control: &Control,
+    ) -> Result<usize> {
         let path = Arc::clone(&self.path);
-        bytes.reserve(wanted);
-        self.by_ref().take(wanted as u64).read_to_end(bytes).map_err(Error::io(&*path))
+        let mut filled = 0;
+        while filled < wanted {
+            control.tick()?;
+            let step = STEP_BYTES.min(wanted - filled);
+            bytes.reserve(step);
+            let read = self.by_ref().take(step as u64).read_to_end(bytes);
+            let read = read.map_err(Error::io(&*path))?;
+            filled += read;
+            if read < step {
+                break;
+            }
+        }
+        Ok(filled)
     }
 
     /// The first bytes, at most `wanted`, which stay to be read.
-    pub(super) fn peek(&mut self, wanted: usize) -> Result<&[u8]> {
+    pub(super) fn peek(&mut self, wanted: usize, control: &Control) -> Result<&[u8]> {
         let mut bytes = Vec::new();
-        self.fill(&mut bytes, wanted)?;
+        self.fill(&mut bytes, wanted, control)?;
         self.peeked = bytes;
         Ok(&self.peeked)
     }

@@ -1,18 +1,16 @@
 //! A JSON file that is one array: cut into its values without reading them, which is done on all threads.
 
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::blocks::{BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
-use crate::error::{Error, Origin, Result};
+use crate::control::Control;
+use crate::error::Result;
 use crate::ledger::Reason;
 
 /// The values of an array.
 pub(super) struct ArrayReader {
-    path: Arc<Path>,
     input: Input,
     /// What no block holds yet.
     bytes: Vec<u8>,
@@ -24,6 +22,9 @@ pub(super) struct ArrayReader {
     /// Newlines before `counted` in `bytes`, and in all that was there before.
     newlines: u64,
     counted: usize,
+    began: bool,
+    /// Whether the value at hand is too long, and its rest is to be passed over.
+    is_too_long: bool,
     broken: Option<Content>,
     ended: bool,
 }
@@ -50,9 +51,8 @@ enum Expected {
 }
 
 impl ArrayReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>) -> Self {
+    pub(super) fn new(input: Input) -> Self {
         Self {
-            path: Arc::clone(path),
             input,
             bytes: Vec::new(),
             at: 0,
@@ -60,6 +60,8 @@ impl ArrayReader {
             start: 0,
             newlines: 0,
             counted: 0,
+            began: false,
+            is_too_long: false,
             broken: None,
             ended: false,
         }
@@ -138,8 +140,27 @@ impl ArrayReader {
 
     /// Ends the value at hand before `end`.
     fn close(&mut self, end: usize, places: &mut Vec<(u64, Range<usize>)>) -> Expected {
-        places.push((self.line(self.start), self.start..end));
+        if !std::mem::take(&mut self.is_too_long) {
+            places.push((self.line(self.start), self.start..end));
+        }
         Expected::Comma
+    }
+
+    /// Whether a value began and did not end.
+    fn is_in_value(&self) -> bool {
+        matches!(self.expected, Expected::Inside(_) | Expected::String(_) | Expected::Scalar)
+    }
+
+    /// Takes the first bytes out, up to `end`.
+    fn forget(&mut self, end: usize) -> Vec<u8> {
+        if self.counted < end {
+            self.line(end);
+        }
+        let rest = self.bytes.split_off(end);
+        self.at = self.at.saturating_sub(end);
+        self.start = self.start.saturating_sub(end);
+        self.counted -= end;
+        std::mem::replace(&mut self.bytes, rest)
     }
 
     /// Says that the file cannot be read from `at` on.
@@ -159,9 +180,7 @@ impl ArrayReader {
     /// Looks at why the file ends here.
     fn finish(&mut self) {
         self.ended = true;
-        let value =
-            matches!(self.expected, Expected::Inside(_) | Expected::String(_) | Expected::Scalar);
-        let at = if value { self.start } else { self.bytes.len() };
+        let at = if self.is_in_value() { self.start } else { self.bytes.len() };
         if let Some(message) = self.input.take_damage() {
             let line = self.line(at);
             self.broken = Some(Content::Broken { line, reason: Reason::Damaged, message });
@@ -172,36 +191,35 @@ impl ArrayReader {
 }
 
 impl Reader for ArrayReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
         let mut places = Vec::new();
         while places.is_empty() && self.broken.is_none() && !self.ended {
+            if self.is_too_long || !self.is_in_value() {
+                self.forget(self.at);
+            }
             let before = self.bytes.len();
-            let wanted = BLOCK_BYTES.max(before);
-            let read = self.input.fill(&mut self.bytes, wanted)?;
-            if before == 0 && self.expected == Expected::Array {
-                let mark = self.bytes.starts_with(BYTE_ORDER_MARK);
-                self.at += if mark { BYTE_ORDER_MARK.len() } else { 0 };
+            let wanted = wanted_behind(before);
+            let read = self.input.fill(&mut self.bytes, wanted, control)?;
+            if !std::mem::replace(&mut self.began, true) && self.bytes.starts_with(BYTE_ORDER_MARK)
+            {
+                self.at = BYTE_ORDER_MARK.len();
             }
             self.scan(&mut places);
             if read < wanted && self.broken.is_none() {
                 self.finish();
             }
-            if places.is_empty() && self.bytes.len() > LONGEST_RECORD {
-                let origin = Origin { path: Arc::clone(&self.path), line: self.line(self.start) };
-                let message = format!("a record of more than {LONGEST_RECORD} bytes");
-                return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+            if places.is_empty() && self.is_in_value() && self.bytes.len() > LONGEST_RECORD {
+                self.is_too_long = true;
+                return Ok(Some(Content::Refused {
+                    line: self.line(self.start),
+                    reason: Reason::LineTooLong,
+                    message: format!("a record of more than {LONGEST_RECORD} bytes"),
+                }));
             }
         }
         let Some((_, last)) = places.last() else { return Ok(self.broken.take()) };
         let end = last.end;
-        if self.counted < end {
-            self.line(end);
-        }
-        let rest = self.bytes.split_off(end);
-        let bytes = std::mem::replace(&mut self.bytes, rest);
-        self.at = self.at.saturating_sub(end);
-        self.start = self.start.saturating_sub(end);
-        self.counted -= end;
+        let bytes = self.forget(end);
         Ok(Some(Content::Values { bytes, places }))
     }
 

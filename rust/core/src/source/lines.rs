@@ -1,47 +1,66 @@
 //! Line files: read in blocks and cut at newlines, so that one large file keeps all threads busy.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
-use crate::error::{Error, Origin, Result};
+use crate::control::Control;
+use crate::error::Result;
 use crate::ledger::Reason;
 
 /// The lines of one file.
 pub(super) struct LineReader {
-    path: Arc<Path>,
     input: Input,
     next_line: u64,
     /// What was read after the last newline.
     rest: Vec<u8>,
+    /// Whether the line at hand is too long, and its rest is to be passed over.
+    is_too_long: bool,
     /// Whether a line before each record says where it belongs.
     indexed: bool,
 }
 
 impl LineReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>, indexed: bool) -> Self {
-        Self { path: Arc::clone(path), input, next_line: 1, rest: Vec::new(), indexed }
+    pub(super) fn new(input: Input, indexed: bool) -> Self {
+        Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
+    }
+
+    /// Passes over what is left of a line that is too long.
+    fn pass_over(&mut self, control: &Control) -> Result<()> {
+        while self.is_too_long {
+            self.rest.clear();
+            if self.input.fill(&mut self.rest, BLOCK_BYTES, control)? == 0 {
+                return Ok(());
+            }
+            if let Some(newline) = memchr::memchr(b'\n', &self.rest) {
+                self.rest.drain(..=newline);
+                self.next_line += 1;
+                self.is_too_long = false;
+            }
+        }
+        Ok(())
     }
 }
 
 impl Reader for LineReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+        self.pass_over(control)?;
         let mut bytes = std::mem::take(&mut self.rest);
         let end = loop {
             let before = bytes.len();
-            let wanted = BLOCK_BYTES.max(before);
-            if self.input.fill(&mut bytes, wanted)? < wanted {
+            let wanted = wanted_behind(before);
+            if self.input.fill(&mut bytes, wanted, control)? < wanted {
                 break bytes.len();
             }
             if let Some(newline) = memchr::memrchr(b'\n', &bytes[before..]) {
                 break before + newline + 1;
             }
             if bytes.len() > LONGEST_RECORD {
-                let origin = Origin { path: Arc::clone(&self.path), line: self.next_line };
-                let message = format!("a line of more than {LONGEST_RECORD} bytes");
-                return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+                self.is_too_long = true;
+                return Ok(Some(Content::Refused {
+                    line: self.next_line,
+                    reason: Reason::LineTooLong,
+                    message: format!("a line of more than {LONGEST_RECORD} bytes"),
+                }));
             }
         };
         if end == bytes.len() && self.input.is_damaged() {

@@ -154,7 +154,7 @@ impl MemoryReader {
 }
 
 impl Reader for MemoryReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, _: &Control) -> Result<Option<Content>> {
         loop {
             if let Some(part) = self.rows.as_mut().and_then(Parts::next_part) {
                 let first_row = self.next_row;

@@ -14,6 +14,7 @@ mod dataset;
 mod discover;
 mod foreign;
 mod format;
+mod globs;
 mod input;
 mod ipc;
 mod json;
@@ -31,10 +32,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use fastpack_tokenize::regular;
+
 use crate::config::Source;
+use crate::control::Control;
 use crate::error::{Error, Result};
 
-pub use block::{Block, Fate, Raw, RawRecord};
+pub use block::{Block, Cells, Fate, Raw, RawRecord};
 pub use blocks::Blocks;
 pub use compression::Compression;
 pub use discover::discover;
@@ -58,11 +62,12 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    fn open(path: PathBuf, source: usize) -> Result<Self> {
+    fn open(path: PathBuf, source: usize, control: &Control) -> Result<Self> {
+        regular::check(&path).map_err(Error::io(&path))?;
         let metadata = path.metadata().map_err(Error::io(&path))?;
         let path = Arc::from(path);
         Ok(Self {
-            format: format::recognise(&path)?,
+            format: format::recognise(&path, control)?,
             path,
             source,
             size: metadata.len(),

@@ -1,5 +1,6 @@
 //! Tables: batches of rows, read on a thread of their own and handed over in blocks of a bounded size.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use arrow::array::RecordBatch;
 use super::beside::Beside;
 use super::block::{Content, Reader};
 use super::blocks::BLOCK_BYTES;
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
@@ -47,8 +49,19 @@ impl Parts {
 /// Which columns are read of rows that begin like these, if that is known.
 pub(super) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
 
-/// A batch and how much of the file was used so far, or why there is none.
-pub(super) type Batch = std::result::Result<(RecordBatch, u64), String>;
+/// A batch, and how much of the file was used so far.
+pub(super) type Rows = (RecordBatch, u64);
+
+/// A batch, or why there is none.
+pub(super) type Batch = std::result::Result<Rows, String>;
+
+/// Characters of what a library says that an error shows.
+const SHOWN: usize = 200;
+
+/// What a library says of a failure: its first line, and no more than fits on one.
+pub(super) fn said(error: impl Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().chars().take(SHOWN).collect()
+}
 
 /// The rows of one file.
 pub(super) struct RowReader {
@@ -79,8 +92,9 @@ impl RowReader {
 }
 
 impl Reader for RowReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
         loop {
+            control.tick()?;
             if let Some(part) = self.batch.as_mut().and_then(Parts::next_part) {
                 let first_row = self.next_row;
                 self.next_row += part.num_rows() as u64;

@@ -14,6 +14,7 @@ use super::through::Through;
 use super::windows::WindowReader;
 use super::{Compression, Container, Found, SourceFile};
 use crate::config::Source;
+use crate::control::Control;
 use crate::error::Result;
 
 /// Records of a window, about: neighbours are alike, so a few here and a few there tell more than many in one place.
@@ -61,8 +62,8 @@ pub struct Sample {
 
 impl Sample {
     /// About `records` of all records; nothing if that is all of them.
-    pub fn of(records: u64, seed: u64, found: &Found) -> Result<Option<Self>> {
-        let mean = mean_record(found, seed)?;
+    pub fn of(records: u64, seed: u64, found: &Found, control: &Control) -> Result<Option<Self>> {
+        let mean = mean_record(found, seed, control)?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = records as f64 * mean / found.bytes().max(1) as f64;
         let part = Self::part(share, mean * WINDOW_RECORDS, seed);
@@ -186,13 +187,13 @@ fn seconds_to_read(found: &Found) -> f64 {
 
 /// Bytes that a record has on average, by some records of some files.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn mean_record(found: &Found, seed: u64) -> Result<f64> {
+fn mean_record(found: &Found, seed: u64, control: &Control) -> Result<f64> {
     let (mut bytes, mut records) = (0.0, 0.0);
     let step = found.files.len().div_ceil(PILOTS).max(1);
     for file in found.files.iter().step_by(step) {
         // A large file counts for more than a small one, though as much is looked at of both.
         bytes += file.size as f64;
-        records += file.size as f64 * records_per_byte(found, file, seed)?;
+        records += file.size as f64 * records_per_byte(found, file, seed, control)?;
     }
     // Where nothing is known of records, all are read.
     Ok(if records > 0.0 { bytes / records } else { f64::INFINITY })
@@ -200,7 +201,7 @@ fn mean_record(found: &Found, seed: u64) -> Result<f64> {
 
 /// How many records there are to a byte of a file, by some of them.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn records_per_byte(found: &Found, file: &SourceFile, seed: u64) -> Result<f64> {
+fn records_per_byte(found: &Found, file: &SourceFile, seed: u64, control: &Control) -> Result<f64> {
     let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
     let alone = SourceFile { source: 0, ..file.clone() };
     let alone = Found { sources: vec![source], files: vec![alone], ..Found::default() };
@@ -209,7 +210,7 @@ fn records_per_byte(found: &Found, file: &SourceFile, seed: u64) -> Result<f64> 
     let pilot = pilot.filter(|_| Sample::spreads_over(file));
     let mut blocks = Blocks::new(alone).sampled(pilot.clone());
     let (mut bytes, mut records, mut looked_at) = (0, 0, 0);
-    while let Some(block) = blocks.next_block()? {
+    while let Some(block) = blocks.next_block(control)? {
         records += block.records().count();
         bytes += block.size;
         looked_at += 1;

@@ -1,20 +1,18 @@
 //! Files of plain text: each is one document, or one between every two separators.
 
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
-use crate::error::{Error, Origin, Result};
+use crate::control::Control;
+use crate::error::Result;
 use crate::ledger::Reason;
 
 /// The texts of one file.
 pub(super) struct TextReader {
-    path: Arc<Path>,
     input: Input,
     /// What stands between two texts; the whole file is one where nothing does.
     separator: Option<Finder<'static>>,
@@ -22,36 +20,63 @@ pub(super) struct TextReader {
     rest: Vec<u8>,
     line: u64,
     began: bool,
+    /// Whether the text at hand is too long, and its rest is to be passed over.
+    is_too_long: bool,
     broken: Option<Content>,
     ended: bool,
 }
 
 impl TextReader {
-    pub(super) fn new(input: Input, path: &Arc<Path>, separator: Option<&str>) -> Self {
+    pub(super) fn new(input: Input, separator: Option<&str>) -> Self {
         Self {
-            path: Arc::clone(path),
             input,
             separator: separator.map(|text| Finder::new(text.as_bytes()).into_owned()),
             rest: Vec::new(),
             line: 1,
             began: false,
+            is_too_long: false,
             broken: None,
             ended: false,
         }
     }
 
     /// Reads on: a block more, or all there is where the file is one text.
-    fn fill(&mut self) -> Result<()> {
+    fn fill(&mut self, control: &Control) -> Result<()> {
+        let before = self.rest.len();
         let wanted = match self.separator {
-            Some(_) => BLOCK_BYTES.max(self.rest.len()),
+            Some(_) => wanted_behind(before),
             None => LONGEST_RECORD + 1,
         };
-        self.ended = self.input.fill(&mut self.rest, wanted)? < wanted;
+        self.ended = self.input.fill(&mut self.rest, wanted, control)? < wanted;
         if !self.began && self.rest.starts_with(BYTE_ORDER_MARK) {
             self.rest.drain(..BYTE_ORDER_MARK.len());
         }
         self.began = true;
         Ok(())
+    }
+
+    /// Passes over what is left of a text that is too long; false if nothing stands behind it.
+    fn pass_over(&mut self, control: &Control) -> Result<bool> {
+        // The whole file is one text where nothing separates texts.
+        let Some(separator) = self.separator.clone() else { return Ok(false) };
+        let mut more = true;
+        loop {
+            let found = separator.find(&self.rest).map(|at| at + separator.needle().len());
+            // The beginning of a separator may stand at the end.
+            let kept = separator.needle().len() - 1;
+            let passed = found.unwrap_or(self.rest.len().saturating_sub(kept));
+            self.line += memchr::memchr_iter(b'\n', &self.rest[..passed]).count() as u64;
+            self.rest.drain(..passed);
+            if found.is_some() {
+                self.is_too_long = false;
+                return Ok(true);
+            }
+            if !more {
+                self.ended = true;
+                return Ok(false);
+            }
+            more = self.input.fill(&mut self.rest, BLOCK_BYTES, control)? == BLOCK_BYTES;
+        }
     }
 
     /// Where the texts stand that end in what was read so far, and where the first begins that does not.
@@ -82,9 +107,12 @@ impl TextReader {
 }
 
 impl Reader for TextReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
         while !self.ended {
-            self.fill()?;
+            if self.is_too_long && !self.pass_over(control)? {
+                break;
+            }
+            self.fill(control)?;
             let (places, end) = self.cut();
             if self.ended
                 && let Some(message) = self.input.take_damage()
@@ -99,9 +127,12 @@ impl Reader for TextReader {
                 return Ok(Some(Content::Texts { bytes, places }));
             }
             if self.rest.len() > LONGEST_RECORD {
-                let origin = Origin { path: Arc::clone(&self.path), line: self.line };
-                let message = format!("a text of more than {LONGEST_RECORD} bytes");
-                return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+                self.is_too_long = true;
+                return Ok(Some(Content::Refused {
+                    line: self.line,
+                    reason: Reason::LineTooLong,
+                    message: format!("a text of more than {LONGEST_RECORD} bytes"),
+                }));
             }
         }
         Ok(self.broken.take())

@@ -77,7 +77,7 @@ impl Through {
 fn length(raw: Raw<'_>) -> u64 {
     match raw {
         Raw::Json(bytes) | Raw::Text(bytes) | Raw::Cbor(bytes) => bytes.len() as u64,
-        Raw::Cells { cells, .. } => cells.as_slice().len() as u64,
+        Raw::Cells { cells, .. } => cells.text().len() as u64,
         Raw::Row { .. } | Raw::Broken { .. } => 1,
     }
 }

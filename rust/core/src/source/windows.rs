@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::vec;
 
+use fastpack_tokenize::regular;
+
 use super::block::{Content, Reader, is_index_line};
 use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
-use crate::error::{Error, Origin, Result};
+use crate::control::Control;
+use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
 /// Bytes that are read first beyond a window, to the end of its last line: a page, and more each time.
@@ -26,6 +29,8 @@ pub(super) struct WindowReader {
     indexed: bool,
     /// Where to count the bytes of the records.
     bytes: Arc<AtomicU64>,
+    /// A line that is too long, behind those of the window before.
+    refused: Option<Content>,
 }
 
 impl WindowReader {
@@ -35,13 +40,13 @@ impl WindowReader {
         windows: Vec<Range<u64>>,
         bytes: Arc<AtomicU64>,
     ) -> Result<Self> {
-        let mut file = File::open(path).map_err(Error::io(&**path))?;
+        let mut file = regular::open(path).map_err(Error::io(&**path))?;
         let mut start = Vec::new();
         let peeked = file.by_ref().take(PEEKED as u64).read_to_end(&mut start);
         peeked.map_err(Error::io(&**path))?;
         let indexed = start.split(|byte| *byte == b'\n').next().is_some_and(is_index_line);
         let (path, windows) = (Arc::clone(path), windows.into_iter());
-        Ok(Self { path, file, windows, position: 0, indexed, bytes })
+        Ok(Self { path, file, windows, position: 0, indexed, bytes, refused: None })
     }
 
     /// Reads on: at least `wanted` bytes, if there are so many.
@@ -52,7 +57,10 @@ impl WindowReader {
 }
 
 impl Reader for WindowReader {
-    fn next_content(&mut self) -> Result<Option<Content>> {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+        if self.refused.is_some() {
+            return Ok(self.refused.take());
+        }
         let Some(window) = self.windows.next() else { return Ok(None) };
         // A line begins behind a newline, which may be the byte before the window.
         let from = window.start.saturating_sub(1);
@@ -66,7 +74,7 @@ impl Reader for WindowReader {
         }
         let within = bytes.len();
         let mut places = Vec::new();
-        while start < within {
+        'lines: while start < within {
             let (mut searched, mut step) = (start, STEP);
             let end = loop {
                 if let Some(newline) = memchr::memchr(b'\n', &bytes[searched..]) {
@@ -76,10 +84,14 @@ impl Reader for WindowReader {
                 if !more {
                     break bytes.len();
                 }
-                if bytes.len() > LONGEST_RECORD {
-                    let origin = Origin { path: Arc::clone(&self.path), line: 0 };
-                    let message = format!("a line of more than {LONGEST_RECORD} bytes");
-                    return Err(Error::Record { origin, reason: Reason::LineTooLong, message });
+                control.tick()?;
+                if bytes.len() - start > LONGEST_RECORD {
+                    self.refused = Some(Content::Refused {
+                        line: from + start as u64,
+                        reason: Reason::LineTooLong,
+                        message: format!("a line of more than {LONGEST_RECORD} bytes"),
+                    });
+                    break 'lines;
                 }
                 more = self.read(&mut bytes, step)?;
                 step = (2 * step).min(BLOCK_BYTES as u64);

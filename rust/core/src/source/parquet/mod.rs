@@ -1,8 +1,9 @@
-//! Parquet files.
+//! Parquet files: [`pages`] checks what their pages say of themselves before the library makes room for it.
 
-use std::fs::File;
+mod pages;
 
 use arrow::array::RecordBatch;
+use fastpack_tokenize::{contain, regular};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -13,8 +14,9 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::SourceFile;
 use super::block::Reader;
-use super::rows::{Columns, RowReader, block_rows};
+use super::rows::{Columns, RowReader, block_rows, said};
 use crate::error::{self, Error};
+use pages::Pages;
 
 /// Rows that are read whole, to see which columns are needed of the others.
 const LOOKED_AT: usize = 100;
@@ -24,19 +26,22 @@ pub(super) fn open(
     source: &SourceFile,
     columns: Option<Columns>,
 ) -> error::Result<Box<dyn Reader>> {
-    let file = File::open(&source.path).map_err(Error::io(&*source.path))?;
+    let file = regular::open(&source.path).map_err(Error::io(&*source.path))?;
     let size = source.size;
     let mut rows = 0;
-    let mut opened = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())
-        .and_then(|metadata| Batches::open(file, metadata, columns));
+    let mut file = Some((Pages::new(file, size), columns));
+    let mut opened: Option<Batches> = None;
     let reader = RowReader::start(&source.path, move || {
-        let batches = match &mut opened {
-            Ok(batches) => batches,
-            Err(error) => return Some(Err(error.to_string())),
-        };
+        if let Some((file, columns)) = file.take() {
+            match decoded(|| Batches::of(file, columns)) {
+                Ok(batches) => opened = Some(batches),
+                Err(damage) => return Some(Err(damage)),
+            }
+        }
+        let batches = opened.as_mut()?;
         let all = batches.rows.max(1);
-        let batch = batches.next_batch()?;
-        Some(batch.map_err(|error| error.to_string()).map(|batch| {
+        let batch = decoded(|| batches.next_batch().transpose()).transpose()?;
+        Some(batch.map(|batch| {
             rows += batch.num_rows() as u64;
             let position = u128::from(size) * u128::from(rows) / u128::from(all);
             (batch, u64::try_from(position).unwrap_or(size))
@@ -45,9 +50,14 @@ pub(super) fn open(
     Ok(Box::new(reader))
 }
 
+/// What a decoder of the library returns; a panic is a failure like any other.
+fn decoded<T>(decode: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
+    contain(decode)?.map_err(said)
+}
+
 /// The batches of a file: some rows of all columns, then the columns that are needed of all other rows.
 struct Batches {
-    file: File,
+    file: Pages,
     metadata: ArrowReaderMetadata,
     columns: Option<Columns>,
     /// Rows in the file.
@@ -56,7 +66,9 @@ struct Batches {
 }
 
 impl Batches {
-    fn open(file: File, metadata: ArrowReaderMetadata, columns: Option<Columns>) -> Result<Self> {
+    fn of(mut file: Pages, columns: Option<Columns>) -> Result<Self> {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
+        file.check(metadata.metadata())?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0);
         // There is nothing to choose of one column.
@@ -86,17 +98,17 @@ impl Batches {
 
 /// What reads these columns, all if none are named, in batches of the size of a block.
 fn builder(
-    file: &File,
+    file: &Pages,
     metadata: &ArrowReaderMetadata,
     columns: Option<&[String]>,
-) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+) -> Result<ParquetRecordBatchReaderBuilder<Pages>> {
     let needed = |name: &str| columns.is_none_or(|columns| columns.iter().any(|it| it == name));
     let groups = metadata.metadata().row_groups();
     let parts = groups.iter().flat_map(RowGroupMetaData::columns);
-    let bytes: i64 = parts
+    let bytes = parts
         .filter(|part| part.column_path().parts().first().is_some_and(|name| needed(name)))
         .map(ColumnChunkMetaData::uncompressed_size)
-        .sum();
+        .fold(0_i64, i64::saturating_add);
     let rows = metadata.metadata().file_metadata().num_rows();
     let whole = |number: i64| usize::try_from(number).unwrap_or(0);
     let builder =

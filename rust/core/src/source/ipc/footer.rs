@@ -1,0 +1,190 @@
+//! [`IpcFile`]: a file, whose messages are found by the list at its end.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::vec;
+
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::read_footer_length;
+use arrow::ipc::{self, root_as_footer};
+use fastpack_tokenize::regular;
+
+use super::message::{Frame, Frames, Message};
+use super::table::Table;
+use super::{Damage, FILE_MAGIC};
+use crate::source::rows::{Columns, said};
+
+/// Bytes before the first message: the magic, filled up to a multiple of eight.
+const BEGINNING: u64 = 8;
+
+/// Bytes behind the footer: its length, and the magic again.
+const ENDING: u64 = 10;
+
+/// Bytes that fill up what lies between two messages, at most: a cache line, and the mark that ends a stream.
+const FILLING: u64 = 64 + 8;
+
+/// What is wrong with files that were put together.
+const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not name; if files were put together, take them \
+     apart, or write them as streams";
+
+/// A file, read on the thread of its rows.
+pub(super) struct IpcFile {
+    path: Arc<Path>,
+    size: u64,
+    columns: Option<Columns>,
+    opened: Option<Opened>,
+}
+
+/// A file whose footer has been read.
+struct Opened {
+    file: BufReader<File>,
+    table: Table,
+    blocks: vec::IntoIter<Block>,
+    batches: u64,
+    read: u64,
+}
+
+/// Where a message lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Block {
+    start: u64,
+    length: u64,
+}
+
+impl IpcFile {
+    pub(super) fn new(path: &Arc<Path>, size: u64, columns: Option<Columns>) -> Self {
+        Self { path: Arc::clone(path), size, columns, opened: None }
+    }
+
+    /// The next rows, and how much of the file was used for all so far.
+    pub(super) fn next_batch(&mut self) -> Result<Option<(RecordBatch, u64)>, Damage> {
+        let opened = match &mut self.opened {
+            Some(opened) => opened,
+            None => {
+                let opened = Opened::new(&self.path, self.size, self.columns.take())?;
+                self.opened.insert(opened)
+            }
+        };
+        while let Some(block) = opened.blocks.next() {
+            let message = message_at(&mut opened.file, block)?;
+            if let Some(batch) = opened.table.read(&message)? {
+                opened.read += 1;
+                let position = u128::from(self.size) * u128::from(opened.read)
+                    / u128::from(opened.batches.max(1));
+                return Ok(Some((batch, u64::try_from(position).unwrap_or(self.size))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Opened {
+    fn new(path: &Path, size: u64, columns: Option<Columns>) -> Result<Self, Damage> {
+        let mut file = BufReader::new(regular::open(path).map_err(said)?);
+        let mut ending = [0; ENDING as usize];
+        let end = size.checked_sub(ENDING).ok_or("the file is too short")?;
+        file.seek(SeekFrom::Start(end)).and_then(|_| file.read_exact(&mut ending)).map_err(said)?;
+        let length = read_footer_length(ending).map_err(said)?;
+        let footer_at = end.checked_sub(length as u64).filter(|at| *at >= BEGINNING);
+        let footer_at = footer_at.ok_or("the list at its end is longer than the file")?;
+        let mut footer = vec![0; length];
+        file.seek(SeekFrom::Start(footer_at))
+            .and_then(|_| file.read_exact(&mut footer))
+            .map_err(said)?;
+        let footer = root_as_footer(&footer)
+            .map_err(|error| format!("the list at its end is none: {}", said(error)))?;
+        let schema = footer.schema().ok_or("the list at its end names no columns")?;
+        let dictionaries = blocks_of(footer.dictionaries().into_iter().flatten(), footer_at)?;
+        let batches = blocks_of(footer.recordBatches().into_iter().flatten(), footer_at)?;
+        let all = dictionaries.iter().chain(&batches).copied().collect();
+        check_all_is_named(&mut file, all, footer_at)?;
+        let count = batches.len() as u64;
+        let blocks: Vec<Block> = dictionaries.into_iter().chain(batches).collect();
+        Ok(Self {
+            file,
+            table: Table::of(schema)?.choosing(columns),
+            blocks: blocks.into_iter(),
+            batches: count,
+            read: 0,
+        })
+    }
+}
+
+/// Where the messages lie that a list names.
+fn blocks_of<'a>(
+    list: impl Iterator<Item = &'a ipc::Block>,
+    footer_at: u64,
+) -> Result<Vec<Block>, Damage> {
+    let block = |block: &ipc::Block| {
+        let start = u64::try_from(block.offset()).ok().filter(|start| *start >= BEGINNING)?;
+        let metadata = u64::try_from(block.metaDataLength()).ok()?;
+        let length = metadata.checked_add(u64::try_from(block.bodyLength()).ok()?)?;
+        (start.checked_add(length)? <= footer_at).then_some(Block { start, length })
+    };
+    let refuse = || "the list at its end names bytes that are not there".to_owned();
+    list.map(|it| block(it).ok_or_else(refuse)).collect()
+}
+
+/// The message that lies in a block, all of it.
+fn message_at(file: &mut BufReader<File>, block: Block) -> Result<Message, Damage> {
+    let (message, length) = read_at(file, block.start, block.length)?;
+    if length == block.length {
+        return Ok(message);
+    }
+    Err(format!("the message at byte {} is not as long as the list at the end says", block.start))
+}
+
+/// The message that begins at a byte and ends within so many, and how many it takes.
+fn read_at(file: &mut BufReader<File>, start: u64, most: u64) -> Result<(Message, u64), Damage> {
+    file.seek(SeekFrom::Start(start)).map_err(said)?;
+    let mut frames = Frames::new(file, Some(most), start);
+    match frames.next()? {
+        Some(Frame::Message(message)) => Ok((message, frames.at() - start)),
+        _ => Err(format!("no message begins at byte {start}")),
+    }
+}
+
+/// Fails where something lies in the file that the list at its end does not name, or names twice.
+///
+/// In files that were put together with `cat`, the list of the last one names bytes of the first.
+fn check_all_is_named(
+    file: &mut BufReader<File>,
+    mut blocks: Vec<Block>,
+    footer_at: u64,
+) -> Result<(), Damage> {
+    blocks.sort_unstable();
+    blocks.push(Block { start: footer_at, length: 0 });
+    // Before the first of them lies what names the columns, which the list does not.
+    let mut end = blocks[0].start;
+    if holds_magic(file, end)? {
+        return Err(PUT_TOGETHER.to_owned());
+    }
+    for Block { start, length } in blocks {
+        let between = start.checked_sub(end);
+        let between =
+            between.ok_or_else(|| format!("the list at its end names byte {start} twice"))?;
+        if between > FILLING || !is_filling(file, end, between)? {
+            return Err(PUT_TOGETHER.to_owned());
+        }
+        end = start + length;
+    }
+    Ok(())
+}
+
+/// Whether a file begins once more before byte `end`.
+fn holds_magic(file: &mut BufReader<File>, end: u64) -> Result<bool, Damage> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(BEGINNING)).map_err(said)?;
+    file.take(end - BEGINNING).read_to_end(&mut bytes).map_err(said)?;
+    Ok(memchr::memmem::find(&bytes, FILE_MAGIC).is_some())
+}
+
+/// Whether some bytes say nothing: zeros, and the mark that ends a stream.
+fn is_filling(file: &mut BufReader<File>, at: u64, length: u64) -> Result<bool, Damage> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(at)).map_err(said)?;
+    file.take(length).read_to_end(&mut bytes).map_err(said)?;
+    Ok(bytes.iter().all(|byte| matches!(byte, 0 | 0xff)))
+}

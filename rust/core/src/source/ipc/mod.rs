@@ -1,0 +1,86 @@
+//! Arrow IPC: files, and streams such as `datasets` saves.
+//!
+//! Both are messages, one after another: [`message`] reads them and checks that none speaks of bytes that are not there,
+//! [`table`] makes rows of them. A file begins with [`FILE_MAGIC`] and ends with a list of its messages ([`footer`]).
+
+mod footer;
+mod message;
+mod table;
+
+use super::SourceFile;
+use super::block::Reader;
+use super::input::Input;
+use super::rows::{Columns, RowReader, Rows};
+use crate::control::Control;
+use crate::error::Result;
+use footer::IpcFile;
+use message::{Frame, Frames};
+use table::Table;
+
+/// What files begin with, and streams do not.
+pub(super) const FILE_MAGIC: &[u8] = b"ARROW1";
+
+/// Why something cannot be read on.
+type Damage = String;
+
+/// The rows of an Arrow IPC file or stream; one that is neither is broken before its first row.
+pub(super) fn open(
+    source: &SourceFile,
+    columns: Option<Columns>,
+    control: &Control,
+) -> Result<Box<dyn Reader>> {
+    let compression = source.format.compression;
+    let mut input = Input::open(&source.path, compression)?;
+    let is_file = compression.is_none() && input.peek(FILE_MAGIC.len(), control)? == FILE_MAGIC;
+    let reader = if is_file {
+        let mut file = IpcFile::new(&source.path, source.size, columns);
+        RowReader::start(&source.path, move || file.next_batch().transpose())?
+    } else {
+        let left = compression.is_none().then_some(source.size);
+        let mut stream = Stream { frames: Frames::new(input, left, 0), table: None, columns };
+        RowReader::start(&source.path, move || stream.next_batch().transpose())?
+    };
+    Ok(Box::new(reader))
+}
+
+/// One stream, or several of the same columns, one after another.
+struct Stream {
+    frames: Frames<Input>,
+    /// The columns of the stream at hand; none before the first stream.
+    table: Option<Table>,
+    columns: Option<Columns>,
+}
+
+impl Stream {
+    /// The next rows, and how much of the file was used for all so far.
+    fn next_batch(&mut self) -> std::result::Result<Option<Rows>, Damage> {
+        let next = self.next();
+        // What stopped the bytes says more than what a reader misses behind them.
+        self.frames.input_mut().take_damage().map_or(next, Err)
+    }
+
+    fn next(&mut self) -> std::result::Result<Option<Rows>, Damage> {
+        loop {
+            match self.frames.next()? {
+                None if self.table.is_some() => return Ok(None),
+                None => return Err("the file ends before its first message".to_owned()),
+                Some(Frame::End) => {}
+                Some(Frame::Message(message)) if message.is_schema() => {
+                    let table = Table::new(&message)?;
+                    self.table = Some(match self.table.take() {
+                        None => table.choosing(self.columns.take()),
+                        Some(before) => before.followed_by(&table)?,
+                    });
+                }
+                Some(Frame::Message(message)) => {
+                    let Some(table) = &mut self.table else {
+                        return Err("the first message names no columns".to_owned());
+                    };
+                    if let Some(batch) = table.read(&message)? {
+                        return Ok(Some((batch, self.frames.input_mut().position())));
+                    }
+                }
+            }
+        }
+    }
+}

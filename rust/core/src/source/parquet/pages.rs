@@ -1,0 +1,165 @@
+//! [`Pages`]: the bytes of a Parquet file, which are given out where what they say of themselves can be.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+
+use bytes::Bytes;
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+
+/// What a file begins and ends with.
+const MAGIC: &[u8] = b"PAR1";
+
+/// Bytes at the end of a file: the length of its footer, and the magic.
+const ENDING: u64 = 8;
+
+/// Bytes of a header that are looked at: its first three numbers.
+const HEADER: usize = 24;
+
+/// Bytes that any page may say that it is long: making room for them does no harm.
+const BELIEVED: u64 = 64 << 20;
+
+/// A file, and what its pages may say.
+pub(super) struct Pages {
+    file: File,
+    size: u64,
+    /// How many times as long as its bytes a page can be, decompressed.
+    expansion: u64,
+}
+
+impl Pages {
+    pub(super) fn new(file: File, size: u64) -> Self {
+        Self { file, size, expansion: 1 }
+    }
+
+    /// The same file, for another reader.
+    pub(super) fn try_clone(&self) -> Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, ..*self })
+    }
+
+    /// Looks at the whole of a file by what its footer says, and bounds its pages.
+    ///
+    /// # Errors
+    ///
+    /// A footer that is not of this file, but of one that another was put before.
+    pub(super) fn check(&mut self, metadata: &ParquetMetaData) -> Result<()> {
+        let parts = || metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+        self.expansion = parts().map(|part| expansion(part.compression())).max().unwrap_or(1);
+        let mut ending = [0; 4];
+        self.reader(self.size.saturating_sub(ENDING))?.read_exact(&mut ending)?;
+        let footer_at = self.size.saturating_sub(ENDING + u64::from(u32::from_le_bytes(ending)));
+        let named = parts().map(end_of).max().unwrap_or(MAGIC.len() as u64);
+        // Before a file that another was put before lies as much as its footer does not know of.
+        let Some(before) = footer_at.checked_sub(named).filter(|before| *before > 0) else {
+            return Ok(());
+        };
+        let mut start = Vec::new();
+        self.reader(before)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+        if start == MAGIC {
+            return Err(ParquetError::General(format!(
+                "another file lies in its first {before} bytes; take them apart"
+            )));
+        }
+        Ok(())
+    }
+
+    fn reader(&self, start: u64) -> Result<BufReader<File>> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(file))
+    }
+}
+
+impl Length for Pages {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for Pages {
+    type T = BufReader<File>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut header = Vec::with_capacity(HEADER);
+        let mut reader = self.reader(start)?;
+        let peeked = reader.by_ref().take(HEADER as u64).read_to_end(&mut header)?;
+        reader.seek_relative(-i64::try_from(peeked).unwrap_or(0))?;
+        if let Some((length, compressed)) = lengths(&header)
+            && length > compressed.saturating_mul(self.expansion).max(BELIEVED)
+        {
+            return Err(ParquetError::General(format!(
+                "the page at byte {start} of {compressed} bytes says that it is {length} long"
+            )));
+        }
+        Ok(reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.size) {
+            return Err(ParquetError::EOF(format!(
+                "{length} bytes at byte {start} are not within the {} of the file",
+                self.size
+            )));
+        }
+        let mut bytes = Vec::with_capacity(length);
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(start))?;
+        if file.take(length as u64).read_to_end(&mut bytes)? < length {
+            return Err(ParquetError::EOF("the file has become shorter".to_owned()));
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// How many times as long as its bytes something can be that is compressed so.
+fn expansion(compression: Compression) -> u64 {
+    match compression {
+        Compression::UNCOMPRESSED => 1,
+        Compression::SNAPPY => 64,
+        Compression::LZ4 | Compression::LZ4_RAW => 255,
+        Compression::GZIP(_) | Compression::LZO => 1032,
+        // A block of 128 KiB in four bytes; Brotli may say more, and no writer does.
+        Compression::ZSTD(_) | Compression::BROTLI(_) => 32 << 10,
+    }
+}
+
+/// Where the last byte lies that a footer knows of a column.
+fn end_of(part: &ColumnChunkMetaData) -> u64 {
+    let start = part.dictionary_page_offset().unwrap_or_else(|| part.data_page_offset());
+    let pairs = [
+        (Some(start), Some(part.compressed_size())),
+        (part.column_index_offset(), part.column_index_length().map(i64::from)),
+        (part.offset_index_offset(), part.offset_index_length().map(i64::from)),
+        (part.bloom_filter_offset(), part.bloom_filter_length().map(i64::from)),
+    ];
+    let ends = pairs.into_iter().filter_map(|(start, length)| start?.checked_add(length?));
+    ends.filter_map(|end| u64::try_from(end).ok()).max().unwrap_or(0)
+}
+
+/// The length of a page, decompressed and as it stands there, if these bytes begin its header: three numbers of Thrift's compact
+/// protocol, the kind of the page before them.
+fn lengths(header: &[u8]) -> Option<(u64, u64)> {
+    let mut rest = header;
+    let mut number = || {
+        let (kind, after) = rest.split_first()?;
+        // The next field, which is a number of 32 bits.
+        if *kind != 0x15 {
+            return None;
+        }
+        let (mut value, mut read) = (0_u64, 0);
+        for byte in after.iter().take(5) {
+            value |= u64::from(byte & 0x7f) << (7 * read);
+            read += 1;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        rest = after.get(read..)?;
+        // Zigzag: the lowest bit is the sign.
+        (value & 1 == 0).then_some(value >> 1)
+    };
+    number()?;
+    Some((number()?, number()?))
+}
