@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
+.PHONY: help setup demo check test soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -38,6 +38,9 @@ check: setup  ## format, lints, types, stubs, docs and structure
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest fastpack._fastpack --mypy-config-file pyproject.toml
 	$(BIN)/pytest -q tests/python/test_house.py
+
+soak: setup  ## spoil files at random for SOAK_SECONDS (600) each, and say the seed of what fails
+	SOAK_SECONDS=$(or $(SOAK_SECONDS),600) $(BIN)/pytest -q --timeout 0 -m soak tests/python
 
 # On all cores; then, one by one, the tests that measure the machine.
 test: setup  ## run all tests
