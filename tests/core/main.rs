@@ -8,7 +8,11 @@ mod pack_open;
 mod packing;
 mod record;
 mod sink_arrangement;
+#[cfg(unix)]
+mod sink_faults;
 mod sink_folder;
+#[cfg(unix)]
+mod sink_ownership;
 mod skim;
 mod source;
 mod store_log;

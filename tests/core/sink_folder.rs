@@ -15,8 +15,10 @@ use arrow::record_batch::RecordBatch;
 use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::{Coding, Format, Output, RowColumn};
-use fastpack_core::ledger::Reason;
+use fastpack_core::document::{Documents, INPUTS};
+use fastpack_core::ledger::{Ledger, Reason};
 use fastpack_core::sink::{self, Folder, Manifest, Opened, Sink, Tokens};
+use fastpack_core::store::Log;
 use fastpack_core::{Control, Error, Origin};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -41,11 +43,11 @@ pub(super) fn output(dir: &Path) -> Output {
     }
 }
 
-fn coding(format: Format) -> Coding {
+pub(super) fn coding(format: Format) -> Coding {
     Coding { format, compression: None }
 }
 
-fn overwriting(dir: &Path) -> Output {
+pub(super) fn overwriting(dir: &Path) -> Output {
     Output { overwrite: true, ..output(dir) }
 }
 
@@ -53,7 +55,7 @@ pub(super) fn job() -> Value {
     json!({ "options": { "max_length": 4096, "rate": 0.1 }, "tokenizer": "0a1b" })
 }
 
-fn other_job() -> Value {
+pub(super) fn other_job() -> Value {
     json!({ "options": { "max_length": 8192, "rate": 0.1 }, "tokenizer": "0a1b", "now": "today" })
 }
 
@@ -75,7 +77,7 @@ pub(super) fn noon() -> NaiveDateTime {
     NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
 }
 
-fn open(output: &Output, job: &Value) -> fastpack_core::Result<Opened> {
+pub(super) fn open(output: &Output, job: &Value) -> fastpack_core::Result<Opened> {
     sink::open(output, job, noon(), &Control::default())
 }
 
@@ -86,7 +88,7 @@ pub(super) fn ready(output: &Output, job: &Value) -> Folder {
     }
 }
 
-fn refusal(output: &Output, job: &Value) -> String {
+pub(super) fn refusal(output: &Output, job: &Value) -> String {
     match open(output, job).expect_err("something is in the way") {
         Error::Output { path, reason } => {
             assert_eq!(path, output.dir);
@@ -96,7 +98,7 @@ fn refusal(output: &Output, job: &Value) -> String {
     }
 }
 
-fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
+pub(super) fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
     let mut folder = ready(output, job);
     for batch in batches {
         folder.write(batch).expect("the disk has room");
@@ -121,7 +123,7 @@ pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub(super) fn names(dir: &Path) -> Vec<String> {
     files(dir).into_keys().map(|path| path.display().to_string()).collect()
 }
 
@@ -138,7 +140,7 @@ fn shards(dir: &Path) -> Vec<RecordBatch> {
 }
 
 /// A folder in which a run of `job` was killed after its first shard.
-fn killed(dir: &Path, job: &Value) {
+pub(super) fn killed(dir: &Path, job: &Value) {
     let mut folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
     fs::write(folder.blocks(), "what blocks came to").expect("the disk has room");
     folder.write(&batch(&[3, 4])).expect("the disk has room");
@@ -162,7 +164,7 @@ fn the_manifest_knows_job_sizes_and_hashes() {
     run(&Output { shard_bytes: 40, ..output(dir.path()) }, &job(), &[batch(&[9, 9, 9])]);
     let manifest = fs::read(dir.path().join("manifest.json")).expect("a manifest");
     let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
-    assert_eq!((manifest.version, &manifest.job, manifest.now), (2, &job(), noon()));
+    assert_eq!((manifest.version, &manifest.job, manifest.now), (3, &job(), noon()));
     let names: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"]);
     for file in manifest.files {
@@ -289,8 +291,7 @@ fn foreign_files_are_refused_and_named() {
     let before = files(dir.path());
     assert_eq!(
         refusal(&output(dir.path()), &job()),
-        "is not empty: `a`, `b`, `c`, `d`, `notes.txt` and 1 more; write to another folder, or pass \
-         overwrite=True to write next to it and replace fastpack's own files"
+        "is not empty: `a`, `b`, `c`, `d`, `notes.txt` and 1 more; write to another folder, or move them away"
     );
     assert_eq!(files(dir.path()), before);
 }
@@ -300,7 +301,6 @@ fn overwriting_replaces_our_files_and_keeps_others() {
     let dir = TempDir::new().expect("a folder");
     let theirs = ["notes.txt", "train-00000-of-00002.arrow", "train-mine.jsonl", "train-123.arrow"];
     run(&Output { shard_bytes: 1, ..output(dir.path()) }, &job(), &[batch(&[3, 3, 3])]);
-    fs::write(dir.path().join("train-00007.jsonl"), "{}").expect("the disk has room");
     for name in theirs {
         fs::write(dir.path().join(name), name).expect("the disk has room");
     }
@@ -413,8 +413,10 @@ fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
 
 #[test]
 fn a_run_goes_on_behind_what_is_whole_of_each_series() {
+    // What inputs are called decides what shards are called.
+    let each = || json!({ "output": { "per_file": true } });
     let undisturbed = TempDir::new().expect("a folder");
-    let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &job());
+    let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &each());
     assert_eq!(write_series(&mut folder, &SERIES), [0, 0, 0]);
     folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
     drop(folder);
@@ -428,10 +430,10 @@ fn a_run_goes_on_behind_what_is_whole_of_each_series() {
         (&SERIES, &[3, 0, 1]),
     ];
     for (series, whole) in runs {
-        let mut folder = ready(&output, &job());
+        let mut folder = ready(&output, &each());
         assert_eq!(write_series(&mut folder, series), whole);
     }
-    let mut folder = ready(&output, &job());
+    let mut folder = ready(&output, &each());
     assert_eq!(write_series(&mut folder, &SERIES), [3, 0, 1]);
     folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
     drop(folder);
@@ -463,22 +465,6 @@ fn a_shard_that_is_not_as_it_was_written_is_written_again() {
     killed(dir.path(), &job());
     fs::write(dir.path().join(".fastpack/train-00000.arrow"), "short").expect("the disk has room");
     assert_eq!(found(dir.path(), &job()).0, 0);
-}
-
-#[test]
-fn a_run_killed_while_it_placed_its_files_goes_on_with_them() {
-    let dir = TempDir::new().expect("a folder");
-    killed(dir.path(), &job());
-    let shard = dir.path().join("train-00000.arrow");
-    fs::rename(dir.path().join(".fastpack/train-00000.arrow"), shard).expect("a shard");
-    for name in ["train-00009.arrow", "report.json"] {
-        fs::write(dir.path().join(name), "from before").expect("the disk has room");
-    }
-    assert_eq!(found(dir.path(), &job()).0, 1);
-    let mut folder = ready(&Output { shard_bytes: 1, ..output(dir.path()) }, &job());
-    folder.finish("{}", BTreeMap::new(), None).expect("the disk has room");
-    drop(folder);
-    assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
 }
 
 #[test]
@@ -539,11 +525,28 @@ fn a_run_that_waited_does_not_overwrite_what_it_waited_for() {
     assert!(matches!(opened, Opened::Finished(_)));
 }
 
+/// Finishes a job in `dir`, and returns the word of it that the work folder had.
+fn finished_with_word(dir: &Path, tokens: bool) -> Vec<u8> {
+    let mut folder = ready(&output(dir), &job());
+    let word = fs::read(dir.join(".fastpack/started.json")).expect("the word of the job");
+    folder.write(&batch(&[3])).expect("the disk has room");
+    let tokens = tokens.then(|| {
+        let log = Log::open(&folder.blocks()).expect("a log");
+        let documents = Documents::new(Path::new("data.jsonl").into(), &[INPUTS]);
+        log.append(0, "0a1b", &documents, &Ledger::default()).expect("the disk has room");
+        let (bytes, blake3) = log.finish().expect("the disk has room");
+        Tokens { bytes, blocks: 1, blake3 }
+    });
+    folder.finish("{}", BTreeMap::new(), tokens).expect("the disk has room");
+    word
+}
+
 #[test]
 fn a_work_folder_left_in_a_finished_one_is_removed() {
     let dir = TempDir::new().expect("a folder");
-    run(&output(dir.path()), &job(), &[batch(&[3])]);
+    let word = finished_with_word(dir.path(), false);
     fs::create_dir(dir.path().join(".fastpack")).expect("the disk has room");
+    fs::write(dir.path().join(".fastpack/started.json"), word).expect("room");
     fs::write(dir.path().join(".fastpack/blocks"), "what blocks came to").expect("room");
     assert!(matches!(open(&output(dir.path()), &job()), Ok(Opened::Finished(_))));
     assert_eq!(names(dir.path()), ["manifest.json", "report.json", "train-00000.arrow"]);
@@ -552,25 +555,19 @@ fn a_work_folder_left_in_a_finished_one_is_removed() {
 #[test]
 fn tokens_are_placed_and_survive_a_kill_while_they_are() {
     let dir = TempDir::new().expect("a folder");
-    let tokens = Some(Tokens { bytes: 6, blocks: 1 });
-    let mut folder = ready(&output(dir.path()), &job());
-    fs::write(folder.blocks(), "tokens").expect("room");
-    folder.write(&batch(&[])).expect("room");
-    folder.finish("{}", BTreeMap::new(), tokens.clone()).expect("room");
-    drop(folder);
+    let word = finished_with_word(dir.path(), true);
     let all = ["manifest.json", "report.json", "tokens.fastpack", "train-00000.arrow"];
     assert_eq!(names(dir.path()), all);
+    let tokens = fs::read(dir.path().join("tokens.fastpack")).expect("the tokens");
 
     // As a kill before the manifest was placed leaves it.
-    fs::create_dir(dir.path().join(".fastpack")).expect("room");
-    fs::rename(dir.path().join("manifest.json"), dir.path().join(".fastpack/started.json"))
-        .expect("a manifest");
-    let mut folder = ready(&output(dir.path()), &job());
-    assert_eq!(fs::read_to_string(folder.blocks()).expect("tokens"), "tokens");
-    folder.write(&batch(&[])).expect("room");
-    folder.finish("{}", BTreeMap::new(), tokens).expect("room");
-    drop(folder);
-    assert_eq!(names(dir.path()), all);
+    let work = dir.path().join(".fastpack");
+    fs::create_dir(&work).expect("room");
+    fs::write(work.join("started.json"), word).expect("room");
+    fs::rename(dir.path().join("manifest.json"), work.join("manifest.json")).expect("a manifest");
+    let folder = ready(&output(dir.path()), &job());
+    assert_eq!(fs::read(folder.blocks()).expect("the tokens"), tokens);
+    assert!(names(dir.path()).iter().all(|name| name.starts_with(".fastpack/")));
 }
 
 #[test]
@@ -702,22 +699,6 @@ fn a_file_in_the_place_of_the_folder_is_an_error_about_it() {
     let error = open(&overwriting(&path), &job()).expect_err("there is no way");
     let Error::Io { path: about, source } = error else { panic!("not about a file: {error}") };
     assert_eq!((about, source.kind()), (path, std::io::ErrorKind::NotADirectory));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_an_error_about_the_shard() {
-    let dir = TempDir::new().expect("a folder");
-    let mut folder = ready(&output(dir.path()), &job());
-    std::os::unix::fs::symlink("/dev/full", dir.path().join(".fastpack/train-00000.arrow"))
-        .expect("a link");
-    let error = folder
-        .write(&batch(&[3]))
-        .and_then(|()| folder.finish("{}", BTreeMap::new(), None))
-        .expect_err("/dev/full takes nothing");
-    let Error::Io { path, source } = error else { panic!("not about a file: {error}") };
-    assert_eq!(path, dir.path().join(".fastpack/train-00000.arrow"));
-    assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
 }
 
 #[test]

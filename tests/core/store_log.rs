@@ -171,16 +171,58 @@ fn a_block_with_a_spoilt_byte_is_as_good_as_missing() {
     assert!(Log::open(&path).expect("a log").entry(0, None).expect("readable").is_none());
 }
 
+/// A whole header of a frame that claims so many bytes, of no hash.
+fn header(number: u64, bytes: u64) -> Vec<u8> {
+    let mut header = b"fpblock2".to_vec();
+    header.extend(number.to_le_bytes());
+    header.extend(bytes.to_le_bytes());
+    header.extend([0; 32]);
+    let check = blake3::hash(&header);
+    header.extend(&check.as_bytes()[..8]);
+    header
+}
+
+#[test]
+fn any_byte_of_a_header_that_is_another_ends_the_log_before_it() {
+    let (_dir, path) = log();
+    let written = Log::open(&path).expect("a log");
+    append(&written, 0, &[(vec![7; 9], Vec::new(), 1, false)]);
+    let start = fs::metadata(&path).expect("a file").len();
+    append(&written, 1, &[(vec![8; 9], Vec::new(), 2, false)]);
+    drop(written);
+    let whole = fs::read(&path).expect("a file");
+    for at in 0..64 {
+        let mut bytes = whole.clone();
+        bytes[usize::try_from(start).expect("small") + at] ^= 0x80;
+        fs::write(&path, bytes).expect("room");
+        let read = Log::open(&path).expect("a log");
+        assert_eq!(read.found().collect::<Vec<_>>(), [0], "byte {at}");
+        assert_eq!(fs::metadata(&path).expect("a file").len(), start);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_length_that_lies_asks_for_no_memory() {
+    let (_dir, path) = log();
+    let hole: u64 = 1 << 42;
+    let mut file = OpenOptions::new().create_new(true).write(true).open(&path).expect("a file");
+    let mut lies = header(0, 5);
+    lies[16..24].copy_from_slice(&(hole - 64).to_le_bytes());
+    file.write_all(&lies).expect("room");
+    file.set_len(hole).expect("a hole");
+    let read = Log::open_finished(&path).expect("a log");
+    assert!(read.entry(0, None).expect("readable").is_none());
+}
+
 #[test]
 fn documents_beyond_four_gibibytes_are_found() {
     let (_dir, path) = log();
     // A header that claims five gibibytes, behind which the file has a hole.
     let hole: u64 = 5 << 30;
     let mut file = OpenOptions::new().create_new(true).write(true).open(&path).expect("a file");
-    file.write_all(b"fpblock1").expect("room");
-    file.write_all(&0_u64.to_le_bytes()).expect("room");
-    file.write_all(&hole.to_le_bytes()).expect("room");
-    file.set_len(56 + hole).expect("a hole");
+    file.write_all(&header(0, hole)).expect("room");
+    file.set_len(64 + hole).expect("a hole");
     let log = Arc::new(Log::open(&path).expect("a log"));
     let mut store = Store::over(Arc::clone(&log), 0);
     for number in 1..4 {

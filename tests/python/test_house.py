@@ -24,7 +24,20 @@ PACKAGE = ROOT / "python" / "fastpack"
 API = sorted((PACKAGE / "api").glob("*.py"))
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
-SHARED = {"ahead", "behind", "config", "control", "error", "ledger", "message", "room", "threads"}
+SHARED = {
+    "ahead",
+    "behind",
+    "config",
+    "control",
+    "error",
+    "frames",
+    "ledger",
+    "message",
+    "regular",
+    "room",
+    "sealed",
+    "threads",
+}
 
 # What a stage may name beyond the shared modules: the stage before it. Assembly joins a plan with the store that
 # the plan points into; the sink writes batches, which are Arrow's own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import datasets
 import pytest
@@ -156,23 +157,36 @@ def test_killed_on_the_way_it_goes_on_to_the_same_bytes(long_corpus, tokenizer_d
 def test_shards_that_are_whole_are_not_written_again(long_corpus, tokenizer_dir, tmp_path):
     options = {"validation": 0.4, "shard_size": "300KB", "max_length": 256}
     pack(long_corpus, tmp_path / "alone", tokenizer_dir, **options)
-    manifest = json.loads((tmp_path / "alone/manifest.json").read_bytes())
-    names = [file["name"] for file in manifest["files"]]
+    work = unplaced(tmp_path / "unplaced", long_corpus, tokenizer_dir, options)
+    lines = (work / "shards").read_text().splitlines(keepends=True)
+    names = [json.loads(line)["name"] for line in lines]
     assert names == sorted(names)
     first = names.index("validation-00000.arrow")
     # As a run leaves it that was killed so many shards into the job.
     for whole in (1, first - 1, first, first + 1, len(names) - 1):
         folder = tmp_path / f"killed-{whole}"
-        work = folder / ".fastpack"
-        work.mkdir(parents=True)
-        (work / "started.json").write_text(json.dumps({**manifest, "files": [], "content": {}}))
-        (work / "shards").write_text("".join(f"{json.dumps(file)}\n" for file in manifest["files"][:whole]))
-        for name in names[:whole]:
-            (work / name).write_bytes((tmp_path / "alone" / name).read_bytes())
-        nodes = {name: (work / name).stat().st_ino for name in names[:whole]}
+        shutil.copytree(work.parent, folder)
+        (folder / ".fastpack/shards").write_text("".join(lines[:whole]))
+        for name in ["manifest.json", "report.json", *names[whole:]]:
+            (folder / ".fastpack" / name).unlink()
+        nodes = {name: (folder / ".fastpack" / name).stat().st_ino for name in names[:whole]}
         pack(long_corpus, folder, tokenizer_dir, **options)
         assert shards(folder) == shards(tmp_path / "alone")
         assert {name: (folder / name).stat().st_ino for name in names[:whole]} == nodes
+
+
+def unplaced(folder, files, tokenizer_dir, options):
+    """The work folder of a run that wrote all and placed nothing, since somebody put something in its way."""
+
+    def put(_):
+        if (folder / ".fastpack/started.json").exists():
+            (folder / "manifest.json").mkdir(exist_ok=True)
+
+    with pytest.raises(fastpack.StorageError, match="has come to lie there while this ran") as refused:
+        pack(files, folder, tokenizer_dir, progress=put, **options)
+    assert refused.value.filename == str(folder / "manifest.json")
+    (folder / "manifest.json").rmdir()
+    return folder / ".fastpack"
 
 
 def test_another_validation_is_another_job(files, tokenizer_dir, tmp_path):

@@ -368,7 +368,8 @@ def pack_dir(
         memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read
             back from the folder. A quarter of what the machine and cgroup allow, if not given.
         keep_tokens: Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.
-        overwrite: Whether whatever lies in `output` may be replaced.
+        overwrite: Whether what fastpack wrote into `output` before, for whatever job, may be replaced. Files of
+            others never are: one in the place of a file of the job is refused.
         wait: Whether to wait where another process packs into the folder, and return its report or raise its
             error, rather than to fail: so all ranks of a training run can call this, and one does the work.
         now: What templates see as the time of day; the time of the first call if not given, kept on resuming.
@@ -377,8 +378,8 @@ def pack_dir(
         The report, which `output` holds as `report.json`.
 
     Raises:
-        OutputError: The folder holds something else, and `overwrite` is not set; or it is being written, and
-            `wait` is not set.
+        OutputError: The folder holds something else, and `overwrite` is not set or it is in the way; or it is
+            being written, and `wait` is not set.
         FastpackError: As in `pack_files`.
 
     Examples:

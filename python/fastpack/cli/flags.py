@@ -122,7 +122,7 @@ FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
             metavar="DOCUMENTS",
         ),
         Flag("--keep-tokens", "leave the tokens in the folder, to be packed again", switch=True),
-        Flag("--overwrite", "replace what lies in the folder", switch=True),
+        Flag("--overwrite", "replace what fastpack wrote into the folder before", switch=True),
         Flag("--wait", "wait where another process packs into the folder, rather than fail", switch=True),
     ),
     "rows": (

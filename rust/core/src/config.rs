@@ -361,7 +361,7 @@ pub struct Output {
     pub shard_bytes: u64,
     /// Whether the tokens stay in the folder, to be packed again.
     pub keep_tokens: bool,
-    /// Whether whatever lies in the folder may be replaced.
+    /// Whether what fastpack wrote into the folder before may be replaced, for whatever job.
     #[serde(skip)]
     pub overwrite: bool,
     /// Whether other ranks run the same job: then the one of them that finished it did so for all, also to overwrite.

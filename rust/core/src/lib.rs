@@ -14,12 +14,15 @@ mod behind;
 pub mod config;
 pub mod control;
 pub mod error;
+mod frames;
 pub mod ledger;
 pub mod message;
 mod ordered;
+mod regular;
 pub mod report;
 mod room;
 mod sample;
+mod sealed;
 pub mod threads;
 pub mod timing;
 

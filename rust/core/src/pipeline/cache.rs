@@ -16,54 +16,96 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ordered::ordered;
 use crate::report::Report;
-use crate::sink::{Folder, Kept, Tokens, kept};
+use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
 use crate::source::{Blocks, Found, SourceFile};
 use crate::store::Log;
 
-/// The tokens of `found`, made unless they are in the folder `cache` already.
-///
-/// They are found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
-/// touched has the same ones. A call that is stopped on the way is gone on with by the next, and of several at a time
-/// one does the work.
-pub(super) fn cached(
-    job: &mut Job,
-    found: &Found,
-    cache: &Path,
-    control: &Control,
-) -> Result<Kept> {
-    let told = json!({
-        "content": content(&found.files, job, control)?,
-        "same": same(&found.files),
-        "sources": sources(&found.sources),
-        "options": tokenizing(&job.options)?,
-        // Where conversations may be cut is kept only for who asks for it.
-        "trim": job.options.packing.overlong == Some(Overlong::Trim),
-        "now": template_time(job),
-    });
-    let identity = identified(job, told);
-    let name = blake3::hash(identity.to_string().as_bytes()).to_hex();
-    let output = Output {
-        dir: cache.join(&name.as_str()[..32]),
-        coding: Coding { format: Format::Arrow, compression: None },
-        per_file: false,
-        hf_layout: false,
-        validation: None,
-        shard_bytes: u64::MAX,
-        keep_tokens: true,
-        overwrite: false,
-        shared: true,
-        once: false,
-        wait: true,
-        memory: 0,
-    };
-    let now = job.options.now.time();
-    in_folder(&output, &identity, (now, None), control, |folder| {
-        if let JobTemplate::Ready(template) = &mut job.template {
-            template.set_now(folder.now());
+/// Where the tokens of some files are kept: a folder in the cache, named after all that decides them.
+pub(super) struct Entry {
+    identity: Value,
+    output: Output,
+}
+
+impl Entry {
+    /// The entry of `found` in the folder `cache`.
+    ///
+    /// It is found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
+    /// touched has the same one.
+    pub(super) fn of(job: &Job, found: &Found, cache: &Path, control: &Control) -> Result<Self> {
+        let told = json!({
+            "content": content(&found.files, job, control)?,
+            "same": same(&found.files),
+            "sources": sources(&found.sources),
+            "options": tokenizing(&job.options)?,
+            // Where conversations may be cut is kept only for who asks for it.
+            "trim": job.options.packing.overlong == Some(Overlong::Trim),
+            "now": template_time(job),
+        });
+        let identity = identified(job, told);
+        let name = blake3::hash(identity.to_string().as_bytes()).to_hex();
+        let output = Output {
+            dir: cache.join(&name.as_str()[..32]),
+            coding: Coding { format: Format::Arrow, compression: None },
+            per_file: false,
+            hf_layout: false,
+            validation: None,
+            shard_bytes: u64::MAX,
+            keep_tokens: true,
+            // Files of others may lie beside the tokens, and of several calls at a time one makes these for all.
+            overwrite: true,
+            shared: true,
+            once: false,
+            wait: true,
+            memory: 0,
+        };
+        Ok(Self { identity, output })
+    }
+
+    /// Calls `pack` with the tokens of `found`, made unless they are there. A call that is stopped on the way is gone on
+    /// with by the next, and of several at a time one does the work.
+    ///
+    /// An entry that is damaged is made anew, and `pack` called again; it gets the warning that says so.
+    pub(super) fn use_tokens<T>(
+        &self,
+        job: &mut Job,
+        found: &Found,
+        control: &Control,
+        mut pack: impl FnMut(&Job, &Kept, Option<String>) -> Result<T>,
+    ) -> Result<T> {
+        let dir = &self.output.dir;
+        let mut with = |job: &mut Job, warning| {
+            self.make(job, found, control).and_then(|kept| pack(job, &kept, warning))
+        };
+        if !is_damaged(dir, &self.identity)? {
+            match with(job, None) {
+                Err(Error::Output { .. }) => {}
+                other => return other,
+            }
         }
-        tokenize(folder, job, found, control)
-    })?;
-    kept(&output.dir)
+        let damaged = discard(dir, &self.identity, control)?;
+        let warning = damaged.then(|| {
+            format!("the tokens kept in `{}` were damaged, and were made anew", dir.display())
+        });
+        with(job, warning).map_err(|error| match error {
+            Error::Output { .. } if damaged => {
+                let reason = "holds tokens that are damaged, beside files that fastpack did not write; remove it, or name another `cache_dir`".to_owned();
+                Error::Output { path: dir.clone(), reason }
+            }
+            other => other,
+        })
+    }
+
+    /// The tokens of `found`, made unless they are there.
+    fn make(&self, job: &mut Job, found: &Found, control: &Control) -> Result<Kept> {
+        let now = job.options.now.time();
+        in_folder(&self.output, &self.identity, (now, None), control, |folder| {
+            if let JobTemplate::Ready(template) = &mut job.template {
+                template.set_now(folder.now());
+            }
+            tokenize(folder, job, found, control)
+        })?;
+        kept(&self.output.dir)
+    }
 }
 
 /// Writes the tokens of `found` down.
@@ -84,7 +126,8 @@ fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) ->
         })?;
     about.read(job, seen);
     let report = about.alone(&job.options);
-    let tokens = Tokens { bytes: log.finish()?, blocks };
+    let (bytes, blake3) = log.finish()?;
+    let tokens = Tokens { bytes, blocks, blake3 };
     folder.finish(&report.to_json(), BTreeMap::new(), Some(tokens))?;
     Ok(report)
 }

@@ -178,7 +178,7 @@ fn pack_into(
     };
     let tokens = output
         .keep_tokens
-        .then(|| log.finish().map(|bytes| Tokens { bytes, blocks }))
+        .then(|| log.finish().map(|(bytes, blake3)| Tokens { bytes, blocks, blake3 }))
         .transpose()?;
     folder.finish(&report.to_json(), content.into_hashes(), tokens)?;
     Ok(report)

@@ -47,7 +47,7 @@ pub use scan::{Fit, Lost, Scan, TemplateScan, scan};
 pub use tokens::repack;
 pub use transform::{Filter, Mapping, Transform};
 
-use cache::cached;
+use cache::Entry;
 use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
 use packer::Packer;
@@ -129,19 +129,24 @@ pub fn pack_files(
 ) -> Result<Report> {
     job.validate(inputs)?;
     let found = discover(inputs, control)?;
-    let mut about = About::new(&job, &found);
     let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
+        let about = About::new(&job, &found);
         return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
     };
-    let kept = cached(&mut job, &found, cache, control)?;
-    let before = read_report(&kept.report, cache)?;
-    // Documents know their files by the names that those had when the tokens were made.
-    let sources = Sources::new(before.sources.iter().map(|name| Arc::from(Path::new(name))));
-    (about.inputs, about.warnings) = (before.inputs, before.warnings);
-    about.template_engine = before.template_engine;
-    about.template_engine_reason = before.template_engine_reason;
-    let layout = job.layout(sources)?;
-    pack_kept(&kept, &job.options, (about, layout, validation), control, tables)
+    let entry = Entry::of(&job, &found, cache, control)?;
+    entry.use_tokens(&mut job, &found, control, |job, kept, warning| {
+        let before = read_report(&kept.report, cache)?;
+        // Documents know their files by the names that those had when the tokens were made.
+        let sources = Sources::new(before.sources.iter().map(|name| Arc::from(Path::new(name))));
+        let mut about = About::new(job, &found);
+        (about.inputs, about.warnings) = (before.inputs, before.warnings);
+        about.warnings.extend(warning);
+        about.template_engine = before.template_engine;
+        about.template_engine_reason = before.template_engine_reason;
+        let layout = job.layout(sources)?;
+        *tables = Tables::default();
+        pack_kept(kept, &job.options, (about, layout, validation), control, tables)
+    })
 }
 
 /// Packs all of `blocks` into `sink`.

@@ -30,6 +30,7 @@ pub(super) fn pack_each(
     let options = Options { max_lost: None, ..job.options.clone() };
     let files = found.files.iter().map(|file| (Arc::clone(&file.path), file.size)).collect();
     let stems = stems(&found.files)?;
+    folder.reserve(&stems)?;
     let mut each = Each {
         job,
         options: &options,

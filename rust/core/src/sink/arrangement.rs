@@ -1,6 +1,5 @@
 //! [`Arrangement`]: what shards are called in their place, and which files describe them to other readers there.
 
-use std::fs;
 use std::path::Path;
 
 use arrow::ipc::reader::StreamReader;
@@ -10,6 +9,7 @@ use super::manifest::File;
 use super::survey::is_shard_of;
 use crate::config::{Output, Split};
 use crate::error::{Error, Result};
+use crate::regular::{self, Links};
 
 /// The file that lists the shards of a dataset.
 const STATE: &str = "state.json";
@@ -76,6 +76,18 @@ impl Arrangement {
         Ok(described)
     }
 
+    /// Whether a dataset has files of this name in the folder.
+    pub(super) fn places(self, name: &str) -> bool {
+        match (self, name.split_once('/')) {
+            (Self::Plain, _) => false,
+            (Self::Dataset, _) => is_of_dataset(name),
+            (Self::Splits, None) => name == SPLITS || names().contains(&name),
+            (Self::Splits, Some((split, inside))) => {
+                names().contains(&split) && is_of_dataset(inside)
+            }
+        }
+    }
+
     /// The name of a file of `split` in the folder.
     fn inside(self, split: Split, name: &str) -> String {
         if self == Self::Splits { format!("{}/{name}", split.name()) } else { name.to_owned() }
@@ -85,6 +97,24 @@ impl Arrangement {
 /// The folders of splits, whether there are such or not.
 pub(super) fn names() -> [&'static str; Split::ALL.len()] {
     Split::ALL.map(Split::name)
+}
+
+/// Whether this is the name in the work folder of a file that describes shards.
+pub(super) fn describes(name: &str) -> bool {
+    let of_split = |split| name.strip_prefix(split).and_then(|rest| rest.strip_prefix('-'));
+    let name = names().into_iter().find_map(of_split).unwrap_or(name);
+    [STATE, INFO, SPLITS].contains(&name)
+}
+
+/// Whether this is the name of a file of a dataset.
+fn is_of_dataset(name: &str) -> bool {
+    let numbers = name.strip_prefix("data-").and_then(|rest| rest.strip_suffix(".arrow"));
+    let is_number =
+        |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
+    [STATE, INFO, SPLITS].contains(&name)
+        || numbers
+            .and_then(|numbers| numbers.split_once("-of-"))
+            .is_some_and(|(number, count)| is_number(number) && is_number(count))
 }
 
 fn shards(files: &[File], split: Split) -> Vec<&File> {
@@ -98,7 +128,7 @@ fn data_names(count: usize) -> impl Iterator<Item = String> {
 
 /// The columns, as the metadata of a shard has them for `datasets`: a run that goes on may have no rows left to write.
 fn info(shard: &Path) -> Result<String> {
-    let file = fs::File::open(shard).map_err(Error::io(shard))?;
+    let file = regular::open(shard, Links::Refused).map_err(Error::io(shard))?;
     let reader = StreamReader::try_new(file, None)?;
     let schema = reader.schema();
     let mut metadata = schema.metadata.values();

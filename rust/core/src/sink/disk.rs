@@ -1,6 +1,6 @@
 //! [`Disk`]: a file that is hashed, and that a thread of its own brings to the disk, while it is being written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::mem;
 use std::panic::resume_unwind;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::behind::{Afterwards, Behind};
+use crate::regular;
 use crate::threads;
 
 /// Bytes that are brought to the disk at once: enough to keep it busy, little beside what a run holds.
@@ -39,10 +40,17 @@ struct Thread {
 }
 
 impl Disk {
-    /// Creates the file at `path`, or empties the one that is there.
+    /// Creates the file at `path`, where there must be none.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let target = Arc::new(Mutex::new(Target::create(path)?));
-        Ok(Self { piece: Piece::new(), hasher: Box::default(), target, thread: None })
+        let file = regular::create(path)?;
+        Ok(Self::of(file, direct(path)))
+    }
+
+    /// Writes to `file`, and whole pieces to `direct` if that is there.
+    fn of(file: File, direct: Option<File>) -> Self {
+        let behind = Behind::new(0, Afterwards::Release);
+        let target = Arc::new(Mutex::new(Target { file, direct, bytes: 0, behind }));
+        Self { piece: Piece::new(), hasher: Box::default(), target, thread: None }
     }
 
     /// Brings the rest there.
@@ -130,13 +138,6 @@ struct Target {
 }
 
 impl Target {
-    fn create(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(path)?;
-        let behind = Behind::new(0, Afterwards::Release);
-        Ok(Self { file, direct: direct(path), bytes: 0, behind })
-    }
-
     /// Appends a piece; all before it were whole.
     fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         if piece.len() != PIECE || !self.is_written_directly(piece) {
@@ -191,8 +192,9 @@ fn direct(path: &Path) -> Option<File> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-        OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+        let flags = rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::NOFOLLOW;
+        let flags = flags.bits().cast_signed();
+        std::fs::OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -253,10 +255,10 @@ mod tests {
         {
             for directly in [true, false] {
                 let bytes = bytes(count);
-                let mut disk = Disk::create(&path).expect("a file");
-                if !directly {
-                    lock(&disk.target).direct = None;
-                }
+                let file =
+                    File::options().read(true).write(true).create(true).truncate(true).open(&path);
+                let direct = direct(&path).filter(|_| directly);
+                let mut disk = Disk::of(file.expect("a file"), direct);
                 for part in bytes.chunks(step) {
                     disk.write_all(part).expect("room for it");
                 }
@@ -269,6 +271,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_written_to() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard");
+        std::fs::write(&path, "mine").expect("room for it");
+        let refused = Disk::create(&path).map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(io::ErrorKind::AlreadyExists));
+        assert_eq!(std::fs::read_to_string(&path).expect("the file"), "mine");
     }
 
     #[test]
@@ -306,7 +318,8 @@ mod tests {
     fn a_full_disk_is_told_by_the_next_pieces_or_at_the_end() {
         let full = Path::new("/dev/full");
         for count in [1, PIECE + 1, 10 * PIECE] {
-            let mut disk = Disk::create(full).expect("a device");
+            let file = File::options().read(true).write(true).open(full).expect("a device");
+            let mut disk = Disk::of(file, direct(full));
             let failed = disk.write_all(&bytes(count)).and_then(|()| disk.finish().map(drop));
             assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
         }

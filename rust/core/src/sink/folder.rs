@@ -14,15 +14,19 @@ use super::Sink;
 use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
-use super::lock::{Lock, WORK};
-use super::manifest::{File, MANIFEST, Manifest, Tokens};
+use super::leftovers::{Leftovers, is_ours};
+use super::lock::{Lock, WORK, refuse_no_folder};
+use super::manifest::{Beside, File, MANIFEST, Manifest, Tokens};
+use super::owned::{self, Owned};
 use super::placed::{Placed, flat, remove_folder_of, sync, write};
+use super::series::{Series, is_of_input};
 use super::shard::Shard;
 use super::shard_list::ShardList;
-use super::survey::{self, BLOCKS, REPORT, STARTED, TOKENS, is_ours, is_shard_of, shard_name};
+use super::survey::{self, BLOCKS, BLOCKS_NEW, REPORT, STARTED, STARTED_NEW, TOKENS};
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::regular;
 
 /// An output folder that this run alone writes to.
 ///
@@ -46,21 +50,12 @@ pub struct Folder {
     bytes: u64,
     /// Shards that are whole.
     files: Vec<File>,
-    /// The tokens, once they are about to be placed.
-    tokens: Option<Tokens>,
-    /// The files that describe the shards, once they are about to be placed.
-    beside: Vec<String>,
+    list: ShardList,
+    /// The output that this one replaces, and what others have in the folder.
+    owned: Owned,
     placed: Placed,
     /// Taken until the very end.
     lock: Option<Lock>,
-}
-
-/// What shards are named after.
-enum Series {
-    /// A split.
-    Split(Split),
-    /// An input that has its own, behind so many of others.
-    Input { stem: String, behind: usize },
 }
 
 /// What a folder holds before a run.
@@ -75,14 +70,15 @@ pub enum Opened {
 
 /// Opens the output folder for the job whose identity is `job` (a JSON object), and makes it if need be.
 ///
-/// What a run of the same job left behind that did not end is taken over. With `overwrite`, the job runs even if it
-/// has finished here before, and what fastpack wrote for whatever job (shards, by their names, and the
-/// report and manifest) is replaced once the new output is whole; other files stay as they are, and until
-/// then a run that fails has touched nothing. Where several ranks share the job, it is run once for all.
+/// What a run of the same job left behind that did not end is taken over, as far as it has the hashes that were written
+/// down. With `overwrite`, the job runs even if it has finished here before, and what fastpack wrote for whatever job is
+/// replaced once the new output is whole: the files that a manifest of ours lists, if they have the sizes and the hashes
+/// that it says. Other files stay as they are, and until then a run that fails has touched nothing. Where several ranks
+/// share the job, it is run once for all.
 ///
-/// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait, and, without
-/// `overwrite`, if it holds anything else than the output or the leftovers of this very job; with [`Error::Io`] if
-/// it cannot be read or written; and as the run of the same job that it waited for.
+/// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait; if something else is
+/// where files of this job go; and, without `overwrite`, if it holds anything else than the output or the leftovers of
+/// this very job; with [`Error::Io`] if it cannot be read or written; and as the run of the same job that it waited for.
 pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control) -> Result<Opened> {
     let dir = &output.dir;
     if dir.as_os_str().is_empty() {
@@ -103,9 +99,11 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         tidy(dir, control);
         return Ok(Opened::Finished(report));
     }
+    refuse_no_folder(dir)?;
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let name = (!output.once).then(|| name_of(job));
-    let (lock, waited) = Lock::take(dir, name.as_deref(), output.wait, control)?;
+    let name = name_of(job);
+    let told = (!output.once).then_some(name.as_str());
+    let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
     // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
     if (waited || !again)
         && !output.once
@@ -113,8 +111,18 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     {
         return Ok(Opened::Finished(report));
     }
+    let left = Leftovers::find(dir)?;
+    let arrangement = Arrangement::of(output);
     if !output.overwrite {
-        survey::refuse_others(dir, job, Arrangement::of(output))?;
+        survey::refuse_other_jobs(dir, job, &left)?;
+    }
+    let (remains, owned) = left.owned(dir, control)?;
+    if output.overwrite {
+        let others = owned.others.iter();
+        let in_the_way = others.filter(|name| survey::is_in_the_way(name, arrangement)).cloned();
+        survey::refuse_in_the_way(dir, &in_the_way.collect::<Vec<_>>())?;
+    } else {
+        survey::refuse_all(dir, &owned.others, arrangement)?;
     }
     let mut folder = Folder {
         dir: dir.clone(),
@@ -124,28 +132,20 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
-        arrangement: Arrangement::of(output),
+        arrangement,
         series: Box::new(Series::Split(Split::Train)),
         shard: None,
         bytes: 0,
         files: Vec::new(),
-        tokens: None,
-        beside: Vec::new(),
+        list: ShardList::new(lock.work(), &name),
+        owned,
         placed: Placed::default(),
         lock: Some(lock),
     };
-    match survey::started(dir, job)? {
-        Some(left) => folder.go_on(left)?,
-        None => folder.start()?,
-    }
-    if output.once {
-        // What was left is all in the work folder by now, and whether it is of the same records cannot be told.
-        folder.now = now;
-        folder.files.clear();
-        folder.start()?;
-    }
-    if !output.overwrite {
-        folder.remove_old()?;
+    let is_mine = |it: &&Manifest| !output.once && it.differences(job).is_none();
+    match left.started.as_ref().filter(is_mine) {
+        Some(started) => folder.go_on(started.now, &left, remains, &name, control)?,
+        None => folder.start(&left, remains)?,
     }
     Ok(Opened::Ready(folder))
 }
@@ -158,66 +158,83 @@ fn name_of(job: &Value) -> String {
 /// Removes what is left of a work folder in a finished folder, if the run that finished it was killed at the very end.
 fn tidy(dir: &Path, control: &Control) {
     // It is in nobody's way where it has to stay.
-    if dir.join(WORK).exists()
+    if regular::is_folder(&dir.join(WORK))
         && let Ok((lock, _)) = Lock::take(dir, None, false, control)
+        && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
     {
-        let _ = lock.clear(|_| false);
+        let _ = lock.clear(|name| !is_ours(name, &started.job));
     }
 }
 
 impl Folder {
-    /// Clears what another job left in the work folder, then leaves word of which job is running, for whoever finds
-    /// its leftovers: in this order, so that never are those of one job taken for another's.
-    fn start(&self) -> Result<()> {
-        self.lock().clear(|name| name == STARTED)?;
-        self.leave_word()
+    /// Removes what remains of an output that was being placed or replaced, and what another job left in the work folder,
+    /// then leaves word of which job is running, for whoever finds its leftovers: in this order, so that never are those
+    /// of one job taken for another's.
+    fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
+        remains.remove(&self.dir, self.work())?;
+        let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
+        self.lock().clear(|name| name == STARTED || !is_ours(name, job))?;
+        let (new, started) = (self.work().join(STARTED_NEW), self.work().join(STARTED));
+        write(&new, &Manifest::new(self.job.clone(), self.now, Vec::new()).to_text())?;
+        fs::rename(&new, &started).map_err(Error::io(started))?;
+        sync(self.work())
     }
 
-    /// Takes over what a run of this job left behind.
-    fn go_on(&mut self, left: Manifest) -> Result<()> {
-        self.now = left.now;
-        // It may have been about to place its files: they go back to where a failure leaves them.
-        let placed = self.arrangement.place(&left.files);
-        for (file, placed) in left.files.into_iter().zip(placed) {
-            let is_whole = |path: &Path| path.metadata().is_ok_and(|it| it.len() == file.bytes);
-            self.fetch(&file.name, &placed.name, is_whole)?;
-            if !is_whole(&self.work().join(&file.name)) {
-                break;
+    /// Takes over what a run of this job left behind, which began at `now`: the shards that are whole, up to the first that
+    /// is not, wherever they lie, and the blocks.
+    fn go_on(
+        &mut self,
+        now: NaiveDateTime,
+        left: &Leftovers,
+        mut remains: Owned,
+        name: &str,
+        control: &Control,
+    ) -> Result<()> {
+        self.now = now;
+        let placing = left.placing.as_ref();
+        for file in ShardList::read(self.work(), name)? {
+            let work = self.work().join(&file.name);
+            if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
+                // It may be in its place already, where it was found to be whole.
+                let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
+                let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
+                let Some(placed) = placed else { break };
+                self.fetch(&placed.name, &work, &mut remains)?;
             }
             self.files.push(file);
         }
-        for name in &left.beside {
-            self.fetch(&flat(name), name, Path::exists)?;
+        if remains.contains(TOKENS) && placing.is_some_and(|it| it.tokens.is_some()) {
+            let blocks = self.blocks();
+            self.fetch(TOKENS, &blocks, &mut remains)?;
         }
-        if left.tokens.is_some() {
-            self.fetch(BLOCKS, TOKENS, Path::exists)?;
-        }
+        remains.remove(&self.dir, self.work())?;
         let kept: HashSet<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
         let stays = |name: &str| [STARTED, BLOCKS].contains(&name) || kept.contains(name);
-        self.lock().clear(stays)?;
-        ShardList::of(self.work()).write(&self.files)
+        self.clear(stays)?;
+        let (blocks, new) = (self.blocks(), self.work().join(BLOCKS_NEW));
+        if blocks.symlink_metadata().is_ok() {
+            regular::detach(&blocks, &new).map_err(Error::io(blocks))?;
+        }
+        self.list.write(name, &self.files)
     }
 
-    /// Moves a file that `is_whole` back from where it was placed, unless such a one is in the work folder.
-    fn fetch(&self, work: &str, place: &str, is_whole: impl Fn(&Path) -> bool) -> Result<()> {
-        let (work, place) = (self.work().join(work), self.dir.join(place));
-        if !is_whole(&work) && is_whole(&place) {
-            fs::rename(&place, &work).map_err(Error::io(&place))?;
+    /// Fails with [`Error::Output`] if something else lies where shards go that are named after `stems`.
+    pub fn reserve(&self, stems: &[String]) -> Result<()> {
+        let is_taken =
+            |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
+        let taken: Vec<String> = self.owned.others.iter().filter(is_taken).cloned().collect();
+        survey::refuse_in_the_way(&self.dir, &taken)
+    }
+
+    /// Moves a file of ours back from where it was placed.
+    fn fetch(&self, name: &str, work: &Path, remains: &mut Owned) -> Result<()> {
+        let place = self.dir.join(name);
+        fs::rename(&place, work).map_err(Error::io(&place))?;
+        if name.contains('/') {
             remove_folder_of(&place);
         }
+        remains.forget(name);
         Ok(())
-    }
-
-    /// Writes down which job this is, and what is about to be placed beside the shards.
-    fn leave_word(&self) -> Result<()> {
-        let beside = self.work().join("started.json.new");
-        let started = self.work().join(STARTED);
-        let mut manifest = Manifest::new(self.job.clone(), self.now, Vec::new());
-        manifest.tokens.clone_from(&self.tokens);
-        manifest.beside.clone_from(&self.beside);
-        write(&beside, &manifest.to_json())?;
-        fs::rename(&beside, &started).map_err(Error::io(started))?;
-        sync(self.work())
     }
 
     /// The file in which to keep what blocks came to.
@@ -257,38 +274,21 @@ impl Folder {
     fn close_shard(&mut self) -> Result<()> {
         if let Some(shard) = self.shard.take() {
             let file = shard.close(self.next_shard())?;
-            ShardList::of(self.work()).add(&file)?;
+            self.list.add(&file)?;
             self.files.push(file);
             self.bytes = 0;
         }
         Ok(())
     }
 
+    /// The name of the shard at hand.
     fn next_shard(&self) -> String {
-        self.name(self.in_series())
-    }
-
-    /// The name of a shard of the series at hand.
-    fn name(&self, number: usize) -> String {
-        let extension = self.coding.format.extension();
-        match &*self.series {
-            Series::Split(split) => shard_name(*split, number, extension),
-            Series::Input { stem, .. } if number == 0 => format!("{stem}.{extension}"),
-            Series::Input { stem, .. } => format!("{stem}-{number:05}.{extension}"),
-        }
+        self.series.name(self.in_series(), self.coding.format)
     }
 
     /// How many shards of the series at hand are whole.
     fn in_series(&self) -> usize {
-        match &*self.series {
-            Series::Split(split) => {
-                self.files.iter().filter(|file| is_shard_of(*split, &file.name)).count()
-            }
-            Series::Input { behind, .. } => {
-                let numbered = self.files[*behind..].iter().zip(0..);
-                numbered.take_while(|(file, number)| file.name == self.name(*number)).count()
-            }
-        }
+        self.series.whole(&self.files, self.coding.format)
     }
 
     /// Renames the shards into place, and the tokens if there are to be kept, then writes `report.json`, then the
@@ -307,42 +307,53 @@ impl Folder {
         self.close_shard()?;
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
-        write(&self.work().join(REPORT), report)?;
-        for (name, text) in self.arrangement.describe(self.work(), &self.files)? {
-            write(&self.work().join(flat(&name)), &text)?;
-            self.beside.push(name);
-        }
-        let placed = self.arrangement.place(&self.files);
-        let mut manifest = Manifest::new(self.job.clone(), self.now, placed);
+        let described = self.arrangement.describe(self.work(), &self.files)?;
+        let report = (REPORT.to_owned(), report.to_owned());
+        let mut manifest =
+            Manifest::new(self.job.clone(), self.now, self.arrangement.place(&self.files));
         manifest.content = content;
-        manifest.tokens.clone_from(&tokens);
-        manifest.beside.clone_from(&self.beside);
-        write(&self.work().join(MANIFEST), &manifest.to_json())?;
-        sync(self.work())?;
+        manifest.tokens = tokens;
+        for (name, text) in described.into_iter().chain([report]) {
+            write(&self.work().join(flat(&name)), &text)?;
+            manifest.beside.push(Beside::of(name, &text));
+        }
+        self.list.sync()?;
+        write(&self.work().join(MANIFEST), &manifest.to_text())?;
         // Whoever finds files in place that could be others' knows whose they are.
-        self.tokens = tokens;
-        ShardList::of(self.work()).sync()?;
-        self.leave_word()?;
+        sync(self.work())?;
 
         // All is written and on the disk. Between here and the last line, the folder is nobody's output.
-        self.remove_old()?;
+        self.refuse_taken(&manifest)?;
+        let work = self.work().to_owned();
+        self.owned.remove(&self.dir, &work)?;
         sync(&self.dir)?;
-        for (file, placed) in self.files.clone().iter().zip(&manifest.files) {
-            self.place(&file.name, &placed.name)?;
-        }
-        for name in &manifest.beside {
-            self.place(&flat(name), name)?;
+        for (file, placed) in self.files.iter().zip(&manifest.files) {
+            self.placed.place(work.join(&file.name), &self.dir, &placed.name)?;
         }
         if manifest.tokens.is_some() {
-            self.place(BLOCKS, TOKENS)?;
+            self.placed.place(work.join(BLOCKS), &self.dir, TOKENS)?;
         }
-        self.place(REPORT, REPORT)?;
+        for Beside { name, .. } in &manifest.beside {
+            self.placed.place(work.join(flat(name)), &self.dir, name)?;
+        }
         self.placed.sync(&self.dir)?;
-        self.place(MANIFEST, MANIFEST)?;
+        self.placed.place(work.join(MANIFEST), &self.dir, MANIFEST)?;
         sync(&self.dir)?;
         self.placed.keep();
         self.created = false;
-        self.lock().clear(|_| false)
+        self.clear(|_| false)
+    }
+
+    /// Fails if something has come to lie where a file of `manifest` goes, before anything is removed for it.
+    fn refuse_taken(&self, manifest: &Manifest) -> Result<()> {
+        for name in manifest.names().chain([MANIFEST]) {
+            let place = self.dir.join(name);
+            if !self.owned.contains(name) && place.symlink_metadata().is_ok() {
+                let said = "has come to lie there while this ran; move it away, and run again";
+                return Err(Error::io(place)(io::Error::new(ErrorKind::AlreadyExists, said)));
+            }
+        }
+        Ok(())
     }
 
     /// Ends a run that failed: tells those that wait for it, and takes back what it wrote unless the next can go on
@@ -355,32 +366,13 @@ impl Folder {
         if self.once || !error.may_pass() {
             self.shard = None;
             self.placed.take_back();
-            let _ = self.lock().clear(|_| false);
+            let _ = self.clear(|_| false);
         }
     }
 
-    /// Moves a whole file from the work folder to where it belongs.
-    fn place(&mut self, from: &str, to: &str) -> Result<()> {
-        let (work, place) = (self.work().join(from), self.dir.join(to));
-        self.placed.place(work, place)
-    }
-
-    /// Removes what earlier runs wrote, the manifest first: without it, nobody takes the others for whole.
-    fn remove_old(&self) -> Result<()> {
-        let names = survey::names(&self.dir)?;
-        let known = Manifest::read(&self.dir.join(MANIFEST))?;
-        let known: HashSet<String> = known.map_or_else(HashSet::new, Manifest::into_names);
-        let manifest = names.iter().filter(|name| *name == MANIFEST);
-        let is_ours = |name: &String| is_ours(name) || known.contains(name);
-        let others = names.iter().filter(|name| is_ours(name) && *name != MANIFEST);
-        for name in manifest.chain(others) {
-            let path = self.dir.join(name);
-            fs::remove_file(&path).map_err(Error::io(&path))?;
-            if name.contains('/') {
-                remove_folder_of(&path);
-            }
-        }
-        Ok(())
+    /// Empties the work folder of all files of this job but those that `kept` accepts by name.
+    fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
+        self.lock().clear(|name| kept(name) || !is_ours(name, &self.job))
     }
 
     fn work(&self) -> &Path {

@@ -1,7 +1,7 @@
 //! [`Lock`]: the work folder and the lock in it, which the system lets go when a process dies.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,14 +10,20 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
+use super::leftovers;
+use super::survey::STARTED;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::regular;
 
 /// The folder in the output folder that a run works in.
 pub(super) const WORK: &str = ".fastpack";
 
 /// The name of the lock file in it.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
+
+/// Bytes of the last word of a run: a few names and a message.
+const MOST: u64 = 1 << 20;
 
 /// How often a waiting run looks whether it can go on.
 const POLL: Duration = Duration::from_millis(20);
@@ -51,13 +57,20 @@ impl Lock {
         let mut waited = false;
         loop {
             control.tick()?;
-            fs::create_dir_all(&work).map_err(Error::io(&work))?;
-            let mut options = OpenOptions::new();
-            let file = options.create(true).truncate(false).read(true).write(true).open(&path);
-            let mut file = match file {
+            match fs::create_dir(&work) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Error::io(work)(error));
+                }
+                Err(_) => refuse_no_folder(dir)?,
+                Ok(()) => {}
+            }
+            let mut file = match regular::open_to_write(&path) {
                 Ok(file) => file,
                 // The run that had it has just removed the folder.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    return Err(leftovers::foreign(dir, LOCK));
+                }
                 Err(error) => return Err(Error::io(path)(error)),
             };
             loop {
@@ -75,12 +88,16 @@ impl Lock {
                     Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
                 }
             }
+            let left = left_in(&mut file).map_err(Error::io(&path))?;
             if is_at(&file, &path).map_err(Error::io(&path))? {
+                if matches!(left, Left::Other) {
+                    return Err(leftovers::foreign(dir, LOCK));
+                }
                 // What a run wrote that was killed while it told of its failure is nobody's.
                 file.set_len(0).map_err(Error::io(&path))?;
                 return Ok((Self { work, file }, waited));
             }
-            if let Some(word) = left_in(&mut file).map_err(Error::io(&path))?
+            if let Left::Word(word) = left
                 && Some(word.job.as_str()) == job
             {
                 return Err(word.failure.into_error(dir));
@@ -98,20 +115,28 @@ impl Lock {
         // Where this cannot be written, those that wait try for themselves.
         if let Ok(text) = serde_json::to_vec(&Word { job, failure }) {
             let _ = self.file.set_len(0);
+            let _ = self.file.rewind();
             let _ = self.file.write_all(&text);
         }
     }
 
-    /// Empties the work folder of everything but the lock and the files that `kept` accepts by name.
+    /// Empties the work folder of everything but the lock and the files that `kept` accepts by name. The word of which job
+    /// was started goes last: it says whose the others are.
     pub(super) fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
+        let mut last = None;
         for entry in fs::read_dir(&self.work).map_err(Error::io(&self.work))? {
             let path = entry.map_err(Error::io(&self.work))?.path();
             let stays = |name: &OsStr| name == LOCK || name.to_str().is_some_and(&kept);
-            if !path.file_name().is_some_and(stays) {
+            if path.file_name().is_some_and(stays) {
+                continue;
+            }
+            if path.ends_with(STARTED) {
+                last = Some(path);
+            } else {
                 fs::remove_file(&path).map_err(Error::io(&path))?;
             }
         }
-        Ok(())
+        last.map_or(Ok(()), |path| fs::remove_file(&path).map_err(Error::io(path)))
     }
 }
 
@@ -131,12 +156,44 @@ struct Word {
     failure: Failure,
 }
 
-/// What the run that had this file before said of its failure, if it failed.
-fn left_in(file: &mut File) -> io::Result<Option<Word>> {
-    let mut text = String::new();
+/// What is in the lock file.
+enum Left {
+    /// Nothing, or a word of which the rest was not written.
+    Nothing,
+    /// What the run that had it before said of its failure.
+    Word(Word),
+    /// What no run wrote.
+    Other,
+}
+
+fn left_in(file: &mut File) -> io::Result<Left> {
+    /// What a word begins with.
+    const BEGIN: &[u8] = b"{\"job\":\"";
+    let mut text = Vec::new();
     file.rewind()?;
-    file.read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text).ok())
+    Read::by_ref(file).take(MOST).read_to_end(&mut text)?;
+    let shared = text.len().min(BEGIN.len());
+    Ok(match serde_json::from_slice(&text) {
+        Ok(word) => Left::Word(word),
+        Err(_) if text[..shared] == BEGIN[..shared] => Left::Nothing,
+        Err(_) => Left::Other,
+    })
+}
+
+/// Fails with [`Error::Output`] if the work folder of `dir` is something else than a folder, or a link to one: what lies
+/// there is not in the output folder.
+pub(super) fn refuse_no_folder(dir: &Path) -> Result<()> {
+    let what = match dir.join(WORK).symlink_metadata() {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.is_symlink() => "a symbolic link",
+        Ok(_) => "no folder",
+        // It has just been removed, or there is none.
+        Err(_) => return Ok(()),
+    };
+    let reason = format!(
+        "holds `{WORK}`, which is {what}, where runs have their work folder; move it away, or write to another folder"
+    );
+    Err(Error::Output { path: dir.to_owned(), reason })
 }
 
 fn taken(dir: &Path) -> Error {
@@ -154,7 +211,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 
     let ours = file.metadata()?;
-    match fs::metadata(path) {
+    match fs::symlink_metadata(path) {
         Ok(there) => Ok(ours.dev() == there.dev() && ours.ino() == there.ino()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

@@ -1,21 +1,24 @@
 //! [`Manifest`]: which job a folder was written for, and which files it came to.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fs;
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::arrangement;
+use super::lock::WORK;
+use super::survey::TOKENS;
 use crate::error::{Error, Result};
+use crate::regular::Links;
+use crate::sealed::{self, Sealed};
 
 /// The name of the file that a finished folder is known by.
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The layout of the manifest. Whoever changes it counts on.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The part of a job's identity that tells a run from others of a job that cannot be known again.
 pub const RUN: &str = "run";
@@ -23,7 +26,7 @@ pub const RUN: &str = "run";
 /// The differences that a message names.
 const NAMED: usize = 6;
 
-/// Which job a folder was written for, and which files it came to.
+/// Which job a folder was written for, and which files it came to: [sealed] text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The layout of the manifest.
@@ -40,9 +43,9 @@ pub struct Manifest {
     pub tokens: Option<Tokens>,
     /// The shards, in their order; before the job has finished, they stand in a file of their own, by other names.
     pub files: Vec<File>,
-    /// The names in the folder of files that describe the shards to other readers.
+    /// The report, and the files that describe the shards to other readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
+    pub beside: Vec<Beside>,
 }
 
 /// The tokens that were kept to be packed again.
@@ -52,6 +55,27 @@ pub struct Tokens {
     pub bytes: u64,
     /// The number of blocks in it.
     pub blocks: u64,
+    /// The BLAKE3 hash of the headers of its blocks, which have hashes of the blocks, in hexadecimal.
+    pub blake3: String,
+}
+
+/// A file beside the shards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The name in the folder.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 hash, in hexadecimal.
+    pub blake3: String,
+}
+
+impl Beside {
+    /// A file called `name` that holds `text`.
+    pub(super) fn of(name: String, text: &str) -> Self {
+        let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
+        Self { name, bytes: text.len() as u64, blake3 }
+    }
 }
 
 /// A file that was written.
@@ -74,24 +98,24 @@ impl Manifest {
         Self { version: VERSION, job, now, content, tokens: None, files, beside: Vec::new() }
     }
 
-    /// The manifest at `path`; nothing if there is none, or none that this version reads.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(path)(error)),
+    /// The manifest at `path`; nothing if there is none, or one that this version did not write as it is.
+    pub(super) fn read(path: &Path, links: Links) -> Result<Option<Self>> {
+        let Sealed::Whole(text) = sealed::read(path, links).map_err(Error::io(path))? else {
+            return Ok(None);
         };
-        let manifest: Option<Self> = serde_json::from_slice(&bytes).ok();
-        Ok(manifest.filter(|manifest| manifest.version == VERSION))
+        let manifest: Option<Self> = serde_json::from_slice(&text).ok();
+        Ok(manifest.filter(|it| it.version == VERSION && it.names().all(is_plain)))
     }
 
-    /// The names of the shards and of what describes them.
-    pub(super) fn into_names(self) -> HashSet<String> {
-        self.files.into_iter().map(|file| file.name).chain(self.beside).collect()
+    /// The names in the folder of all files but the manifest.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let shards = self.files.iter().map(|file| file.name.as_str());
+        let beside = self.beside.iter().map(|file| file.name.as_str());
+        shards.chain(beside).chain(self.tokens.iter().map(|_| TOKENS))
     }
 
-    pub(super) fn to_json(&self) -> String {
-        format!("{:#}\n", serde_json::to_value(self).expect("strings and numbers become JSON"))
+    pub(super) fn to_text(&self) -> String {
+        sealed::seal(&serde_json::to_value(self).expect("strings and numbers become JSON"))
     }
 
     /// Where this job and `job` differ, in words; nothing if they are the same.
@@ -107,6 +131,17 @@ impl Manifest {
         }
         Some(found.join(", ")).filter(|words| !words.is_empty())
     }
+}
+
+/// Whether a name is of a file in the output folder itself, or in the folder of a split there.
+fn is_plain(name: &str) -> bool {
+    let name = match name.split_once('/') {
+        Some((split, inside)) if arrangement::names().contains(&split) => inside,
+        _ => name,
+    };
+    let path = Path::new(name);
+    // What is not its own last part is absolute, has folders in it, or is none.
+    path.file_name().is_some_and(|last| last == path.as_os_str()) && name != WORK
 }
 
 fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {

@@ -1,31 +1,48 @@
 //! [`Placed`]: files that were renamed to where they belong, to be taken back unless all of them get there.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::regular;
 
-/// Files that were renamed to where they belong, each with where it was.
+/// Files that were renamed to where they belong.
 #[derive(Default)]
-pub(super) struct Placed(Vec<(PathBuf, PathBuf)>);
+pub(super) struct Placed {
+    /// Where each was, and where it is.
+    files: Vec<(PathBuf, PathBuf)>,
+    /// The folders that were made for them.
+    folders: Vec<PathBuf>,
+}
 
 impl Placed {
-    /// Moves a whole file from `work` to `place`, into a folder that is made if need be.
-    pub(super) fn place(&mut self, work: PathBuf, place: PathBuf) -> Result<()> {
-        if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    /// Moves a whole file from `work` to where `name` is in the output folder `dir` and where there must be nothing, into a
+    /// folder that is made if need be.
+    pub(super) fn place(&mut self, work: PathBuf, dir: &Path, name: &str) -> Result<()> {
+        let place = dir.join(name);
+        if let Some((folder, _)) = name.split_once('/') {
+            let folder = dir.join(folder);
+            match fs::create_dir(&folder) {
+                Ok(()) => self.folders.push(folder),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Error::io(folder)(error));
+                }
+                Err(_) if regular::is_folder(&folder) => {}
+                // A link to one would lead out of the output folder.
+                Err(_) => return Err(Error::io(folder)(ErrorKind::NotADirectory.into())),
+            }
         }
-        fs::rename(&work, &place).map_err(Error::io(&place))?;
-        self.0.push((work, place));
+        regular::rename(&work, &place).map_err(Error::io(&place))?;
+        self.files.push((work, place));
         Ok(())
     }
 
     /// Makes what was placed outlive a loss of power, in the output folder `dir` and those inside that it went to.
     pub(super) fn sync(&self, dir: &Path) -> Result<()> {
         let mut folders: Vec<&Path> =
-            self.0.iter().filter_map(|(_, place)| place.parent()).collect();
+            self.files.iter().filter_map(|(_, place)| place.parent()).collect();
         folders.push(dir);
         folders.sort_unstable();
         folders.dedup();
@@ -34,14 +51,17 @@ impl Placed {
 
     /// All of them are where they belong.
     pub(super) fn keep(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Moves them back: a part of the output is none.
     pub(super) fn take_back(&mut self) {
-        for (work, place) in mem::take(&mut self.0) {
+        let Self { files, folders } = mem::take(self);
+        for (work, place) in files {
             let _ = fs::rename(&place, work);
-            remove_folder_of(&place);
+        }
+        for folder in folders {
+            let _ = fs::remove_dir(folder);
         }
     }
 }
@@ -58,10 +78,10 @@ pub(super) fn remove_folder_of(place: &Path) {
     }
 }
 
-/// Writes a file, and has the disk keep it.
+/// Writes a file where there is none, and has the disk keep it.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let write = || {
-        let mut file = fs::File::create(path)?;
+        let mut file = regular::create(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };

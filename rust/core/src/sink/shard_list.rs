@@ -2,64 +2,114 @@
 //!
 //! Apart from the word of which job was started, which names all inputs: a job may have as many shards as inputs.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File as Handle};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::manifest::File;
+use super::survey::{SHARDS, SHARDS_NEW};
 use crate::error::{Error, Result};
+use crate::regular::{self, Links};
 
-/// The name of the file.
-const SHARDS: &str = "shards";
+/// What stands between a shard and the hash of its line.
+const SEAL: &[u8] = b",\"line\":\"";
+
+/// What ends a line.
+const END: &[u8] = b"\"}\n";
 
 /// The file that lists the shards that are whole.
 ///
-/// A shard is on the disk before its line is written, so a line that a loss of power takes costs only the work.
-pub(super) struct ShardList(PathBuf);
+/// A shard is on the disk before its line is written, so a line that a loss of power takes costs only the work. The hash
+/// of a line is also of all lines before it and of the job: one that was changed, added, lost or moved ends the list.
+#[derive(Debug)]
+pub(super) struct ShardList {
+    path: PathBuf,
+    /// The file, once a line was written.
+    file: Option<Handle>,
+    /// The hash of the last line, or of the job.
+    last: blake3::Hash,
+}
 
 impl ShardList {
-    /// That in the folder `work`.
-    pub(super) fn of(work: &Path) -> Self {
-        Self(work.join(SHARDS))
+    /// The list of the job called `job`, in the folder `work`, where there is none.
+    pub(super) fn new(work: &Path, job: &str) -> Self {
+        Self { path: work.join(SHARDS), file: None, last: blake3::hash(job.as_bytes()) }
     }
 
-    /// The shards in their order, as far as lines are whole.
-    pub(super) fn read(&self) -> Result<Vec<File>> {
-        let bytes = match fs::read(&self.0) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io(&*self.0)(error)),
-        };
-        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        let whole = lines.map_while(|line| serde_json::from_slice(line.strip_suffix(b"\n")?).ok());
-        Ok(whole.collect())
+    /// The shards that the folder `work` lists for the job called `job`, in their order, as far as lines are whole.
+    pub(super) fn read(work: &Path, job: &str) -> Result<Vec<File>> {
+        let Self { path, mut last, .. } = Self::new(work, job);
+        let mut text = Vec::new();
+        let read =
+            regular::open(&path, Links::Refused).and_then(|mut it| it.read_to_end(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io(path)(error)),
+        }
+        let mut files = Vec::new();
+        for text in text.split_inclusive(|&byte| byte == b'\n') {
+            // Whatever it says, it is to be the very line that is written for that.
+            let Ok(file) = serde_json::from_slice(text) else { break };
+            let (expected, hash) = line(&file, &last);
+            if text != expected {
+                break;
+            }
+            files.push(file);
+            last = hash;
+        }
+        Ok(files)
     }
 
     /// Lists these shards and no others.
-    pub(super) fn write(&self, files: &[File]) -> Result<()> {
-        let lines: Vec<u8> = files.iter().flat_map(line).collect();
-        fs::write(&self.0, lines).map_err(Error::io(&*self.0))
+    pub(super) fn write(&mut self, job: &str, files: &[File]) -> Result<()> {
+        let mut last = blake3::hash(job.as_bytes());
+        let mut text = Vec::new();
+        for file in files {
+            let (line, hash) = line(file, &last);
+            text.extend(line);
+            last = hash;
+        }
+        let new = self.path.with_file_name(SHARDS_NEW);
+        let written = regular::create(&new).and_then(|mut list| {
+            list.write_all(&text)?;
+            fs::rename(&new, &self.path)?;
+            Ok(list)
+        });
+        self.file = Some(written.map_err(Error::io(&*self.path))?);
+        self.last = last;
+        Ok(())
     }
 
     /// Lists one more.
-    pub(super) fn add(&self, file: &File) -> Result<()> {
-        let opened = fs::OpenOptions::new().create(true).append(true).open(&self.0);
-        opened.and_then(|mut list| list.write_all(&line(file))).map_err(Error::io(&*self.0))
+    pub(super) fn add(&mut self, file: &File) -> Result<()> {
+        let (line, last) = line(file, &self.last);
+        let opened = match &mut self.file {
+            Some(opened) => opened,
+            none => none.insert(regular::create(&self.path).map_err(Error::io(&*self.path))?),
+        };
+        opened.write_all(&line).map_err(Error::io(&*self.path))?;
+        self.last = last;
+        Ok(())
     }
 
     /// Has the disk keep the list.
     pub(super) fn sync(&self) -> Result<()> {
-        match fs::File::open(&self.0) {
-            Ok(list) => list.sync_all().map_err(Error::io(&*self.0)),
-            // A job may have no shards.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::io(&*self.0)(error)),
-        }
+        // A job may have no shards.
+        self.file.as_ref().map_or(Ok(()), |list| list.sync_all().map_err(Error::io(&*self.path)))
     }
 }
 
-fn line(file: &File) -> Vec<u8> {
+/// The line of a shard behind one with the hash `last`, and its hash.
+fn line(file: &File, last: &blake3::Hash) -> (Vec<u8>, blake3::Hash) {
     let mut line = serde_json::to_vec(file).expect("strings and numbers become JSON");
-    line.push(b'\n');
-    line
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(last.as_bytes());
+    hasher.update(&line);
+    let hash = hasher.finalize();
+    line.pop();
+    line.extend_from_slice(SEAL);
+    line.extend_from_slice(hash.to_hex().as_bytes());
+    line.extend_from_slice(END);
+    (line, hash)
 }

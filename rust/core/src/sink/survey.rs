@@ -1,17 +1,19 @@
 //! What lies in an output folder, and whether it is in the way.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::arrangement::{self, Arrangement};
+use super::leftovers::Leftovers;
 use super::lock::WORK;
 use super::manifest::{MANIFEST, Manifest};
-use super::shard_list::ShardList;
 use crate::config::{Format, Split};
 use crate::error::{Error, Result};
+use crate::frames::Frames;
+use crate::regular::{self, Links};
 
 /// The name of the file that tells what a run came to.
 pub(super) const REPORT: &str = "report.json";
@@ -19,11 +21,26 @@ pub(super) const REPORT: &str = "report.json";
 /// The name of the file in the work folder that tells which job was started.
 pub(super) const STARTED: &str = "started.json";
 
+/// The name of the file that becomes [`STARTED`] once it is written.
+pub(super) const STARTED_NEW: &str = "started.json.new";
+
+/// The name of the file in the work folder that lists the shards that are whole.
+pub(super) const SHARDS: &str = "shards";
+
+/// The name of the file that becomes [`SHARDS`] once it is written.
+pub(super) const SHARDS_NEW: &str = "shards.new";
+
+/// The name of the manifest in the work folder of the output that is replaced.
+pub(super) const REPLACED: &str = "replaced.json";
+
 /// The files that a message names.
 const NAMED: usize = 5;
 
 /// The name of the file in the work folder that blocks are written to as they are finished.
 pub(super) const BLOCKS: &str = "blocks";
+
+/// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
+pub(super) const BLOCKS_NEW: &str = "blocks.new";
 
 /// The name under which that file is kept, where it is.
 pub(super) const TOKENS: &str = "tokens.fastpack";
@@ -44,23 +61,30 @@ pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
     })
 }
 
-/// Whether this is the name of a file that fastpack writes next to the work folder.
-pub(super) fn is_ours(name: &str) -> bool {
-    Split::ALL.into_iter().any(|split| is_shard_of(split, name))
-        || [REPORT, MANIFEST, TOKENS].contains(&name)
+/// Whether a file of this name is in the way of a run: one that it may place, or that readers would take for one.
+pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
+    [REPORT, MANIFEST, TOKENS].contains(&name)
+        || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
+        || arrangement.places(name)
 }
 
 /// The report of the job, if the folder holds all that it came to.
 pub(super) fn finished(dir: &Path, job: &Value) -> Result<Option<String>> {
-    match Manifest::read(&dir.join(MANIFEST))? {
+    let links = Links::Refused;
+    match Manifest::read(&dir.join(MANIFEST), links)? {
         Some(manifest)
-            if manifest.differences(job).is_none() && damage(dir, &manifest)?.is_none() =>
+            if manifest.differences(job).is_none() && damage(dir, &manifest, links)?.is_none() =>
         {
-            let report = dir.join(REPORT);
-            Ok(Some(fs::read_to_string(&report).map_err(Error::io(report))?))
+            read_report(dir, links).map(Some)
         }
         _ => Ok(None),
     }
+}
+
+fn read_report(dir: &Path, links: Links) -> Result<String> {
+    let path = dir.join(REPORT);
+    let read = regular::open(&path, links).and_then(io::read_to_string);
+    read.map_err(Error::io(path))
 }
 
 /// Tokens that a finished job kept.
@@ -80,111 +104,151 @@ pub struct Kept {
 pub fn kept(dir: &Path) -> Result<Kept> {
     let refused = |reason: String| Err(Error::Output { path: dir.to_owned(), reason });
     fs::metadata(dir).map_err(Error::io(dir))?;
-    let manifest = Manifest::read(&dir.join(MANIFEST))?;
+    // Nothing is written here, and a downloaded folder may be one of links.
+    let links = Links::Followed;
+    let manifest = Manifest::read(&dir.join(MANIFEST), links)?;
+    if manifest.is_none() && dir.join(MANIFEST).exists() {
+        let reason =
+            format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
+        return refused(reason);
+    }
     let found = manifest.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
     let Some((tokens, manifest)) = found else {
         let reason = "holds no tokens; pack_dir(keep_tokens=True) keeps them".to_owned();
         return refused(reason);
     };
-    if let Some(damage) = damage(dir, &manifest)? {
-        return refused(format!("cannot be packed again: {damage}"));
+    if let Some(damage) = damage(dir, &manifest, links)? {
+        return refused(format!("cannot be packed again: {}", damage.words));
     }
-    let report = dir.join(REPORT);
-    let report = fs::read_to_string(&report).map_err(Error::io(report))?;
-    Ok(Kept { tokens: dir.join(TOKENS), blocks: tokens.blocks, job: manifest.job, report })
+    let path = dir.join(TOKENS);
+    let frames = regular::open(&path, links).and_then(|file| Frames::scan(&file));
+    let frames = frames.map_err(Error::io(&*path))?;
+    if frames.end != tokens.bytes || frames.digest.to_hex().as_str() != tokens.blake3 {
+        return refused(format!("cannot be packed again: `{TOKENS}` has changed"));
+    }
+    let report = read_report(dir, links)?;
+    Ok(Kept { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
 }
 
-/// What a run of this very job left behind that did not end, if there was one.
-pub(super) fn started(dir: &Path, job: &Value) -> Result<Option<Manifest>> {
-    Ok(left(dir)?.filter(|left| left.differences(job).is_none()))
+/// What a finished folder no longer holds as it was written.
+struct Damage {
+    words: String,
+    /// Whether a file is there that is another one than was written, which may be somebody's.
+    changed: bool,
 }
 
-/// What a run of whatever job left behind that did not end, with the shards that are whole.
-fn left(dir: &Path) -> Result<Option<Manifest>> {
-    let work = dir.join(WORK);
-    let started = Manifest::read(&work.join(STARTED))?;
-    started
-        .map(|started| Ok(Manifest { files: ShardList::of(&work).read()?, ..started }))
-        .transpose()
-}
-
-/// What a finished folder no longer holds as it was written, in words.
-fn damage(dir: &Path, manifest: &Manifest) -> Result<Option<String>> {
-    let report = std::iter::once((REPORT, None));
-    let shards = manifest.files.iter().map(|file| (file.name.as_str(), Some(file.bytes)));
-    let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, Some(tokens.bytes)));
-    let beside = manifest.beside.iter().map(|name| (name.as_str(), None));
-    for (name, bytes) in shards.chain(beside).chain(tokens).chain(report) {
+/// The first file of a finished folder that is missing or has changed: shards and tokens by their sizes, the small ones by
+/// what they hold.
+fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage>> {
+    let shards = manifest.files.iter().map(|file| (file.name.as_str(), file.bytes, None));
+    let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
+    let beside =
+        manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, Some(it.blake3.as_str())));
+    for (name, bytes, hash) in shards.chain(tokens).chain(beside) {
         let path = dir.join(name);
-        match fs::metadata(&path) {
-            Ok(found) if bytes.is_none_or(|bytes| bytes == found.len()) => {}
-            Ok(found) => {
-                return Ok(Some(format!("`{name}` has changed, to {} bytes", found.len())));
+        let found = match links {
+            Links::Followed => path.metadata(),
+            Links::Refused => path.symlink_metadata(),
+        };
+        let changed = match found {
+            Ok(found) if !found.is_file() => "is no regular file".to_owned(),
+            Ok(found) if found.len() != bytes => {
+                format!("has changed, to {} bytes", found.len())
             }
+            Ok(_) if hash.map_or(Ok(true), |hash| holds(&path, hash, links))? => continue,
+            Ok(_) => "has changed".to_owned(),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Some(format!("`{name}` is missing")));
+                return Ok(Some(Damage { words: format!("`{name}` is missing"), changed: false }));
             }
             Err(error) => return Err(Error::io(path)(error)),
-        }
+        };
+        return Ok(Some(Damage { words: format!("`{name}` {changed}"), changed: true }));
     }
     Ok(None)
 }
 
-/// Fails with [`Error::Output`] unless all that lies in the folder was left by a run of this very job that
-/// did not end.
-pub(super) fn refuse_others(dir: &Path, job: &Value, arrangement: Arrangement) -> Result<()> {
+/// Whether a small file has the hash `expected`.
+fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
+    let mut bytes = Vec::new();
+    let read = regular::open(path, links).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(Error::io(path))?;
+    Ok(blake3::hash(&bytes).to_hex().as_str() == expected)
+}
+
+/// Fails with [`Error::Output`] if the folder holds the output of whatever job, or what is left of another one.
+pub(super) fn refuse_other_jobs(dir: &Path, job: &Value, left: &Leftovers) -> Result<()> {
     let refuse = |what: String| {
-        Err(Error::Output {
-            path: dir.to_owned(),
-            reason: format!(
-                "{what}; pass overwrite=True to replace it, or write to another folder"
-            ),
-        })
+        let reason =
+            format!("{what}; pass overwrite=True to replace it, or write to another folder");
+        Err(Error::Output { path: dir.to_owned(), reason })
     };
-    if let Some(manifest) = Manifest::read(&dir.join(MANIFEST))? {
+    if let Some(manifest) = Manifest::read(&dir.join(MANIFEST), Links::Refused)? {
         if let Some(differences) = manifest.differences(job) {
             return refuse(format!("holds the output of a job that differs in {differences}"));
         }
-        if let Some(damage) = damage(dir, &manifest)? {
-            return refuse(format!("holds the output of this job, but {damage}"));
+        return match damage(dir, &manifest, Links::Refused)? {
+            Some(Damage { words, changed: false }) => {
+                refuse(format!("holds the output of this job, but {words}"))
+            }
+            Some(Damage { words, changed: true }) => {
+                let reason = format!(
+                    "holds the output of this job, but {words}; move it away and pass overwrite=True, or write to another folder"
+                );
+                Err(Error::Output { path: dir.to_owned(), reason })
+            }
+            // Such a one is found before, unless nothing tells what a job packs.
+            None => {
+                let unknown = match &job["transform"] {
+                    Value::Null => "it was of the same records",
+                    _ => "its records and functions were the same",
+                };
+                refuse(format!(
+                    "holds the output of a job with the same options, and whether {unknown} cannot be told"
+                ))
+            }
+        };
+    }
+    match left.started.as_ref().and_then(|started| started.differences(job)) {
+        Some(differences) => {
+            refuse(format!("holds what is left of a job that differs in {differences}"))
         }
-        // Such a one is found before, unless nothing tells what a job packs.
-        let unknown = match &job["transform"] {
-            Value::Null => "it was of the same records",
-            _ => "its records and functions were the same",
-        };
-        return refuse(format!(
-            "holds the output of a job with the same options, and whether {unknown} cannot be told"
-        ));
+        None => Ok(()),
     }
-    let started = left(dir)?;
-    if let Some(differences) = started.as_ref().and_then(|started| started.differences(job)) {
-        return refuse(format!("holds what is left of a job that differs in {differences}"));
-    }
-    let mut foreign = names(dir)?;
-    if let Some(started) = started {
-        let placed = arrangement.place(&started.files);
-        let is_placed = |name: &String| {
-            is_ours(name)
-                || started.beside.contains(name)
-                || placed.iter().any(|file| file.name == *name)
-        };
-        foreign.retain(|name| !is_placed(name));
-    }
-    if foreign.is_empty() {
+}
+
+/// Fails with [`Error::Output`] if there are `others` in the folder, files that fastpack did not write.
+pub(super) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement) -> Result<()> {
+    if others.is_empty() {
         return Ok(());
     }
-    let more = foreign.len().saturating_sub(NAMED);
-    foreign.truncate(NAMED);
-    let listed = foreign.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let advice = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
+        "write to another folder, or move them away"
+    } else {
+        "write to another folder, or pass overwrite=True to write next to them"
+    };
+    let reason = format!("is not empty: {}; {advice}", listed(others));
+    Err(Error::Output { path: dir.to_owned(), reason })
+}
+
+/// Fails with [`Error::Output`] if there are `in_the_way`, files that fastpack did not write, where files of ours go.
+pub(super) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()> {
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "holds what fastpack did not write, or what has changed since: {}; overwrite=True replaces \
+         fastpack's own files alone: move them away, or write to another folder",
+        listed(in_the_way)
+    );
+    Err(Error::Output { path: dir.to_owned(), reason })
+}
+
+/// Names, as many as a message bears.
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
+    let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Err(Error::Output {
-        path: dir.to_owned(),
-        reason: format!(
-            "is not empty: {listed}{more}; write to another folder, or pass overwrite=True to write next to \
-             it and replace fastpack's own files"
-        ),
-    })
+    first.join(", ") + &more
 }
 
 /// What lies in the folder besides the work folder, sorted; of folders named after splits, what lies in them.
@@ -192,7 +256,7 @@ pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for name in entries(dir)? {
         let inner = dir.join(&name);
-        if arrangement::names().contains(&name.as_str()) && inner.is_dir() {
+        if arrangement::names().contains(&name.as_str()) && regular::is_folder(&inner) {
             names.extend(entries(&inner)?.into_iter().map(|inside| format!("{name}/{inside}")));
         } else if name != WORK {
             names.push(name);

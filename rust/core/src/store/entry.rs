@@ -1,14 +1,14 @@
 //! [`Entry`]: what one block came to, as the log keeps it.
 //!
 //! ```text
-//! header    mark, number of the block, bytes of what follows, BLAKE3 of both numbers and of what follows
 //! counts    bytes of the note, number of documents
 //! note      JSON: the hash of the block's records, and its part of the ledger
 //! ends      where each document's record ends, in words from the first
 //! records   the documents
 //! ```
 //!
-//! All numbers are little-endian; all parts but the header are of whole 32-bit words.
+//! All numbers are little-endian; all parts are of whole 32-bit words. The whole is the payload of a [frame](crate::frames), whose
+//! number is that of the block.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -18,13 +18,8 @@ use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{ColumnName, Documents};
+use crate::frames::{self, HEADER};
 use crate::ledger::Ledger;
-
-/// What an entry begins with. Whoever changes its layout changes the digit.
-const MARK: &[u8; 8] = b"fpblock1";
-
-/// Bytes of a header: the mark, two numbers and a hash.
-pub(super) const HEADER: usize = 8 + 8 + 8 + 32;
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 4;
@@ -47,41 +42,6 @@ struct Note<'a> {
     columns: Vec<Cow<'a, str>>,
     fingerprint: Cow<'a, str>,
     ledger: Cow<'a, Ledger>,
-}
-
-/// A header that was read.
-pub(super) struct Header {
-    pub(super) number: u64,
-    /// Bytes of what follows.
-    pub(super) bytes: u64,
-    hash: [u8; 32],
-}
-
-impl Header {
-    /// Reads a header; nothing where there is none.
-    pub(super) fn read(bytes: &[u8; HEADER]) -> Option<Self> {
-        let rest = bytes.strip_prefix(MARK)?;
-        let (number, rest) = rest.split_first_chunk()?;
-        let (length, hash) = rest.split_first_chunk()?;
-        Some(Self {
-            number: u64::from_le_bytes(*number),
-            bytes: u64::from_le_bytes(*length),
-            hash: hash.try_into().ok()?,
-        })
-    }
-
-    /// Whether `payload` is what was written behind this header.
-    pub(super) fn vouches_for(&self, payload: &[u8]) -> bool {
-        payload.len() as u64 == self.bytes && self.hash == hash(self.number, payload)
-    }
-}
-
-fn hash(number: u64, payload: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&number.to_le_bytes());
-    hasher.update(&(payload.len() as u64).to_le_bytes());
-    hasher.update(payload);
-    hasher.finalize().into()
 }
 
 /// An entry as bytes.
@@ -124,16 +84,12 @@ pub(super) fn write(
     payload[before_ends..before_records].copy_from_slice(&ends);
     let payload = bytes(payload);
 
-    let mut header = [0; HEADER];
-    header[..8].copy_from_slice(MARK);
-    header[8..16].copy_from_slice(&number.to_le_bytes());
-    header[16..24].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-    header[24..].copy_from_slice(&hash(number, &payload));
+    let header = frames::header(number, &payload);
     Written { header, payload, records: HEADER + WORD * before_records, ends }
 }
 
 impl Entry {
-    /// Reads what stands behind a header; nothing where it is no entry. `path` is the file its block is of, where
+    /// Reads the payload of a frame; nothing where it is no entry. `path` is the file its block is of, where
     /// that is at hand.
     ///
     /// Returns where its first record begins, and where each ends.

@@ -1,19 +1,21 @@
 //! [`Log`]: the file that blocks are written to as they are finished, and read back from.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::entry::{self, Entry, HEADER, Header, WORD, words};
+use super::entry::{self, Entry, WORD, words};
 use crate::ahead;
 use crate::behind::{Afterwards, Behind};
 use crate::control::Control;
 use crate::document::Documents;
 use crate::error::{Error, Result};
+use crate::frames::{Frame, Frames, read_at, write_at};
 use crate::ledger::Ledger;
+use crate::regular::{self, Links};
 use crate::threads;
 
 /// The documents of a block in the log.
@@ -37,13 +39,10 @@ pub struct Place {
 pub struct Log {
     path: PathBuf,
     file: ClosedBeside,
-    /// What was there as the file was opened.
-    found: Found,
+    /// What was there as the file was opened, by the number of its block.
+    found: BTreeMap<u64, Frame>,
     tail: Mutex<Tail>,
 }
-
-/// Where each entry begins and how many bytes it has, by the number of its block.
-type Found = BTreeMap<u64, (u64, u64)>;
 
 /// The end of the file.
 #[derive(Debug)]
@@ -57,22 +56,20 @@ struct Tail {
 impl Log {
     /// Opens the file at `path`, which is made if it is not there, and finds the blocks in it.
     pub fn open(path: &Path) -> Result<Self> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(Error::io(path))?;
-        let found = scan(&file).map_err(Error::io(path))?;
-        file.set_len(found.1).map_err(Error::io(path))?;
-        Ok(Self::of(path, file, found))
+        let file = regular::open_to_write(path).map_err(Error::io(path))?;
+        let frames = Frames::scan(&file).map_err(Error::io(path))?;
+        file.set_len(frames.end).map_err(Error::io(path))?;
+        Ok(Self::of(path, file, frames))
     }
 
     /// Opens the file at `path` to be read alone.
     pub fn open_finished(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io(path))?;
-        let found = scan(&file).map_err(Error::io(path))?;
-        Ok(Self::of(path, file, found))
+        let file = regular::open(path, Links::Followed).map_err(Error::io(path))?;
+        let frames = Frames::scan(&file).map_err(Error::io(path))?;
+        Ok(Self::of(path, file, frames))
     }
 
-    fn of(path: &Path, file: File, (found, end): (Found, u64)) -> Self {
+    fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
         let behind = Behind::new(end, Afterwards::Release);
         let tail = Tail { end, brought: 0, behind };
         Self {
@@ -141,30 +138,25 @@ impl Log {
     /// What the block `number` came to, if it was there, whole, when the file was opened.
     ///
     /// `path` is the file that the block is of, where that is at hand.
-    ///
-    /// # Panics
-    ///
-    /// If the block is larger than the address space.
     pub fn entry(&self, number: u64, path: Option<&Arc<Path>>) -> Result<Option<(Entry, Place)>> {
-        let Some(&(start, bytes)) = self.found.get(&number) else { return Ok(None) };
-        let bytes =
-            self.bytes(start, usize::try_from(bytes).expect("an entry fits into memory"))?;
-        let Some((header, payload)) = bytes.split_first_chunk() else { return Ok(None) };
-        let whole = Header::read(header).is_some_and(|header| header.vouches_for(payload));
-        let Some((entry, records, ends)) = Entry::read(payload, path).filter(|_| whole) else {
-            return Ok(None);
-        };
-        let offset = start + (HEADER + records) as u64;
+        let Some(frame) = self.found.get(&number) else { return Ok(None) };
+        let payload = frame.payload(&self.file).map_err(Error::io(&self.path))?;
+        let entry = payload.and_then(|payload| Entry::read(&payload, path));
+        let Some((entry, records, ends)) = entry else { return Ok(None) };
+        let offset = frame.start + records as u64;
         let columns = entry.documents.names().len();
         let place = Place { path: Arc::clone(entry.documents.path()), columns, offset, ends };
         Ok(Some((entry, place)))
     }
 
-    /// Makes all that was written outlive a loss of power; returns how many bytes there are.
-    pub fn finish(&self) -> Result<u64> {
+    /// Makes all that was written outlive a loss of power; returns how many bytes there are, and the hash of the headers
+    /// of all blocks.
+    pub fn finish(&self) -> Result<(u64, String)> {
         let mut tail = self.tail();
-        tail.behind.finish().and_then(|()| self.file.sync_all()).map_err(Error::io(&self.path))?;
-        Ok(tail.end)
+        let finished = tail.behind.finish().and_then(|()| self.file.sync_all());
+        let frames = finished.and_then(|()| Frames::scan(&self.file));
+        let digest = frames.map_err(Error::io(&self.path))?.digest;
+        Ok((tail.end, digest.to_hex().to_string()))
     }
 
     /// Some words, `offset` bytes into the file.
@@ -224,66 +216,4 @@ impl Drop for ClosedBeside {
             let _ = threads::start("fastpack-close", || drop(file));
         }
     }
-}
-
-/// The entries that the file has room for, and where the last of them ends.
-fn scan(file: &File) -> io::Result<(Found, u64)> {
-    let size = file.metadata()?.len();
-    let mut found = BTreeMap::new();
-    let mut at = 0;
-    while at + HEADER as u64 <= size {
-        let mut header = [0; HEADER];
-        read_at(file, &mut header, at)?;
-        let Some(header) = Header::read(&header) else { break };
-        let Some(end) = header.bytes.checked_add(at + HEADER as u64).filter(|end| *end <= size)
-        else {
-            break;
-        };
-        found.insert(header.number, (at, end - at));
-        at = end;
-    }
-    Ok((found, at))
-}
-
-/// Reads at a place, whatever other threads read.
-#[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
-}
-
-#[cfg(unix)]
-fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                bytes = &mut bytes[read..];
-                offset += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_write(file, bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                offset += written as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,165 @@
+//! Regular files, opened so that no link leads elsewhere and no pipe or device is waited for.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Whether a link is followed to the file that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// What the caller named may be a link.
+    Followed,
+    /// What lies in a folder of ours is none: a link there was made by somebody else.
+    Refused,
+}
+
+/// Opens the file at `path` to be read.
+pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path, links)
+}
+
+/// Opens the file at `path` to be read and written, which is made if there is none.
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    open_with(options.read(true).write(true).create(true).truncate(false), path, Links::Refused)
+}
+
+/// Creates a file at `path`, where there must be none.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+fn open_with(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Opening a pipe would wait for its other end.
+        let mut flags = rustix::fs::OFlags::NONBLOCK;
+        flags.set(rustix::fs::OFlags::NOFOLLOW, links == Links::Refused);
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let file = match options.open(path) {
+        // The system calls a link that is not followed a loop of links.
+        Err(_) if links == Links::Refused && is_link(path) => return Err(no_regular_file()),
+        opened => opened?,
+    };
+    let followed_here = cfg!(not(unix)) && links == Links::Refused && is_link(path);
+    if followed_here || !file.metadata()?.is_file() { Err(no_regular_file()) } else { Ok(file) }
+}
+
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.file_type().is_symlink())
+}
+
+fn no_regular_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "is no regular file")
+}
+
+/// Whether `path` is a folder, and no link to one.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_dir())
+}
+
+/// Gives the file at `path` bytes of its own if it has other names too, such as those that a copy by hard links makes:
+/// what is written to it would be written to them. They are made at `new`, where there must be nothing.
+#[cfg(unix)]
+pub(crate) fn detach(path: &Path, new: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    if path.symlink_metadata()?.nlink() > 1 {
+        io::copy(&mut open(path, Links::Refused)?, &mut create(new)?)?;
+        fs::rename(new, path)?;
+    }
+    Ok(())
+}
+
+/// Gives the file at `path` bytes of its own: elsewhere it is not asked whether it has other names.
+#[cfg(not(unix))]
+pub(crate) fn detach(_path: &Path, _new: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Renames `from` to `to`, where there must be nothing.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // A file system that cannot tell: a network's, or one of an old kernel.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    if to.symlink_metadata().is_ok() {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_followed_only_where_that_is_asked_for() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "text").expect("room");
+        symlink(&file, &link).expect("a link");
+        assert!(open(&link, Links::Followed).is_ok());
+        for opened in [open(&link, Links::Refused), open_to_write(&link), create(&link)] {
+            assert!(opened.is_err());
+        }
+        assert_eq!(fs::read_to_string(&file).expect("the file"), "text");
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_makes_no_file() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let (nowhere, link) = (dir.path().join("nowhere"), dir.path().join("link"));
+        symlink(&nowhere, &link).expect("a link");
+        assert!(open_to_write(&link).is_err() && create(&link).is_err());
+        assert!(!nowhere.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a pipe");
+        let refused = [open(&pipe, Links::Followed), open_to_write(&pipe)];
+        assert!(refused.iter().all(Result::is_err));
+    }
+
+    #[test]
+    fn a_file_of_two_names_gets_bytes_of_its_own() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let [one, two, new] = ["one", "two", "new"].map(|name| dir.path().join(name));
+        fs::write(&one, "text").expect("room");
+        fs::hard_link(&one, &two).expect("a file system with links");
+        detach(&one, &new).expect("room");
+        fs::write(&one, "other").expect("room");
+        assert_eq!(fs::read_to_string(&two).expect("the file"), "text");
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn nothing_is_renamed_over_another_file() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let [one, two, link] = ["one", "two", "link"].map(|name| dir.path().join(name));
+        fs::write(&one, "1").expect("room");
+        fs::write(&two, "2").expect("room");
+        symlink("nowhere", &link).expect("a link");
+        for taken in [&two, &link] {
+            let refused = rename(&one, taken).map_err(|error| error.kind());
+            assert_eq!(refused, Err(ErrorKind::AlreadyExists));
+        }
+        rename(&one, &dir.path().join("three")).expect("room");
+        assert_eq!(fs::read_to_string(&two).expect("the file"), "2");
+    }
+}

@@ -1,0 +1,115 @@
+//! Sealed text: JSON whose first field is a hash of all that follows, by which a file of ours is told from any other.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::regular::{self, Links};
+
+/// What sealed text begins with.
+const BEGIN: &str = "{\n  \"blake3\": \"";
+
+/// What stands between the hash and the bytes that it is of.
+const END: &str = "\",\n";
+
+/// Hexadecimal digits of a hash.
+const DIGITS: usize = 2 * blake3::OUT_LEN;
+
+/// Bytes by which sealed text is known.
+pub(crate) const SHORT: u64 = BEGIN.len() as u64;
+
+/// An object as sealed text.
+///
+/// # Panics
+///
+/// If `object` is no object, or has no field.
+pub(crate) fn seal(object: &Value) -> String {
+    let text = format!("{object:#}\n");
+    let rest = text.strip_prefix("{\n").expect("an object with fields");
+    let hash = blake3::hash(rest.as_bytes()).to_hex();
+    format!("{BEGIN}{hash}{END}{rest}")
+}
+
+/// Whether `text` is sealed, and as it was written.
+pub(crate) fn is_whole(text: &[u8]) -> bool {
+    let parts = text.strip_prefix(BEGIN.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
+    parts.is_some_and(|(hash, rest)| {
+        rest.strip_prefix(END.as_bytes())
+            .is_some_and(|rest| hash == blake3::hash(rest).to_hex().as_bytes())
+    })
+}
+
+/// Whether `text` is the beginning of sealed text, of which the rest was not written.
+pub(crate) fn is_torn(text: &[u8]) -> bool {
+    let shared = text.len().min(BEGIN.len());
+    text[..shared] == BEGIN.as_bytes()[..shared]
+}
+
+/// What lies where sealed text is looked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sealed {
+    /// Nothing.
+    Missing,
+    /// Something else: a file of somebody else, or one that has changed.
+    Other,
+    /// The text as it was written.
+    Whole(Vec<u8>),
+}
+
+/// Reads the file at `path`, of another's no more than its beginning.
+pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
+    let mut file = match regular::open(path, links) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Sealed::Missing),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(Sealed::Other),
+        // A folder is not opened to be read everywhere.
+        Err(_) if path.is_dir() => return Ok(Sealed::Other),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    Read::by_ref(&mut file).take(SHORT).read_to_end(&mut text)?;
+    if text != BEGIN.as_bytes() {
+        return Ok(Sealed::Other);
+    }
+    file.read_to_end(&mut text)?;
+    Ok(if is_whole(&text) { Sealed::Whole(text) } else { Sealed::Other })
+}
+
+/// Whether the beginning of the file at `path` is that of sealed text. It is not read further.
+pub(crate) fn begins(path: &Path) -> bool {
+    let mut text = Vec::new();
+    let begin = |file: File| file.take(SHORT).read_to_end(&mut text);
+    regular::open(path, Links::Followed).and_then(begin).is_ok() && text == BEGIN.as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sealed_text_is_json_with_the_hash_in_front() {
+        let text = seal(&json!({ "now": "noon", "job": { "seed": 1 } }));
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(value["job"], json!({ "seed": 1 }));
+        assert_eq!(value["blake3"].as_str().map(str::len), Some(DIGITS));
+        assert!(is_whole(text.as_bytes()));
+    }
+
+    #[test]
+    fn any_byte_that_is_another_or_missing_is_found() {
+        let text = seal(&json!({ "now": "noon" })).into_bytes();
+        for at in 0..text.len() {
+            let mut spoilt = text.clone();
+            spoilt[at] ^= 1;
+            assert!(!is_whole(&spoilt), "byte {at}");
+            assert!(!is_whole(&text[..at]), "cut at {at}");
+            assert!(is_torn(&text[..at]), "cut at {at}");
+        }
+        assert!(!is_whole(&[text.clone(), text].concat()));
+        assert!(!is_torn(b"{\"blake3\": \"of somebody else\"}"));
+    }
+}

@@ -1,0 +1,54 @@
+//! [`discard`]: removes an entry of a cache that is damaged, so that it can be made anew.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::leftovers;
+use super::lock::{Lock, refuse_no_folder};
+use super::manifest::MANIFEST;
+use super::owned;
+use super::survey::{self, REPORT, TOKENS};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::regular;
+
+/// Whether the folder `dir`, which no other job ever uses, has a manifest, but not all that `job` came to.
+pub fn is_damaged(dir: &Path, job: &Value) -> Result<bool> {
+    let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
+    Ok(has_manifest && survey::finished(dir, job)?.is_none())
+}
+
+/// Removes what `job` came to in the folder `dir`, which no other job ever uses, unless all of it is as it was written.
+///
+/// Of several calls at a time one does that. Returns whether anything was damaged. Files that fastpack does not write there
+/// stay.
+pub fn discard(dir: &Path, job: &Value, control: &Control) -> Result<bool> {
+    if !regular::is_folder(dir) {
+        return Ok(false);
+    }
+    refuse_no_folder(dir)?;
+    let (lock, _) = Lock::take(dir, None, true, control)?;
+    if survey::finished(dir, job)?.is_some()
+        && let Ok(kept) = survey::kept(dir)
+        && owned::digest(&kept.tokens, control)?.is_some()
+    {
+        return Ok(false);
+    }
+    lock.clear(|name| !leftovers::is_ours(name, job))?;
+    // The manifest first: without it, nobody takes the others for whole.
+    for name in [MANIFEST, REPORT, TOKENS] {
+        let path = dir.join(name);
+        if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io(path)(error));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(true)
+}

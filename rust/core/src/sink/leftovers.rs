@@ -1,0 +1,105 @@
+//! [`Leftovers`]: what a run that did not end left in the work folder.
+
+use std::fs::{self, DirEntry};
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::arrangement;
+use super::lock::{LOCK, WORK};
+use super::manifest::{MANIFEST, Manifest};
+use super::owned::Owned;
+use super::survey::{
+    BLOCKS, BLOCKS_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW, STARTED, STARTED_NEW, is_shard_of,
+};
+use crate::config::{Format, Split};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::regular::{self, Links};
+use crate::sealed;
+
+/// What a run that did not end left in the work folder.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Which job it was.
+    pub(super) started: Option<Manifest>,
+    /// The manifest of what it was about to place, if it came so far.
+    pub(super) placing: Option<Manifest>,
+    /// The manifest of the output that it was about to replace, if it came so far.
+    pub(super) replaced: Option<Manifest>,
+}
+
+impl Leftovers {
+    /// What is left in the work folder of the output folder `dir`.
+    ///
+    /// The work folder is ours if the word of which job was started is whole, or nothing else is there yet. Fails with
+    /// [`Error::Output`] if it is not, or holds what fastpack does not put there: it would be removed.
+    pub(super) fn find(dir: &Path) -> Result<Self> {
+        let work = dir.join(WORK);
+        let started = Manifest::read(&work.join(STARTED), Links::Refused)?;
+        if started.is_none() && work.join(STARTED).symlink_metadata().is_ok() {
+            return Err(foreign(dir, STARTED));
+        }
+        for entry in fs::read_dir(&work).map_err(Error::io(&work))? {
+            let entry = entry.map_err(Error::io(&work))?;
+            let ours = entry.file_type().is_ok_and(|it| it.is_file())
+                && entry.file_name().to_str().is_some_and(|name| match &started {
+                    Some(started) => is_ours(name, &started.job),
+                    None => name == LOCK || (name == STARTED_NEW && is_torn(&entry)),
+                });
+            if !ours {
+                return Err(foreign(dir, &entry.file_name().to_string_lossy()));
+            }
+        }
+        let read = |name| Manifest::read(&work.join(name), Links::Refused);
+        match started {
+            None => Ok(Self::default()),
+            started => Ok(Self { started, placing: read(MANIFEST)?, replaced: read(REPLACED)? }),
+        }
+    }
+
+    /// The files in the output folder `dir` that are ours: what remains of an output that was being placed or replaced,
+    /// and the output that is finished there, with all that is not ours.
+    pub(super) fn owned(&self, dir: &Path, control: &Control) -> Result<(Owned, Owned)> {
+        let finished = Manifest::read(&dir.join(MANIFEST), Links::Refused)?;
+        let remains = self.placing.iter().chain(&self.replaced);
+        Owned::find(dir, finished.as_ref(), &remains.collect::<Vec<_>>(), control)
+    }
+}
+
+/// Whether a run of the job `job` puts files of this name into the work folder.
+pub(super) fn is_ours(name: &str, job: &Value) -> bool {
+    let ours = [
+        LOCK,
+        STARTED,
+        STARTED_NEW,
+        SHARDS,
+        SHARDS_NEW,
+        BLOCKS,
+        BLOCKS_NEW,
+        REPORT,
+        MANIFEST,
+        REPLACED,
+    ];
+    let is_shard = |format: &Format| name.ends_with(&format!(".{}", format.extension()));
+    ours.contains(&name)
+        || arrangement::describes(name)
+        || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
+        || (job["output"]["per_file"] == true && Format::ALL.iter().any(is_shard))
+}
+
+/// Whether a file is the word of a job that was killed while it was written.
+fn is_torn(entry: &DirEntry) -> bool {
+    let mut text = Vec::new();
+    let begin = |file: fs::File| file.take(sealed::SHORT).read_to_end(&mut text);
+    regular::open(&entry.path(), Links::Refused).and_then(begin).is_ok() && sealed::is_torn(&text)
+}
+
+/// The refusal of the work folder of `dir` for what is called `name` in it.
+pub(super) fn foreign(dir: &Path, name: &str) -> Error {
+    let reason = format!(
+        "holds `{WORK}/{name}`, which fastpack did not write, or which has changed since; move `{WORK}` away, or write to another folder"
+    );
+    Error::Output { path: dir.to_owned(), reason }
+}

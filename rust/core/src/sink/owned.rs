@@ -1,0 +1,251 @@
+//! [`Owned`]: the files in an output folder that fastpack wrote, known by their content.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::manifest::{MANIFEST, Manifest};
+use super::placed::remove_folder_of;
+use super::survey::{self, REPLACED, TOKENS};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::frames::Frames;
+use crate::regular::{self, Links};
+
+/// Bytes of a file that are hashed at once: little enough to be cancelled between two.
+const PIECE: usize = 1 << 20;
+
+/// The files in an output folder that fastpack wrote, known by their content.
+///
+/// A file is ours if a manifest of ours lists it with the size and the hash that it has.
+#[derive(Debug, Default)]
+pub(super) struct Owned {
+    /// What each looked like when it was found to be ours, by name.
+    files: BTreeMap<String, Stamp>,
+    /// The names of all else.
+    pub(super) others: Vec<String>,
+}
+
+/// How a file looks from outside: one that has been written to, or replaced, looks different.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { bytes: metadata.len(), modified: metadata.modified().ok(), inode }
+    }
+}
+
+/// What a manifest says of a file.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    bytes: u64,
+    blake3: &'a str,
+}
+
+impl Owned {
+    /// Finds what remains in the folder `dir` of outputs that were being placed or replaced, by the manifests `remains`,
+    /// and the output that is `finished` there, with all that is not ours.
+    pub(super) fn find(
+        dir: &Path,
+        finished: Option<&Manifest>,
+        remains: &[&Manifest],
+        control: &Control,
+    ) -> Result<(Self, Self)> {
+        let finished_files = listed(finished);
+        let remaining_files = listed(remains.iter().copied());
+        let (mut left, mut whole) = (Self::default(), Self::default());
+        for name in survey::names(dir)? {
+            let path = dir.join(&name);
+            let hashed = Hashed::new(&path, control);
+            let owner = if name == MANIFEST {
+                finished.map(|_| &mut whole)
+            } else if hashed.is_one_of(finished_files.get(name.as_str()))? {
+                Some(&mut whole)
+            } else if hashed.is_one_of(remaining_files.get(name.as_str()))? {
+                Some(&mut left)
+            } else {
+                None
+            };
+            match (owner, path.symlink_metadata()) {
+                (Some(owner), Ok(metadata)) => {
+                    owner.files.insert(name, Stamp::of(&metadata));
+                }
+                _ => whole.others.push(name),
+            }
+        }
+        Ok((left, whole))
+    }
+
+    /// Whether the file of this name was found to be ours.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// Fails unless all files are as they were found.
+    pub(super) fn refuse_changed(&self, dir: &Path) -> Result<()> {
+        for (name, stamp) in &self.files {
+            let path = dir.join(name);
+            match path.symlink_metadata() {
+                Ok(metadata) if Stamp::of(&metadata) != *stamp => {
+                    let said = "has changed while this ran, and is not replaced; move it away";
+                    return Err(Error::io(path)(io::Error::other(said)));
+                }
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io(path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all files. The manifest goes to the folder `work` first: without it, nobody takes the others for
+    /// whole, and there it says whose they are.
+    pub(super) fn remove(&mut self, dir: &Path, work: &Path) -> Result<()> {
+        self.refuse_changed(dir)?;
+        if self.files.remove(MANIFEST).is_some() {
+            let (from, to) = (dir.join(MANIFEST), work.join(REPLACED));
+            fs::rename(&from, to).map_err(Error::io(&from))?;
+        }
+        for name in std::mem::take(&mut self.files).into_keys() {
+            let path = dir.join(&name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(Error::io(path)(error));
+                }
+                _ => {}
+            }
+            if name.contains('/') {
+                remove_folder_of(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// One file is where it belongs by now.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.files.remove(name);
+    }
+}
+
+/// The files that manifests list, by name.
+fn listed<'a>(
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+) -> HashMap<&'a str, Vec<Listed<'a>>> {
+    let mut listed: HashMap<&str, Vec<Listed<'_>>> = HashMap::new();
+    for manifest in manifests {
+        let shards = manifest.files.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
+        let beside = manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
+        let tokens = manifest.tokens.iter().map(|it| (TOKENS, it.bytes, &it.blake3));
+        for (name, bytes, blake3) in shards.chain(beside).chain(tokens) {
+            listed.entry(name).or_default().push(Listed { bytes, blake3 });
+        }
+    }
+    listed
+}
+
+/// A file that is hashed if that can tell anything, and once.
+struct Hashed<'a> {
+    path: &'a Path,
+    control: &'a Control,
+    /// Its hash once it was read; nothing for one that cannot be opened.
+    hash: OnceCell<Option<blake3::Hash>>,
+}
+
+impl<'a> Hashed<'a> {
+    fn new(path: &'a Path, control: &'a Control) -> Self {
+        Self { path, control, hash: OnceCell::new() }
+    }
+
+    /// Whether the file is as one of `listed`.
+    fn is_one_of(&self, listed: Option<&Vec<Listed<'_>>>) -> Result<bool> {
+        let path = self.path;
+        let Ok(found) = path.symlink_metadata() else { return Ok(false) };
+        let alike = listed.into_iter().flatten().filter(|it| it.bytes == found.len());
+        let alike: Vec<_> = alike.collect();
+        if alike.is_empty() || !found.is_file() {
+            return Ok(false);
+        }
+        let hash = match self.hash.get() {
+            Some(&hash) => hash,
+            None if path.ends_with(TOKENS) => digest(path, self.control)?,
+            None => hash(path, self.control)?,
+        };
+        let hash = self.hash.get_or_init(|| hash);
+        Ok(hash.is_some_and(|hash| alike.iter().any(|it| it.blake3 == hash.to_hex().as_str())))
+    }
+}
+
+/// Whether there is a file at `path` of this size and with this hash, and no link to one.
+pub(super) fn is_whole(path: &Path, bytes: u64, blake3: &str, control: &Control) -> Result<bool> {
+    let is_as_long = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == bytes);
+    Ok(is_as_long && hash(path, control)?.is_some_and(|hash| hash.to_hex().as_str() == blake3))
+}
+
+/// The hash of a file of blocks: of their headers, if the blocks are as these say.
+pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
+    let file = regular::open(path, Links::Refused).map_err(Error::io(path))?;
+    let frames = Frames::scan(&file).map_err(Error::io(path))?;
+    let whole = frames.are_whole(&file, control)?.map_err(Error::io(path))?;
+    let is_all = file.metadata().is_ok_and(|it| it.len() == frames.end);
+    Ok((whole && is_all).then_some(frames.digest))
+}
+
+/// The hash of a file; nothing if it cannot be opened any more.
+fn hash(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
+    let mut file: File = match regular::open(path, Links::Refused) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Error::io(path)(error)),
+    };
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        control.tick()?;
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(Some(hasher.finalize())),
+            Ok(read) => hasher.update(&piece[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::io(path)(error)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_with_its_size_and_hash_alone() {
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let path = dir.path().join("shard");
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * PIECE + 5).collect();
+        let hash = blake3::hash(&bytes).to_hex().to_string();
+        let control = Control::default();
+        let is_whole = |bytes: &[u8], control: &Control| {
+            fs::write(&path, bytes).expect("room");
+            is_whole(&path, 3 * PIECE as u64 + 5, &hash, control)
+        };
+        assert!(is_whole(&bytes, &control).expect("a file"));
+        assert!(!is_whole(&bytes[1..], &control).expect("a file"));
+        let mut spoilt = bytes.clone();
+        spoilt[2 * PIECE] ^= 1;
+        assert!(!is_whole(&spoilt, &control).expect("a file"));
+        control.cancel();
+        assert!(is_whole(&bytes, &control).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! [`Series`]: what shards are named after.
+
+use super::manifest::File;
+use super::survey::{is_shard_of, shard_name};
+use crate::config::{Format, Split};
+
+/// What shards are named after.
+pub(super) enum Series {
+    /// A split.
+    Split(Split),
+    /// An input that has its own, behind so many of others.
+    Input { stem: String, behind: usize },
+}
+
+impl Series {
+    /// The name of a shard.
+    pub(super) fn name(&self, number: usize, format: Format) -> String {
+        let extension = format.extension();
+        match self {
+            Self::Split(split) => shard_name(*split, number, extension),
+            Self::Input { stem, .. } if number == 0 => format!("{stem}.{extension}"),
+            Self::Input { stem, .. } => format!("{stem}-{number:05}.{extension}"),
+        }
+    }
+
+    /// How many of `files` are shards of this series.
+    pub(super) fn whole(&self, files: &[File], format: Format) -> usize {
+        match self {
+            Self::Split(split) => {
+                files.iter().filter(|file| is_shard_of(*split, &file.name)).count()
+            }
+            Self::Input { behind, .. } => {
+                let numbered = files[*behind..].iter().zip(0..);
+                numbered
+                    .take_while(|(file, number)| file.name == self.name(*number, format))
+                    .count()
+            }
+        }
+    }
+}
+
+/// Whether shards of an input are called `name` whose names begin with `stem`.
+pub(super) fn is_of_input(stem: &str, name: &str, format: Format) -> bool {
+    let inside = name.strip_prefix(stem).and_then(|rest| {
+        rest.strip_suffix(format.extension()).and_then(|rest| rest.strip_suffix('.'))
+    });
+    inside.is_some_and(|number| {
+        let digits = number.strip_prefix('-');
+        number.is_empty()
+            || digits.is_some_and(|it| it.len() >= 5 && it.bytes().all(|it| it.is_ascii_digit()))
+    })
+}

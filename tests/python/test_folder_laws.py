@@ -1,0 +1,315 @@
+"""An output folder after kills, damage, and files of others: the undisturbed bytes or one error, and nothing of others touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import conversation
+from processes import RUN, start
+from rows import shards
+
+import fastpack
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="links, limits and kills as POSIX has them")
+
+OPTIONS = {"max_length": 256, "shard_size": "40KB", "strategy": "sequential"}
+
+#: How long each law is tried with chances of its own; without, with the same few as ever.
+SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
+
+
+def seeds(count):
+    """The seeds of so many cases, or of as many as `SOAK_SECONDS` allow. A failure names its seed, which `SOAK_SEED` tries alone."""
+    if "SOAK_SEED" in os.environ:
+        yield int(os.environ["SOAK_SEED"])
+    elif SOAK == 0:
+        yield from range(count)
+    else:
+        end = time.monotonic() + SOAK
+        while time.monotonic() < end:
+            yield time.time_ns()
+
+
+#: A run that the system kills when one of its files grows past a limit: mostly the log of blocks.
+KILLED = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+"""
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """A folder in memory, where the system has one: a disk takes its time to keep the files of hundreds of cases."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tokenizer_dir):
+    """The tokenizer, loaded once for all cases."""
+    return fastpack.Tokenizer(tokenizer_dir)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A file of a dozen blocks."""
+    path = tmp_path_factory.mktemp("input") / "files.jsonl"
+    lines = [json.dumps(conversation(number)) for number in range(6_000)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(files, tokenizer, tmp_path_factory):
+    """The folder of a run that nothing disturbed, which kept its tokens."""
+    folder = tmp_path_factory.mktemp("finished") / "out"
+    fastpack.pack_dir([files], folder, tokenizer=tokenizer, keep_tokens=True, **OPTIONS)
+    assert len(shards(folder)) > 5
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(files, tokenizer_dir, finished, tmp_path_factory):
+    """Folders of runs of the same job that were killed: early, on the way, and late."""
+    whole = (finished / "tokens.fastpack").stat().st_size
+    folders = []
+    for share in (0.1, 0.4, 0.7, 0.95):
+        folder = tmp_path_factory.mktemp("killed") / "out"
+        code = KILLED.format(limit=int(whole * share)) + RUN
+        process = start(files, tokenizer_dir, folder, code=code, keep_tokens=True, threads=1, **OPTIONS)
+        process.communicate()
+        assert process.returncode < 0
+        folders.append(folder)
+    assert any(list((folder / ".fastpack").glob("train-*")) for folder in folders)
+    return folders
+
+
+def spoil(whole, chance):
+    """Bytes that are not quite `whole`: a bit flipped, cut, a part doubled or lost, or a number replaced."""
+    at = chance.randrange(len(whole)) if whole else 0
+    many = chance.choice([1, 8, 64, 4096, len(whole)])
+    match chance.randrange(7):
+        case 0 | 1 if whole:
+            return whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
+        case 2:
+            return whole[:at]
+        case 3:
+            return whole[: at + many] + whole[at:]
+        case 4:
+            return whole + whole
+        case 5:
+            number = chance.choice([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, len(whole)])
+            # The header of the first frame has its numbers in front.
+            at = chance.choice([8, 16, at])
+            return whole[:at] + number.to_bytes(8, "little") + whole[at + 8 :]
+        case _:
+            return whole[:at] + whole[at + many :]
+
+
+def copy(folder, to):
+    """A copy of a folder that fastpack may write to."""
+    shutil.rmtree(to, ignore_errors=True)
+    return Path(shutil.copytree(folder, to, symlinks=True))
+
+
+def outcome(call):
+    """What a call returns, or the one error that it raises; within ten seconds and 500 MB either way."""
+    memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    try:
+        result = call()
+    except fastpack.FastpackError as failed:
+        result = failed
+    assert time.monotonic() - began < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 500_000
+    assert not isinstance(result, fastpack.InternalError)
+    assert not isinstance(result, Exception) or ("\n" not in str(result) and len(str(result)) < 2_000)
+    return result
+
+
+def spoil_one(folder, chance, below="."):
+    """Spoils a file of a folder, loses it, or puts something else there; returns what was done."""
+    path = chance.choice(sorted(path for path in (folder / below).rglob("*") if path.is_file()))
+    match chance.randrange(12):
+        case 0:
+            path.unlink()
+        case 1:
+            path.unlink()
+            path.symlink_to(folder.parent / "elsewhere")
+        case 2:
+            path.unlink()
+            path.mkdir()
+        case _:
+            path.write_bytes(spoil(path.read_bytes(), chance))
+    return path
+
+
+def test_killed_and_then_changed_a_run_gives_the_undisturbed_bytes_or_one_error(
+    killed, finished, files, tokenizer, tmp_path
+):
+    expected = shards(finished)
+    refused = 0
+    for seed in seeds(90):
+        chance = random.Random(seed)
+        out = copy(chance.choice(killed), tmp_path / "out")
+        spoilt = spoil_one(out, chance, ".fastpack")
+        result = outcome(
+            lambda out=out: fastpack.pack_dir([files], out, tokenizer=tokenizer, keep_tokens=True, **OPTIONS)
+        )
+        if isinstance(result, fastpack.FastpackError):
+            assert not shards(out), f"seed {seed}: {spoilt.name}"
+            refused += 1
+            continue
+        assert shards(out) == expected, f"seed {seed}: {spoilt.name}"
+        again = fastpack.repack(out, tmp_path / "again", overwrite=True, max_length=256)
+        assert again.tokens.read == result.tokens.read
+    assert SOAK or refused < 60
+
+
+def test_a_changed_manifest_or_kept_token_gives_the_undisturbed_rows_or_one_error(
+    finished, files, tokenizer, tmp_path
+):
+    repacked = {"max_length": 128, "shard_size": "100KB"}
+    fastpack.repack(finished, tmp_path / "expected", **repacked)
+    for seed in seeds(200):
+        chance = random.Random(seed)
+        kept = copy(finished, tmp_path / "kept")
+        path = kept / chance.choice(["manifest.json", "tokens.fastpack", "report.json"])
+        path.write_bytes(spoil(path.read_bytes(), chance))
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        result = outcome(lambda kept=kept: fastpack.repack(kept, tmp_path / "out", **repacked))
+        if not isinstance(result, fastpack.FastpackError):
+            assert shards(tmp_path / "out") == shards(tmp_path / "expected"), f"seed {seed}: {path.name}"
+        again = outcome(
+            lambda kept=kept: fastpack.pack_dir(
+                [files], kept, tokenizer=tokenizer, keep_tokens=True, **OPTIONS
+            )
+        )
+        if not isinstance(again, fastpack.FastpackError):
+            assert shards(kept) == shards(finished), f"seed {seed}: {path.name}"
+
+
+def test_a_changed_cache_gives_the_undisturbed_table_and_says_so(files, tokenizer, tmp_path):
+    expected = fastpack.pack_files([files], tokenizer, max_length=128)
+    cached = {"max_length": 128, "cache_dir": tmp_path / "cache"}
+    fastpack.pack_files([files], tokenizer, **cached)
+    for seed in seeds(200):
+        chance = random.Random(seed)
+        entry = next((tmp_path / "cache").iterdir())
+        path = chance.choice(sorted(entry.iterdir()))
+        before = path.read_bytes()
+        path.write_bytes(spoil(before, chance))
+        changed = path.read_bytes() != before
+        table = outcome(lambda: fastpack.pack_files([files], tokenizer, **cached))
+        assert not isinstance(table, Exception), f"seed {seed}: {path.name}: {table}"
+        assert table.equals(expected), f"seed {seed}: {path.name}"
+        said = [warning for warning in fastpack.Report.of(table).warnings if "made anew" in warning]
+        assert len(said) == changed, f"seed {seed}: {path.name}"
+        assert str(entry) in "".join(said) or not changed
+
+
+#: Names that fastpack has files by, and others.
+NAMES = [
+    "manifest.json",
+    "report.json",
+    "tokens.fastpack",
+    "train-00000.arrow",
+    "train-00007.jsonl",
+    "validation-00000.arrow",
+    "state.json",
+    "dataset_info.json",
+    "dataset_dict.json",
+    "data-00000-of-00001.arrow",
+    "files.arrow",
+    "files-00001.arrow",
+    ".fastpack",
+    "train",
+    "validation",
+    "notes.txt",
+    "train-mine.arrow",
+    ".hidden",
+]
+
+
+def put(path, theirs, chance):
+    """Puts something of somebody else's at `path`: a file, a folder or a link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    match chance.randrange(7):
+        case 0:
+            path.symlink_to(theirs / "thesis.txt")
+        case 1:
+            path.symlink_to(theirs)
+        case 2:
+            path.symlink_to(theirs / "nowhere")
+        case 3:
+            os.link(theirs / "thesis.txt", path)
+        case 4:
+            path.mkdir()
+            (path / chance.choice(["lock", "blocks", "started.json", "state.json", "notes.txt"])).write_text(
+                "mine"
+            )
+        case _:
+            path.write_text(chance.choice(["mine", "{}", '{"version": 3, "files": []}']))
+
+
+def look(path):
+    """What is at `path`: the bytes of a file, the target of a link, all in a folder."""
+    if path.is_symlink():
+        return ("link", path.readlink())
+    if path.is_dir():
+        return {inside.name: look(inside) for inside in path.iterdir()}
+    return path.read_bytes() if path.exists() else None
+
+
+def test_files_of_others_stay_as_they_are(files, tokenizer, finished, killed, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name in ("thesis.txt", *NAMES[:4], "lock", "blocks"):
+        (theirs / name).write_text(f"mine: {name}")
+    for seed in seeds(200):
+        chance = random.Random(seed)
+        out = tmp_path / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        match chance.randrange(4):
+            case 0:
+                out.mkdir()
+            case 1:
+                copy(chance.choice(killed), out)
+            case _:
+                copy(finished, out)
+        names = chance.sample(NAMES, chance.choice([1, 1, 2, 3]))
+        for name in names:
+            put(out / name, theirs, chance)
+        if chance.random() < 0.2 and (out / ".fastpack").is_dir() and ".fastpack" not in names:
+            names.append(".fastpack/notes.txt")
+            (out / names[-1]).write_text("mine")
+        before = {name: look(out / name) for name in names}, look(theirs)
+        options = OPTIONS | {"overwrite": chance.random() < 0.7, "keep_tokens": chance.random() < 0.5}
+        options |= chance.choice(
+            [{}, {"hf_layout": True}, {"hf_layout": True, "validation": 20}, {"per_file": True}]
+        )
+        result = outcome(
+            lambda out=out, options=options: fastpack.pack_dir([files], out, tokenizer=tokenizer, **options)
+        )
+        after = {name: look(out / name) for name in names}, look(theirs)
+        # The folder of a split may have files of ours beside those of others.
+        for old, new in zip(before[0].values(), after[0].values(), strict=True):
+            if isinstance(old, dict) and isinstance(new, dict):
+                for name in new.keys() - old.keys():
+                    del new[name]
+        assert after == before, f"seed {seed}: {names}, {options}, {result!r:.300}"
