@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 
 import pytest
+from conftest import conversation
 
 import fastpack
 
@@ -94,15 +95,50 @@ def test_a_fault_is_raised_and_leaves_nothing(write_jsonl, tokenizer_dir, cache)
     assert not list(cache.iterdir())
 
 
-def test_a_damaged_entry_is_refused_and_named(corpus, tokenizer_dir, cache):
-    fastpack.pack_files(corpus, tokenizer_dir, max_length=256, cache_dir=cache)
-    tokens = next(cache.glob("*/tokens.fastpack"))
-    spoilt = bytearray(tokens.read_bytes())
+@pytest.mark.parametrize("name", ["tokens.fastpack", "manifest.json", "report.json"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "missing"])
+def test_a_damaged_entry_is_made_anew_and_the_report_says_so(name, damage, corpus, tokenizer_dir, cache):
+    options = {"max_length": 256, "cache_dir": cache}
+    expected = fastpack.pack_files(corpus, tokenizer_dir, **options)
+    (entry,) = cache.iterdir()
+    whole = (entry / name).read_bytes()
+    spoilt = bytearray(whole)
     spoilt[len(spoilt) // 2] ^= 1
-    tokens.write_bytes(spoilt)
-    with pytest.raises(fastpack.OutputError, match="is damaged") as refused:
-        fastpack.pack_files(corpus, tokenizer_dir, max_length=256, cache_dir=cache)
-    assert refused.value.filename == str(tokens)
+    (entry / name).write_bytes({"flipped": bytes(spoilt), "cut": whole[:-9]}.get(damage, b""))
+    if damage == "missing":
+        (entry / name).unlink()
+    table = fastpack.pack_files(corpus, tokenizer_dir, **options)
+    assert table.equals(expected)
+    (warning,) = fastpack.Report.of(table).warnings
+    assert warning == f"the tokens kept in `{entry}` were damaged, and were made anew"
+    assert sorted(path.name for path in entry.iterdir()) == [
+        "manifest.json",
+        "report.json",
+        "tokens.fastpack",
+    ]
+    assert not fastpack.Report.of(fastpack.pack_files(corpus, tokenizer_dir, **options)).warnings
+
+
+def test_files_of_others_in_a_damaged_entry_stay(corpus, tokenizer_dir, cache):
+    options = {"max_length": 256, "cache_dir": cache}
+    expected = fastpack.pack_files(corpus, tokenizer_dir, **options)
+    (entry,) = cache.iterdir()
+    (entry / "notes.txt").write_text("mine")
+    (entry / "tokens.fastpack").write_bytes(b"")
+    assert fastpack.pack_files(corpus, tokenizer_dir, **options).equals(expected)
+    assert (entry / "notes.txt").read_text() == "mine"
+
+
+def test_an_entry_that_cannot_be_made_anew_is_one_error_that_says_what_to_do(corpus, tokenizer_dir, cache):
+    options = {"max_length": 256, "cache_dir": cache}
+    fastpack.pack_files(corpus, tokenizer_dir, **options)
+    (entry,) = cache.iterdir()
+    (entry / "manifest.json").unlink()
+    (entry / "manifest.json").mkdir()
+    with pytest.raises(fastpack.OutputError, match="remove it, or name another `cache_dir`") as refused:
+        fastpack.pack_files(corpus, tokenizer_dir, **options)
+    assert refused.value.filename == str(entry)
+    assert "overwrite" not in str(refused.value)
 
 
 def test_an_entry_says_what_it_is_of(corpus, tokenizer_dir, cache):
@@ -110,3 +146,34 @@ def test_an_entry_says_what_it_is_of(corpus, tokenizer_dir, cache):
     manifest = json.loads(next(cache.glob("*/manifest.json")).read_bytes())
     assert len(manifest["job"]["content"]) == 1
     assert "max_length" not in manifest["job"]["options"]
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.js*"], ids=["folder", "glob"])
+def test_a_cache_inside_the_input_is_not_read(pattern, write_jsonl, tokenizer_dir, tmp_path):
+    write_jsonl(map(conversation, range(20)), "data/a/files.jsonl")
+    data = tmp_path / "data"
+    options = {"max_length": 256, "recursive": True}
+    expected = fastpack.pack_files(data / pattern, tokenizer_dir, **options)
+    for cache in (data / "cache", data):
+        for _ in range(3):
+            table = fastpack.pack_files(data / pattern, tokenizer_dir, cache_dir=cache, **options)
+            assert table.equals(expected)
+    assert len(list(data.glob("**/tokens.fastpack"))) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "jsonl"}, {"hf_layout": True}], ids=str)
+def test_an_output_inside_the_input_is_passed_over_unless_it_is_named(
+    options, write_jsonl, tokenizer_dir, tmp_path
+):
+    files = write_jsonl(map(conversation, range(20)), "data/a/files.jsonl")
+    options = {"tokenizer": tokenizer_dir, "max_length": 256, "recursive": True, **options}
+    first = fastpack.pack_dir(tmp_path / "data", tmp_path / "data/packed", **options)
+    assert fastpack.pack_dir(tmp_path / "data", tmp_path / "data/packed", **options) == first
+    other = fastpack.pack_dir(tmp_path / "data", tmp_path / "data/other", **(options | {"max_length": 128}))
+    assert other.documents.read == first.documents.read == 20
+    (warning,) = (warning for warning in other.warnings if "passed over" in warning)
+    assert warning.endswith(f"first `{tmp_path / 'data/packed'}`")
+    assert files.exists()
+    named = {"tokenizer": tokenizer_dir, "max_length": 256}
+    again = fastpack.pack_dir(tmp_path / "data/packed", tmp_path / "again", **named)
+    assert again.documents.read == first.rows

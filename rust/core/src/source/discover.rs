@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::braces::expand;
 use super::dataset;
 use super::format::{Container, by_name, holds_records};
+use super::outputs::Outputs;
 use super::{Found, SourceFile, globs};
 use crate::config::{Inputs, Reading, ShapeName};
 use crate::control::Control;
@@ -163,8 +164,12 @@ impl Search<'_> {
             return Err(Error::option("files", format!("`{pattern}` matches no file")));
         }
         let mut files = Vec::new();
+        let mut outputs = Outputs::of_glob(pattern);
         for path in matched {
             self.control.tick()?;
+            if outputs.hold(&path, passed_over) {
+                continue;
+            }
             if path.is_dir() {
                 if self.recursive {
                     files.extend(self.folder(&path, passed_over)?);
@@ -187,9 +192,10 @@ impl Search<'_> {
         }
         let mut files = Vec::new();
         let mut texts = Vec::new();
-        for path in self.entries(dir)? {
+        let mut outputs = Outputs::below(dir);
+        for path in self.entries(dir, &mut outputs, passed_over)? {
             self.control.tick()?;
-            if !path.is_file() {
+            if !path.is_file() || outputs.tell(&path) {
                 passed_over.push(path);
                 continue;
             }
@@ -225,8 +231,13 @@ impl Search<'_> {
 
     /// What is in a folder, and in its folders if they are searched too, sorted by path; folders and what is hidden left out.
     ///
-    /// A folder is entered once, by its own path where there is one: links to folders come last.
-    fn entries(self, dir: &Path) -> Result<Vec<PathBuf>> {
+    /// A folder is entered once, by its own path where there is one: links to folders come last. Those of `outputs` are not.
+    fn entries(
+        self,
+        dir: &Path,
+        outputs: &mut Outputs,
+        passed_over: &mut Vec<PathBuf>,
+    ) -> Result<Vec<PathBuf>> {
         let mut entries = Vec::new();
         let (mut open, mut links) = (vec![dir.to_owned()], BTreeSet::new());
         let mut entered = HashSet::new();
@@ -244,8 +255,8 @@ impl Search<'_> {
                 let kind = entry.file_type().map_err(Error::io(&path))?;
                 if !path.is_dir() {
                     entries.push(path);
-                } else if !self.recursive {
-                    // Nobody said that it should be read.
+                } else if !self.recursive || outputs.hold(&path, passed_over) {
+                    // Nobody said that it should be read, or it was written here.
                 } else if kind.is_symlink() {
                     links.insert(path);
                 } else {

@@ -20,6 +20,7 @@ mod ipc;
 mod json;
 mod lines;
 mod memory;
+mod outputs;
 mod parquet;
 mod rows;
 mod sample;
