@@ -161,3 +161,20 @@ def test_a_composed_character_at_the_edge_is_trained_once(
     ids, ours, theirs = both(template, loaded, composed, write_jsonl)
     assert ours == [False] + [True] * (len(ids) - 2) + [False]
     assert theirs != ours
+
+
+def test_an_empty_mark_trains_nothing(
+    reference: Any, tokenizer_dir: Path, write_jsonl: Callable[..., Path]
+) -> None:
+    # transformers looks for the token of the character before the mark: here the one that the mark stands in.
+    template = (
+        "<|start|>the ri{% generation %}{% endgeneration %}ver<|start|>"
+        "{% generation %}{{ messages[1].content }}<|end|>{% endgeneration %}"
+    )
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]
+    ((ids, labels),) = labelled(write_jsonl([{"messages": messages}]), tokenizer_dir, template)
+    expected_ids, expected = masked(reference, template, messages)
+    assert ids == expected_ids
+    assert reference.convert_ids_to_tokens(ids) == ["<|start|>", "the", "Ġriver", "<|start|>", "a", "<|end|>"]
+    assert [label != IGNORED for label in labels] == [False, False, False, False, True, True]
+    assert [label != IGNORED for label in expected] == [False, False, True, False, True, True]

@@ -1,6 +1,7 @@
 //! Finds what the assistant wrote in the output of a template that does not mark it.
 //!
-//! A span begins after what `add_generation_prompt` would have rendered, and ends after the token that ends the turn.
+//! A span begins after what `add_generation_prompt` would have rendered, and ends after the text that ends the turn
+//! ([`ending`](super::ending)).
 //! Two ways lead there. The cheap one renders once more with marks around what messages say ([`marks`](super::marks))
 //! and looks for the turn's known header and end around them ([`header`](super::header)). The dear one renders each
 //! prefix of the conversation. Either is believed only if its renders agree with the plain one.
@@ -9,8 +10,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::ChatTemplate;
+use super::ending::{Behind, up_to_last_token};
 use super::header::{Turn, learn};
-use super::marks::{extents, has_marks, mark_all, unmark};
+use super::marks::{Marks, Place, extents};
 use crate::ledger::Reason;
 use crate::record::value::{Map, Value as Json};
 use crate::record::{self, Conversation, Fault};
@@ -59,13 +61,11 @@ fn from_marks(
     messages: &[Cow<'_, Map>],
     text: &str,
 ) -> Option<Vec<Range<usize>>> {
-    if has_marks(text) {
-        return None;
-    }
+    let marks = Marks::absent_from([text], messages.len())?;
     let turn = learned(template, conversation)?;
     let turn = turn.as_ref();
-    let marked = template.run(&mark_all(messages)?, conversation, None).ok()?;
-    let (plain, places) = unmark(&marked.text);
+    let marked = template.run(&marks.mark_all(messages)?, conversation, None).ok()?;
+    let (plain, places) = marks.unmark(&marked.text);
     if plain != text {
         return None;
     }
@@ -76,52 +76,64 @@ fn from_marks(
 pub(super) struct Said {
     /// Whether the assistant wrote it.
     pub(super) by_assistant: bool,
-    /// Whether it calls tools.
-    pub(super) calls: bool,
+    /// Whether all that it says is text.
+    pub(super) is_text: bool,
 }
 
 impl Said {
     fn of(messages: &[Cow<'_, Map>]) -> Vec<Self> {
         let said = messages.iter().map(|message| Self {
             by_assistant: is_assistant(message),
-            calls: message.contains_key("tool_calls"),
+            is_text: !message.contains_key("tool_calls")
+                && message.get("content").is_some_and(is_text),
         });
         said.collect()
     }
 }
 
-/// Looks for headers and ends around the places where messages begin and end in `text`, each with its message.
+/// Whether a content is a text, or parts that are nothing else.
+pub(super) fn is_text(content: &Json) -> bool {
+    let is_text = |part: &Json| matches!(part, Json::Map(part) if matches!(part.get("text"), Some(Json::String(_))));
+    match content {
+        Json::String(_) => true,
+        Json::List(parts) => parts.iter().all(is_text),
+        _ => false,
+    }
+}
+
+/// Looks for headers and ends around the places where texts of messages begin and end in `text`.
 pub(super) fn from_places(
     template: &ChatTemplate,
     turn: &Turn,
     text: &str,
     messages: &[Said],
-    places: &[(usize, usize)],
+    places: &[Place],
 ) -> Option<Vec<Range<usize>>> {
     let extents = extents(places, messages.len());
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
     for (number, message) in messages.iter().enumerate() {
-        let extent = extents[number].clone();
+        let extent = extents[number].as_ref();
         if !message.by_assistant {
-            at = extent.map_or(at, |extent| extent.end.max(at));
+            at = extent.map_or(at, |extent| extent.range.end.max(at));
             continue;
         }
         let next = extents[number + 1..]
             .iter()
             .flatten()
-            .map(|extent| extent.start)
+            .map(|extent| extent.range.start)
             .min()
             .unwrap_or(text.len());
         let shown = Shown {
-            marked: extent.is_some(),
-            range: extent.unwrap_or(next..next),
-            calls: message.calls,
+            is_marked: extent.is_some(),
+            range: extent.map_or(next..next, |extent| extent.range.clone()),
+            is_whole: message.is_text && extent.is_none_or(|extent| extent.is_whole),
+            next_is_marked: extents.get(number + 1).is_none_or(Option::is_some),
         };
         if shown.range.start < at || next < shown.range.end {
             return None;
         }
-        match find_span(template, turn, text, at, &shown, next) {
+        match find_span(turn, text, at, &shown, next) {
             Some(Found::New(span)) => {
                 at = span.end;
                 spans.push(span);
@@ -138,9 +150,9 @@ pub(super) fn from_places(
     if spans.iter().any(|span| begins_another_turn(template, turn, &text[span.clone()])) {
         return None;
     }
-    let others = places.iter().filter(|(number, _)| !messages[*number].by_assistant);
-    for (_, place) in others {
-        if spans.iter().any(|span| span.start < *place && *place < span.end) {
+    let others = places.iter().filter(|place| !messages[place.message].by_assistant);
+    for place in others {
+        if spans.iter().any(|span| span.start < place.at && place.at < span.end) {
             return None;
         }
     }
@@ -185,57 +197,36 @@ struct Shown {
     /// From its first to its last mark, or an empty range before the next message if it has none.
     range: Range<usize>,
     /// Whether it has marks.
-    marked: bool,
-    /// Whether it calls tools.
-    calls: bool,
+    is_marked: bool,
+    /// Whether all that it says is between its marks.
+    is_whole: bool,
+    /// Whether the next message has marks, or there is none.
+    next_is_marked: bool,
 }
 
 /// The turn around `shown`, between `from` and `next`.
-fn find_span(
-    template: &ChatTemplate,
-    turn: &Turn,
-    text: &str,
-    from: usize,
-    shown: &Shown,
-    next: usize,
-) -> Option<Found> {
+fn find_span(turn: &Turn, text: &str, from: usize, shown: &Shown, next: usize) -> Option<Found> {
     let gap = &text[from..shown.range.start];
     let shortest = turn.headers.last()?;
     let header =
-        if shown.marked { gap.rfind(shortest.as_str()) } else { gap.find(shortest.as_str()) };
+        if shown.is_marked { gap.rfind(shortest.as_str()) } else { gap.find(shortest.as_str()) };
     let start = header.and_then(|at| {
         let header = turn.headers.iter().find(|header| gap[at..].starts_with(header.as_str()))?;
         Some(from + at + header.len())
     });
-    let after = if shown.marked { shown.range.end } else { start? };
-    let end = find_end(template, turn, &text[after..next], shown.calls)? + after;
+    let after = if shown.is_marked { shown.range.end } else { start? };
+    let behind = Behind {
+        tail: &text[after..next],
+        is_marked: shown.is_marked,
+        is_whole: shown.is_whole,
+        next_is_marked: shown.next_is_marked,
+    };
+    let end = after + turn.ends.find(&behind)?;
     match start {
         Some(start) => Some(Found::New(start..end)),
-        None if shown.marked && !has_token(template, gap) => Some(Found::SameTurn(end)),
+        None if shown.is_marked && gap.trim().is_empty() => Some(Found::SameTurn(end)),
         None => None,
     }
-}
-
-fn has_token(template: &ChatTemplate, text: &str) -> bool {
-    template.context.turn_ends.iter().any(|token| !token.is_empty() && text.contains(&**token))
-}
-
-/// Where a turn ends within the text that follows what it says, if that is known.
-fn find_end(template: &ChatTemplate, turn: &Turn, tail: &str, calls: bool) -> Option<usize> {
-    let ends = turn.ends.iter().filter(|end| !end.is_empty());
-    if let Some(end) = ends.filter_map(|end| tail.find(end.as_str()).map(|at| at + end.len())).min()
-    {
-        return Some(end);
-    }
-    // Where turns have no end of their own, the token that begins the next one ends them; but after a call of a tool
-    // that could be any token within the call.
-    if calls || !turn.ends.iter().any(String::is_empty) {
-        return None;
-    }
-    let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
-    let first = tokens.filter_map(|token| tail.find(&**token).map(|at| at..at + token.len()));
-    let first = first.min_by_key(|place| (place.start, usize::MAX - place.end));
-    Some(first.map_or(tail.len(), |token| token.end))
 }
 
 /// Where the assistant's words begin in a turn that begins `at` and that no prompt introduces.
@@ -274,14 +265,15 @@ fn from_prefixes(
             prompted
         };
         let region = length(&messages[..=*turn], false)?;
-        if start < before || region <= start || spans.last().is_some_and(|last| last.end > before) {
+        if start < before || region < start || spans.last().is_some_and(|last| last.end > before) {
             return None;
         }
-        let tokens = template.context.turn_ends.iter().filter(|token| !token.is_empty());
-        let last = tokens
-            .filter_map(|token| text[start..region].rfind(&**token).map(|at| at + token.len()))
-            .max();
-        spans.push(start..start + last?);
+        // Of a turn that could not be learned, no more is known than that a token ends it.
+        let end = match known.as_deref() {
+            Some(known) => known.ends.find_in(template, text, &(start..region))?,
+            None => start + up_to_last_token(template, &text[start..region])?.len(),
+        };
+        spans.push(start..end);
     }
     Some(spans)
 }

@@ -11,6 +11,7 @@ mod calls;
 mod completion;
 mod conversation;
 mod derive;
+mod ending;
 mod evaluate;
 mod expression;
 mod failure;

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::completion::last_spans;
-use super::derive::{self, Said};
+use super::derive::{self, Said, is_text};
 use super::header;
-use super::marks::{MARKED, has_marks, marked, unmark};
+use super::marks::{MARKED, Marks, Place};
 use super::replay::{Printed, Program};
 use super::spans::{self, Turn};
 use super::trace::{Given, Trace};
@@ -79,7 +79,7 @@ pub struct Replayer<'t> {
     bench: Workbench,
     /// What is rendered besides, to be looked at.
     scratch: Printed,
-    places: Vec<(usize, usize)>,
+    places: Vec<Place>,
     /// Why the last conversation was left to the interpreter.
     refused: &'static str,
 }
@@ -358,19 +358,23 @@ impl Kind<'_> {
         program: &Program,
         text: &str,
         bench: &mut Workbench,
-        places: &mut Vec<(usize, usize)>,
+        places: &mut Vec<Place>,
     ) -> Option<Vec<Range<usize>>> {
-        let said = |role| Said { by_assistant: is_assistant(role), calls: false };
+        let said = |role| Said { by_assistant: is_assistant(role), is_text: false };
         let mut messages: Vec<Said> = skim.roles().map(said).collect();
         if !messages.iter().any(|message| message.by_assistant) {
             return Some(Vec::new());
         }
+        let texts = skim.places().map(|place| (place, true));
+        let values = skim.value_places().zip(skim.values());
+        let values = values.filter_map(|(place, value)| Some((place?, is_text(value))));
+        for ((message, _), is_text) in texts.chain(values).filter(|((_, key), _)| *key == "content")
+        {
+            messages[message].is_text = is_text;
+        }
         let keys = skim.places().chain(skim.value_places().flatten());
         for (message, _) in keys.filter(|(_, key)| *key == "tool_calls") {
-            messages[message].calls = true;
-        }
-        if has_marks(text) {
-            return None;
+            messages[message].is_text = false;
         }
         let turn = self.turn.as_deref()?;
         if program.is_blind_to_marks() {
@@ -378,11 +382,13 @@ impl Kind<'_> {
                 if let Some((message, key)) = skim.places().nth(text)
                     && MARKED.contains(&key)
                 {
-                    places.extend([(message, range.start), (message, range.end)]);
+                    let ends = [(range.start, false), (range.end, true)];
+                    places.extend(ends.map(|(at, is_behind)| Place { message, at, is_behind }));
                 }
             });
         } else {
-            let (plain, found) = unmark(&with_marks(skim, program, bench)?);
+            let marks = Marks::absent_from([text], messages.len())?;
+            let (plain, found) = marks.unmark(&with_marks(skim, marks, program, bench)?);
             if plain != text {
                 return None;
             }
@@ -393,18 +399,23 @@ impl Kind<'_> {
 }
 
 /// What `program` makes of a conversation with marks; nothing if it serves no such conversation.
-fn with_marks(skim: &Skim, program: &Program, bench: &mut Workbench) -> Option<String> {
+fn with_marks(
+    skim: &Skim,
+    marks: Marks,
+    program: &Program,
+    bench: &mut Workbench,
+) -> Option<String> {
     let mut source = String::with_capacity(skim.decoded().len());
     let mut texts = Vec::with_capacity(skim.ranges().len());
     for ((message, key), range) in skim.places().zip(skim.ranges()) {
         let plain = Json::String(skim.decoded()[range.clone()].into());
-        let Json::String(text) = marked(key, &plain, message)? else { return None };
+        let Json::String(text) = marks.marked(key, &plain, message)? else { return None };
         let start = source.len();
         source.push_str(&text);
         texts.push(start..source.len());
     }
     let values = skim.values().iter().zip(skim.value_places()).map(|(value, place)| match place {
-        Some((message, key)) => marked(key, value, message),
+        Some((message, key)) => marks.marked(key, value, message),
         None => Some(value.clone()),
     });
     let values: Vec<Json> = values.collect::<Option<_>>()?;

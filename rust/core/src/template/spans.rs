@@ -13,7 +13,7 @@ pub struct Turn {
     pub message: usize,
     /// The bytes that are trained as the template has it.
     pub span: Range<usize>,
-    /// The token that ends the turn and what the template writes with it, empty if there is none.
+    /// The token or text that ends the turn and what the template writes with it, empty if there is none.
     pub end: Range<usize>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn turns(
     turns
 }
 
-/// The token that ends the turn of which `span` is trained: at the end of the span, or right behind it.
+/// The token or text that ends the turn of which `span` is trained: at the end of the span, or right behind it.
 fn end_of(
     template: &ChatTemplate,
     learned: Option<&header::Turn>,
@@ -94,8 +94,5 @@ fn end_of(
     {
         return span.start + said.len() - token.len()..span.end;
     }
-    let behind = &text[span.end..];
-    let ends = learned.into_iter().flat_map(|turn| turn.ends.iter());
-    let ends = ends.filter(|end| !end.is_empty() && behind.starts_with(end.as_str()));
-    span.end..span.end + ends.map(String::len).max().unwrap_or(0)
+    learned.and_then(|turn| turn.ends.around(text, span)).unwrap_or(span.end..span.end)
 }
