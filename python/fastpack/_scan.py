@@ -138,6 +138,12 @@ class ScanReport:
         return _real(self._values.get("trained_share"))
 
     @property
+    def warnings(self) -> list[str]:
+        """What a careful user should know."""
+        listed = self._values.get("warnings")
+        return [str(warning) for warning in listed] if isinstance(listed, list) else []
+
+    @property
     def fits(self) -> list[Fit]:
         """What becomes of the documents, for each length of rows."""
         listed = self._values.get("fits")
@@ -212,8 +218,7 @@ class ScanReport:
             "seconds",
             f"{self.seconds:.2f} on {threads} threads, {speed:,.1f} MB/s; packing takes {packing}",
         )
-        warnings = self._values.get("warnings")
-        yield from labelled("warnings", map(str, warnings if isinstance(warnings, list) else []))
+        yield from labelled("warnings", self.warnings)
 
     def _roads(self) -> Iterator[tuple[str, str]]:
         """Which way templates, masks and tokens go."""

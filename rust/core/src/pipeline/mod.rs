@@ -10,6 +10,7 @@ mod chat;
 mod dir;
 mod intake;
 mod lane;
+mod markers;
 mod memory;
 mod pace;
 mod packer;
@@ -50,6 +51,7 @@ pub use transform::{Filter, Mapping, Transform};
 use cache::Entry;
 use dir::read_report;
 pub(crate) use intake::{Intake, Outcome};
+use markers::cut_markers;
 use packer::Packer;
 pub(crate) use packing::Packing;
 use recognise::Seen;
@@ -250,6 +252,9 @@ impl About {
                 Err(_) => "interpreted",
             };
             self.template_engine = Some(engine.to_owned());
+            let tokenizer = job.tokenizer.as_ref();
+            let cut = tokenizer.map(|tokenizer| cut_markers(template, tokenizer));
+            self.warnings.extend(cut.into_iter().flatten());
         }
     }
 

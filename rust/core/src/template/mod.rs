@@ -22,6 +22,7 @@ mod items;
 mod lexer;
 mod limits;
 mod loops;
+mod markers;
 mod marks;
 mod math;
 mod methods;
