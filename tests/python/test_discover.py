@@ -175,6 +175,7 @@ except fastpack.FastpackError as error:
 """
 
 
+@pytest.mark.alone
 def test_ctrl_c_is_heard_while_files_are_looked_for(tmp_path):
     # Every name fits the first part, and a folder behind it is looked for in vain: no file is ever found.
     for number in range(300):
@@ -201,6 +202,7 @@ print(fastpack.Report.of(table).documents.kept, resource.getrusage(resource.RUSA
 """
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told in KiB by Linux")
 def test_a_file_takes_less_than_a_kilobyte_of_memory(tmp_path):
     taken = {}

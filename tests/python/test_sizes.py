@@ -171,6 +171,7 @@ TOO_LONG: dict[str, tuple[bytes, bytes, int]] = {
 """What stands before and behind a record that is too long, and its line."""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", TOO_LONG)
 def test_a_record_that_is_too_long_is_counted_and_those_behind_it_are_read(name, tmp_path):
     path = tmp_path / f"data.{name}"
@@ -197,6 +198,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 @pytest.mark.parametrize("name", ["jsonl", "csv", "json", "cbor"])
 def test_ctrl_c_is_heard_within_a_line(name, tmp_path, python):
