@@ -555,7 +555,7 @@ fn a_work_folder_left_in_a_finished_one_is_removed() {
 #[test]
 fn tokens_are_placed_and_survive_a_kill_while_they_are() {
     let dir = TempDir::new().expect("a folder");
-    let word = finished_with_word(dir.path(), true);
+    let started = finished_with_word(dir.path(), true);
     let all = ["manifest.json", "report.json", "tokens.fastpack", "train-00000.arrow"];
     assert_eq!(names(dir.path()), all);
     let tokens = fs::read(dir.path().join("tokens.fastpack")).expect("the tokens");
@@ -563,7 +563,7 @@ fn tokens_are_placed_and_survive_a_kill_while_they_are() {
     // As a kill before the manifest was placed leaves it.
     let work = dir.path().join(".fastpack");
     fs::create_dir(&work).expect("room");
-    fs::write(work.join("started.json"), word).expect("room");
+    fs::write(work.join("started.json"), started).expect("room");
     fs::rename(dir.path().join("manifest.json"), work.join("manifest.json")).expect("a manifest");
     let folder = ready(&output(dir.path()), &job());
     assert_eq!(fs::read(folder.blocks()).expect("the tokens"), tokens);

@@ -271,7 +271,7 @@ fn killed_while_an_old_output_is_replaced_the_next_run_knows_what_is_left_of_it(
             let next_run = Output { shard_bytes: 1, ..overwriting(dir.path()) };
             let mut folder = ready(&next_run, &next);
             let done = usize::try_from(folder.rows()).expect("few rows");
-            assert_eq!(done, if next == job() { 1 } else { 0 });
+            assert_eq!(done, usize::from(next == job()));
             assert!(names(dir.path()).iter().all(|name| name.starts_with(".fastpack/")));
             folder.write(&batch(&[3, 4][done..])).expect("room");
             finish(&mut folder).expect("room");
