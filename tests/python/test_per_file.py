@@ -108,7 +108,15 @@ def stays(rows):
         os.kill(os.getpid(), signal.SIGKILL)
     return [True] * rows.num_rows
 fastpack.pack_dir(
-    files, out, tokenizer=tokenizer, max_length=256, per_file=True, shard_size="200kB", filter=stays, threads=1
+    files,
+    out,
+    tokenizer=tokenizer,
+    max_length=256,
+    per_file=True,
+    shard_size="200kB",
+    filter=stays,
+    filter_fingerprint="all",
+    threads=1,
 )
 """
 
