@@ -18,7 +18,10 @@ from rows import shards
 
 import fastpack
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="links, limits and kills as POSIX has them")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="links, limits and kills as POSIX has them"),
+    pytest.mark.soak,
+]
 
 OPTIONS = {"max_length": 256, "shard_size": "40KB", "strategy": "sequential"}
 
