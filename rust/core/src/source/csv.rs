@@ -119,7 +119,6 @@ impl CsvReader {
                     let cells = Cells::new(&self.texts[..length], &self.ends[..count]);
                     return Ok(Line::Cells(line, cells));
                 }
-                ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
                 ReadRecordResult::OutputFull if length > LONGEST_RECORD => {
                     too_long = Some(format!("a record of more than {LONGEST_RECORD} bytes"));
                 }
@@ -132,7 +131,8 @@ impl CsvReader {
                 ReadRecordResult::OutputEndsFull if too_long.is_none() => {
                     self.ends.resize(2 * count, 0);
                 }
-                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {}
+                // More is to be read; or it is too long already.
+                _ => {}
             }
             if too_long.is_some() {
                 // What is left of it is parsed and forgotten.
@@ -147,11 +147,11 @@ impl CsvReader {
     }
 
     /// The place from which on the file cannot be read, if there is one, at its end.
-    fn end(&mut self, line: Line) -> Option<Content> {
+    fn end(&mut self, line: &Line) -> Option<Content> {
         self.ended = true;
         let damage = self.input.take_damage();
         let line = match line {
-            Line::Damage(line) | Line::End(Some(line)) => line,
+            Line::Damage(line) | Line::End(Some(line)) => *line,
             // Two newlines stand behind the file.
             _ if damage.is_some() => self.newlines - 1,
             _ => return None,
@@ -173,7 +173,7 @@ impl CsvReader {
                 Err((reason, message)) => (line, reason, message),
             },
             Line::TooLong(line, message) => (line, Reason::LineTooLong, message),
-            end => return Ok(self.end(end)),
+            end => return Ok(self.end(&end)),
         };
         self.ended = true;
         Ok(Some(Content::Broken { line, reason, message }))
@@ -223,7 +223,7 @@ impl Reader for CsvReader {
                     self.next = Some(Content::Refused { line, reason, message });
                     break;
                 }
-                end => self.next = self.end(end),
+                end => self.next = self.end(&end),
             }
         }
         // The memory of a long record is not kept for short ones.

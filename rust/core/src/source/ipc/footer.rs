@@ -20,7 +20,7 @@ use crate::source::rows::{Columns, said};
 const BEGINNING: u64 = 8;
 
 /// Bytes behind the footer: its length, and the magic again.
-const ENDING: u64 = 10;
+const ENDING: usize = 10;
 
 /// Bytes that fill up what lies between two messages, at most: a cache line, and the mark that ends a stream.
 const FILLING: u64 = 64 + 8;
@@ -60,14 +60,13 @@ impl IpcFile {
 
     /// The next rows, and how much of the file was used for all so far.
     pub(super) fn next_batch(&mut self) -> Result<Option<(RecordBatch, u64)>, Damage> {
-        let opened = match &mut self.opened {
-            Some(opened) => opened,
-            None => {
-                let opened = Opened::new(&self.path, self.size, self.columns.take())?;
-                self.opened.insert(opened)
-            }
+        let opened = if let Some(opened) = &mut self.opened {
+            opened
+        } else {
+            let opened = Opened::new(&self.path, self.size, self.columns.take())?;
+            self.opened.insert(opened)
         };
-        while let Some(block) = opened.blocks.next() {
+        for block in opened.blocks.by_ref() {
             let message = message_at(&mut opened.file, block)?;
             if let Some(batch) = opened.table.read(&message)? {
                 opened.read += 1;
@@ -83,8 +82,8 @@ impl IpcFile {
 impl Opened {
     fn new(path: &Path, size: u64, columns: Option<Columns>) -> Result<Self, Damage> {
         let mut file = BufReader::new(regular::open(path).map_err(said)?);
-        let mut ending = [0; ENDING as usize];
-        let end = size.checked_sub(ENDING).ok_or("the file is too short")?;
+        let mut ending = [0; ENDING];
+        let end = size.checked_sub(ENDING as u64).ok_or("the file is too short")?;
         file.seek(SeekFrom::Start(end)).and_then(|_| file.read_exact(&mut ending)).map_err(said)?;
         let length = read_footer_length(ending).map_err(said)?;
         let footer_at = end.checked_sub(length as u64).filter(|at| *at >= BEGINNING);
