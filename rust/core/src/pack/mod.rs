@@ -146,8 +146,8 @@ fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
     lengths.iter().map(|&length| options.room(length)).collect()
 }
 
-/// Bytes of memory that planning takes for each piece: what it is, where it goes in each step, and the plan; measured with
-/// `plan` of 40 million pieces (2026-11-22, `tests/python/test_limits.py`).
+/// Bytes of memory that planning takes for each piece: an estimate from the arrays that hold the piece, its row and its place
+/// in each step. It only decides whether a plan is refused before it is begun.
 const BYTES_OF_PIECE: u64 = 64;
 
 /// How many pieces the rows will hold: as many as there are, but for those that `concat` cuts where a row ends.
