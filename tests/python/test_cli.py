@@ -173,7 +173,7 @@ def test_errors_name_flags(corpus, tokenizer_dir, tmp_path):
         ({"-i": ""}, 2, "invalid option `--input`: holds an empty path"),
         ({"-i": tmp_path / "folder"}, 2, "`--recursive` looks into its folders"),
         ({"-o": ""}, 2, "invalid option `--output`: must name a folder"),
-        ({"-o": tmp_path / "folder"}, 1, "pass --overwrite to write next to it"),
+        ({"-o": tmp_path / "folder"}, 1, "pass --overwrite to write next to them"),
         ({"-o": tmp_path / "dangling"}, 1, "dangling: not a directory"),
         ({"-t": ""}, 2, "invalid option `--tokenizer`: must name a folder"),
         ({"-m": 0}, 2, "invalid option `--max-length`: must be a whole number"),
