@@ -17,4 +17,5 @@ mod skim;
 mod source;
 mod store_log;
 mod template;
+mod template_limits;
 mod verify;

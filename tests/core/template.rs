@@ -96,7 +96,7 @@ fn the_message_of_raise_exception_reaches_the_fault() {
 fn a_template_that_does_not_end_is_given_up() {
     let loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
     let message = render(loops, &[]).expect_err("ten thousand million turns");
-    assert!(message.contains("does not end within"), "{message}");
+    assert!(message.contains("does more work than"), "{message}");
 }
 
 #[test]
@@ -205,51 +205,6 @@ fn a_turn_without_a_header_begins_where_the_turn_before_ends() {
 fn a_long_conversation_needs_no_generation_prompt() {
     let messages = [("user", "q"), ("assistant", "a")].repeat(2000);
     assert_eq!(spans(UNPROMPTED, &messages).len(), 2000);
-}
-
-#[test]
-fn a_template_that_computes_without_end_is_given_up() {
-    let loops = |body: &str| {
-        format!(
-            "{{% set ns = namespace(s='xxxxxxxx', l=[1]) %}}\n\
-             {{% for i in range(100000) %}}{body}{{% endfor %}}"
-        )
-    };
-    for body in [
-        "{% set ns.s = ns.s + ns.s %}",
-        "{% set ns.s = ns.s ~ ns.s %}",
-        "{% set ns.s = ns.s|replace(ns.s, ns.s ~ ns.s) %}",
-        "{% set ns.s = ns.s.replace(ns.s, ns.s ~ ns.s) %}",
-        "{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}",
-        "{% set ns.s = [ns.s, ns.s]|join %}",
-        "{% set ns.s = [ns.s, ns.s]|tojson %}",
-        "{% set ns.s = (ns.s ~ '\n' ~ ns.s)|indent %}",
-        "{% set ns.l = ns.l + ns.l %}",
-        "{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}",
-        "{% set ns.l = (ns.s * 100000)|list %}",
-        "{{ ns.s * 100000 }}",
-    ] {
-        let message = render(&loops(body), &[]).expect_err("no memory holds it");
-        assert!(message.contains("line 2") && message.contains("computes more than"), "{message}");
-    }
-}
-
-#[test]
-fn values_that_share_their_parts_are_bounded_where_they_are_walked() {
-    let shared = |end: &str| {
-        format!(
-            "{{% set ns = namespace(a=['x' * 100000], b=['x' * 100000]) %}}{{% for i in range(60) %}}\
-             {{% set ns.a = [ns.a, ns.a] %}}{{% set ns.b = [ns.b, ns.b] %}}{{% endfor %}}{end}"
-        )
-    };
-    for end in ["{{ ns.a }}", "{{ ns.a|tojson }}", "{{ ns.a|string|length }}"] {
-        let message = render(&shared(end), &[]).expect_err("2^60 parts");
-        assert!(message.contains("computes more than"), "{message}");
-    }
-    for end in ["{{ ns.a == ns.b }}", "{{ ns.a in [ns.b] }}"] {
-        let message = render(&shared(end), &[]).expect_err("2^60 parts");
-        assert!(message.contains("parts"), "{message}");
-    }
 }
 
 #[test]

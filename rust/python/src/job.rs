@@ -130,7 +130,8 @@ impl Renderer {
             let (name, source, context) = (&template.name, &template.source, context.clone());
             match &launch {
                 Some(launch) => ChatTemplate::anywhere(name, source, context, launch.clone()),
-                None => ChatTemplate::new(name, source, context),
+                None => ChatTemplate::new(name, source, context)
+                    .map(|template| template.with_control(caller.control())),
             }
         };
         Ok(match &self.template {

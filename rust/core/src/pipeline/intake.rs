@@ -223,6 +223,8 @@ impl<'a> Intake<'a> {
                     break;
                 }
             }
+            // What a record came to while the run was cancelled is not to be believed.
+            self.control.tick()?;
             if let Some(log) = log.filter(|_| outcome.end.is_none()) {
                 outcome.write_down(log, *number)?;
                 clock.lap(Stage::Keep);

@@ -45,7 +45,7 @@ impl Value {
     }
 
     /// How many bytes the texts in it have, and one for each value that is none.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::String(text) => text.len(),
             Self::List(items) => items.iter().map(Self::size).sum(),

@@ -234,23 +234,6 @@ pub(super) enum Expression {
     Test(Predicate, Box<(Expression, Arguments)>),
 }
 
-impl Expression {
-    /// Whether its value is made anew, not one that a variable, a dict or the record holds.
-    pub(super) fn makes(&self) -> bool {
-        matches!(
-            self,
-            Self::Tuple(_)
-                | Self::List(_)
-                | Self::Dict(_)
-                | Self::Binary(..)
-                | Self::Concat(_)
-                | Self::Slice(_)
-                | Self::Call(_)
-                | Self::Filter(..)
-        )
-    }
-}
-
 /// A template that is ready to render.
 #[derive(Debug)]
 pub(super) struct Program {

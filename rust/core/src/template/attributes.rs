@@ -3,13 +3,18 @@
 use std::rc::Rc;
 
 use super::failure::{Failure, Outcome};
-use super::limits::check_size;
+use super::limits::{Many, Meter};
 use super::methods::{self, Attribute};
 use super::text::byte_of;
 use super::value::{List, Text, Value, range_length};
 
 /// `value.name`: Python's attribute comes first, then the item.
-pub(super) fn attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Value<'r>> {
+pub(super) fn attribute<'r>(
+    value: &Value<'r>,
+    name: &'r str,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    meter.bytes(name.len())?;
     if let Some(found) = own_attribute(value, name)? {
         return Ok(found);
     }
@@ -42,26 +47,32 @@ fn unsure(value: &Value<'_>, name: &str) -> Failure {
 }
 
 /// `value[index]`: the item comes first, then Python's attribute.
-pub(super) fn item<'r>(value: &Value<'r>, index: &Value<'r>) -> Outcome<Value<'r>> {
+pub(super) fn item<'r>(
+    value: &Value<'r>,
+    index: &Value<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    if let Some(key) = index.as_text() {
+        meter.bytes(key.len())?;
+    }
     let found = match value {
         Value::Undefined => return Err(Failure::error("an undefined value has no items")),
         Value::Dict(dict) => index.as_text().and_then(|key| dict.get(key)),
         Value::List(items) => position(index, items.len()).and_then(|at| items.get(at)),
         Value::Tuple(items) => position(index, items.len()).and_then(|at| items.get(at).cloned()),
         Value::String(text) | Value::Safe(text) => match index.as_int() {
-            Some(_) => position(index, text.chars().count()).map(|at| {
-                let cut = |text: &str| {
-                    let begin = byte_of(text, at);
-                    begin..begin + text[begin..].chars().next().map_or(0, char::len_utf8)
-                };
-                let range = cut(text);
-                let part = text.cut(|text| &text[range]);
-                if matches!(value, Value::Safe(_)) {
-                    Value::Safe(part)
-                } else {
-                    Value::String(part)
+            Some(_) => match position_in(text, index, meter)? {
+                Some(begin) => {
+                    let end = begin + text[begin..].chars().next().map_or(0, char::len_utf8);
+                    let part = text.cut(meter, |text| &text[begin..end])?;
+                    Some(if matches!(value, Value::Safe(_)) {
+                        Value::Safe(part)
+                    } else {
+                        Value::String(part)
+                    })
                 }
-            }),
+                None => None,
+            },
             None => None,
         },
         Value::Range(range) => {
@@ -101,12 +112,26 @@ fn position(index: &Value<'_>, length: usize) -> Option<usize> {
     if index < 0 { length.checked_sub(from_end) } else { Some(from_end).filter(|at| *at < length) }
 }
 
+/// Where the character of a text begins that an index means.
+fn position_in(text: &str, index: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
+    meter.bytes(text.len())?;
+    let Some(at) = position(index, text.chars().count()) else { return Ok(None) };
+    Ok(Some(byte_of(text, at)))
+}
+
 /// `value[start:stop:step]`
-pub(super) fn slice<'r>(value: &Value<'r>, bounds: &[Value<'r>; 3]) -> Outcome<Value<'r>> {
+pub(super) fn slice<'r>(
+    value: &Value<'r>,
+    bounds: &[Value<'r>; 3],
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let length = match value {
         Value::List(items) => items.len(),
         Value::Tuple(items) => items.len(),
-        Value::String(text) => text.chars().count(),
+        Value::String(text) => {
+            meter.bytes(text.len())?;
+            text.chars().count()
+        }
         Value::Safe(_) | Value::Range(_) => {
             return Err(Failure::unsupported(format_args!("a slice of {}", value.type_name())));
         }
@@ -134,23 +159,40 @@ pub(super) fn slice<'r>(value: &Value<'r>, bounds: &[Value<'r>; 3]) -> Outcome<V
         let (from, to) =
             (usize::try_from(from).unwrap_or(0), usize::try_from(to.max(from)).unwrap_or(0));
         let range = byte_of(text, from)..byte_of(text, to);
-        return Ok(Value::String(text.cut(|text| &text[range])));
+        return Ok(Value::String(text.cut(meter, |text| &text[range])?));
     }
-    check_size(length.saturating_mul(size_of::<usize>() + size_of::<char>()))?;
     let places = places(first, end, step, length);
     Ok(match value {
         Value::String(text) => {
+            // For the time of the cut, all characters are there.
+            let bytes = length.saturating_mul(size_of::<char>());
+            meter.characters(text.len())?;
+            meter.hold(bytes)?;
             let chars: Vec<char> = text.chars().collect();
-            Value::string(places.iter().filter_map(|at| chars.get(*at)).collect::<String>())
+            let mut cut = String::new();
+            for at in places {
+                meter.write_char(&mut cut, chars[at])?;
+            }
+            meter.release(bytes);
+            meter.string(cut)?
         }
         Value::Tuple(items) => {
-            Value::tuple(places.iter().filter_map(|at| items.get(*at).cloned()).collect())
+            let mut cut = Many::of(places.len(), meter)?;
+            places.into_iter().try_for_each(|at| cut.push(items[at].clone()))?;
+            cut.into_tuple()
         }
         Value::List(List::Data(items)) if step == 1 => {
-            let from = places.first().copied().unwrap_or(0);
+            let from = places.first;
             Value::List(List::Data(&items[from..from + places.len()]))
         }
-        Value::List(items) => Value::list(places.iter().filter_map(|at| items.get(*at)).collect()),
+        Value::List(items) => {
+            let mut cut = Many::of(places.len(), meter)?;
+            places
+                .into_iter()
+                .filter_map(|at| items.get(at))
+                .try_for_each(|item| cut.push(item))?;
+            cut.into_list()
+        }
         _ => Value::Undefined,
     })
 }
@@ -169,16 +211,43 @@ fn bound(bound: Option<i64>, length: usize, lowest: i64, missing: i64) -> i64 {
     }
 }
 
-/// The places that a slice takes.
-fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Vec<usize> {
+/// The places that a slice takes: so many, from the first on, so far apart.
+struct Places {
+    first: usize,
+    count: usize,
+    step: i64,
+}
+
+impl Places {
+    fn len(&self) -> usize {
+        self.count
+    }
+}
+
+impl IntoIterator for Places {
+    type Item = usize;
+    type IntoIter = Box<dyn Iterator<Item = usize>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let Self { first, count, step } = self;
+        let apart = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+        // Only one place can be so far from the first that this saturates, and then it is the first.
+        let place = move |number: usize| {
+            let distance = number.saturating_mul(apart);
+            if step > 0 { first.saturating_add(distance) } else { first.saturating_sub(distance) }
+        };
+        Box::new((0..count).map(place))
+    }
+}
+
+/// The places that a slice takes of so many.
+fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Places {
     let count = length_of(length);
     let lowest = if step < 0 { -1 } else { 0 };
-    let mut at = bound(from, length, lowest, if step < 0 { count - 1 } else { 0 });
+    let first = bound(from, length, lowest, if step < 0 { count - 1 } else { 0 });
     let end = bound(to, length, lowest, if step < 0 { -1 } else { count });
-    let mut places = Vec::new();
-    while if step > 0 { at < end } else { at > end } {
-        places.extend(usize::try_from(at));
-        at = at.saturating_add(step);
-    }
-    places
+    let span = if step > 0 { end - first } else { first - end };
+    let count = if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 };
+    let as_place = |number: i64| usize::try_from(number).unwrap_or(0);
+    Places { first: as_place(first), count: as_place(count), step }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::ast::{Arguments, Expression, Macro};
 use super::failure::{Failure, Outcome};
 use super::given::Given;
-use super::limits::check_nesting;
+use super::limits::{ITEM_BYTES, check_nesting};
 use super::methods::{self, Attribute, Method};
 use super::print::to_text;
 use super::render::Renderer;
@@ -56,7 +56,7 @@ impl<'r> Renderer<'r, '_> {
         given: Given<'r>,
     ) -> Outcome<Value<'r>> {
         let known = self.trace.as_ref().map(|_| given.unspent());
-        let made = methods::call(method, receiver, given)?;
+        let made = methods::call(method, receiver, given, self.meter)?;
         Ok(self.traced(made, |trace, made| {
             trace.method(method, receiver, &known.unwrap_or_default(), made)
         }))
@@ -66,7 +66,9 @@ impl<'r> Renderer<'r, '_> {
         match function {
             Function::RaiseException => {
                 let [message] = given.bind(["message"])?;
-                Err(Failure::error(to_text(&message.unwrap_or(Value::None))?.to_string()))
+                Err(Failure::error(
+                    to_text(&message.unwrap_or(Value::None), self.meter)?.to_string(),
+                ))
             }
             Function::StrftimeNow => match given.bind(["format"])? {
                 [Some(Value::String(format))] => {
@@ -75,7 +77,7 @@ impl<'r> Renderer<'r, '_> {
                         trace.decisive(&format);
                     }
                     let format = format.as_text().map_or("", |format| format);
-                    strftime(self.now, format).map(Value::string)
+                    strftime(self.now, format, self.meter).and_then(|it| self.meter.string(it))
                 }
                 _ => Err(Failure::error("`strftime_now` needs a format")),
             },
@@ -105,6 +107,7 @@ impl<'r> Renderer<'r, '_> {
             )));
         }
         let by_position = given.positional.len();
+        self.meter.items(parameters.len() + given.named.len().saturating_mul(parameters.len()))?;
         let mut values: Vec<Option<Value<'r>>> = given.positional.into_iter().map(Some).collect();
         values.resize_with(parameters.len(), || None);
         for (name, value) in given.named {
@@ -119,18 +122,22 @@ impl<'r> Renderer<'r, '_> {
             }
         }
         let (base, line) = (self.base, self.line);
+        let bytes = definition.slots * ITEM_BYTES;
+        self.meter.items(definition.slots)?;
+        self.meter.hold(bytes)?;
         self.base = self.local.len();
         self.local.resize(self.base + definition.slots, Value::Undefined);
         let result = self.capture(|renderer| renderer.run_macro(definition, values));
         self.local.truncate(self.base);
         self.base = base;
+        self.meter.release(bytes);
         let ((), text) = result?;
         self.line = line;
         Ok(text)
     }
 
     fn run_macro(&mut self, definition: &'r Macro, values: Vec<Option<Value<'r>>>) -> Outcome<()> {
-        self.enter(&definition.scope.enter);
+        self.enter(&definition.scope.enter)?;
         let without_default = definition.parameters.len() - definition.defaults.len();
         for (at, (parameter, value)) in definition.parameters.iter().zip(&values).enumerate() {
             if let Some(value) = value {

@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::record::value::{Map, Value as Json};
 
+use super::limits::Held;
 use super::value::{Dict, Value};
 
 /// The names under which a message's reasoning is given. Templates read the first.
@@ -33,5 +34,6 @@ pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
 
 /// The list of messages as a template's value.
 pub(super) fn messages<'r>(prepared: &'r [Cow<'r, Map>]) -> Value<'r> {
-    Value::list(prepared.iter().map(|message| Value::Dict(Dict::Data(message))).collect())
+    let messages = prepared.iter().map(|message| Value::Dict(Dict::Data(message)));
+    Value::list(messages.collect(), Held::default())
 }

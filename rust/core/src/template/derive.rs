@@ -250,10 +250,13 @@ fn from_prefixes(
         return None;
     }
     let known = learned(template, conversation);
+    // All of them together may take what one render may.
+    let mut work_left = template.most_work(messages, conversation);
     let mut spans: Vec<Range<usize>> = Vec::with_capacity(turns.len());
     for turn in turns {
-        let length = |messages: &[Cow<'_, Map>], prompt: bool| {
+        let mut length = |messages: &[Cow<'_, Map>], prompt: bool| {
             let output = template.run(messages, conversation, Some(prompt)).ok()?;
+            work_left = work_left.checked_sub(output.work)?;
             text.starts_with(&output.text).then_some(output.text.len())
         };
         let before = length(&messages[..*turn], false)?;

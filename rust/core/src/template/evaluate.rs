@@ -1,24 +1,24 @@
 //! Evaluates the expressions of a template.
 
-use std::rc::Rc;
-
 use indexmap::IndexMap;
 
 use super::ast::{Arguments, Binary, Comparison, Expression};
 use super::attributes;
+use super::comparing::compare;
 use super::failure::{Failure, Outcome};
 use super::filters::Filter;
 use super::given::Given;
-use super::limits::check_nesting;
-use super::operators::{binary, compare, concat, negative, positive};
+use super::limits::{ITEM_BYTES, Many, check_nesting};
+use super::operators::{binary, concat, negative, positive};
 use super::print::write_str;
 use super::render::Renderer;
 use super::trace::Trace;
 use super::value::Value;
 
-impl<'r> Renderer<'r, '_> {
+impl<'r, 't> Renderer<'r, 't> {
     /// Whether an expression is true.
     pub(super) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
+        self.meter.items(1)?;
         let value = self.evaluate(condition)?;
         Ok(self.is_true(&value))
     }
@@ -53,7 +53,7 @@ impl<'r> Renderer<'r, '_> {
         } else {
             self.evaluate(expression)?
         };
-        write_str(&mut self.output.text, &value)?;
+        write_str(&mut self.output.text, &value, self.meter)?;
         if let Some(trace) = &mut self.trace {
             trace.print(&value);
         }
@@ -68,7 +68,7 @@ impl<'r> Renderer<'r, '_> {
                 self.meter.descend()?;
                 for part in parts {
                     let part = self.evaluate(part)?;
-                    write_str(&mut self.output.text, &part)?;
+                    write_str(&mut self.output.text, &part, self.meter)?;
                 }
                 self.meter.ascend();
                 return Ok(None);
@@ -76,7 +76,7 @@ impl<'r> Renderer<'r, '_> {
             other => {
                 let value = self.evaluate(other)?;
                 let Value::String(text) = value else { return Ok(Some(value)) };
-                self.output.text.push_str(&text);
+                self.meter.write(&mut self.output.text, &text)?;
                 return Ok(None);
             }
         };
@@ -87,12 +87,15 @@ impl<'r> Renderer<'r, '_> {
         self.meter.ascend();
         match (left, right) {
             (None, Value::String(text)) => {
-                self.output.text.push_str(&text);
+                self.meter.write(&mut self.output.text, &text)?;
                 Ok(None)
             }
             (left, right) => {
-                let left = left.unwrap_or_else(|| Value::string(self.output.text.split_off(start)));
-                binary(Binary::Add, &left, &right).map(Some)
+                let left = match left {
+                    Some(left) => left,
+                    None => self.meter.string(self.output.text.split_off(start))?,
+                };
+                binary(Binary::Add, &left, &right, self.meter).map(Some)
             }
         }
     }
@@ -106,9 +109,6 @@ impl<'r> Renderer<'r, '_> {
                 self.meter.descend()?;
                 let value = self.compute(other)?;
                 self.meter.ascend();
-                if other.makes() {
-                    self.meter.compute(value.own_bytes())?;
-                }
                 Ok(value)
             }
         }
@@ -118,15 +118,15 @@ impl<'r> Renderer<'r, '_> {
         match expression {
             Expression::Name(_) | Expression::Literal(_) => self.evaluate(expression),
             Expression::Tuple(items) => {
-                let tuple = Value::tuple(self.evaluate_all(items)?);
+                let tuple = self.evaluate_many(items)?.into_tuple();
                 check_nesting(&tuple).map(|()| tuple)
             }
             Expression::List(items) => {
-                let list = Value::list(self.evaluate_all(items)?);
+                let list = self.evaluate_many(items)?.into_list();
                 check_nesting(&list).map(|()| list)
             }
             Expression::Dict(items) => self.evaluate_dict(items),
-            Expression::Negative(value) => negative(&self.evaluate(value)?),
+            Expression::Negative(value) => negative(&self.evaluate(value)?, self.meter),
             Expression::Positive(value) => positive(&self.evaluate(value)?),
             Expression::Not(value) => Ok(Value::Bool(!self.holds(value)?)),
             Expression::And(both) => {
@@ -139,12 +139,12 @@ impl<'r> Renderer<'r, '_> {
             }
             Expression::Binary(operator, both) => {
                 let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = binary(*operator, &left, &right)?;
+                let made = binary(*operator, &left, &right, self.meter)?;
                 Ok(self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made)))
             }
             Expression::Concat(parts) => {
                 let parts = self.evaluate_all(parts)?;
-                let made = concat(&parts)?;
+                let made = concat(&parts, self.meter)?;
                 Ok(self.traced(made, |trace, made| trace.concat(&parts, made)))
             }
             Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
@@ -164,7 +164,7 @@ impl<'r> Renderer<'r, '_> {
             }
             Expression::Item(both) => {
                 let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
-                let made = attributes::item(&value, &index)?;
+                let made = attributes::item(&value, &index, self.meter)?;
                 Ok(self.traced(made, |trace, made| trace.item(&value, &index, made)))
             }
             Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
@@ -172,7 +172,7 @@ impl<'r> Renderer<'r, '_> {
             Expression::Filter(filter, parts) => {
                 let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
                 let seen = self.trace.as_ref().map(|_| (value.unspent(), given.unspent()));
-                let made = filter.apply(&value, given)?;
+                let made = filter.apply(&value, given, self.meter)?;
                 Ok(match (&mut self.trace, seen) {
                     (Some(trace), Some((value, given))) => {
                         trace.filter(*filter, &value, &given, made)
@@ -183,7 +183,7 @@ impl<'r> Renderer<'r, '_> {
             Expression::Test(test, parts) => {
                 let value = self.evaluate(&parts.0)?;
                 let arguments = self.evaluate_all(&parts.1.positional)?;
-                let holds = test.holds(&value, &arguments)?;
+                let holds = test.holds(&value, &arguments, self.meter)?;
                 if let Some(trace) = &mut self.trace {
                     trace.test(*test, &value, &arguments, holds);
                 }
@@ -197,11 +197,12 @@ impl<'r> Renderer<'r, '_> {
         if let Value::Loop(state) = value {
             return self.loop_attribute(state, name);
         }
-        let made = attributes::attribute(value, name)?;
+        let made = attributes::attribute(value, name, self.meter)?;
         Ok(self.traced(made, |trace, made| trace.attribute(value, name, made)))
     }
 
     pub(super) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
+        self.meter.items(items.len())?;
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             values.push(self.evaluate(item)?);
@@ -209,7 +210,19 @@ impl<'r> Renderer<'r, '_> {
         Ok(values)
     }
 
+    /// The same as what becomes one value.
+    fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<Many<'r, 't>> {
+        let mut values = Many::of(items.len(), self.meter)?;
+        for item in items {
+            values.push(self.evaluate(item)?)?;
+        }
+        Ok(values)
+    }
+
     fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
+        let bytes = items.len() * 2 * ITEM_BYTES;
+        self.meter.items(items.len())?;
+        self.meter.hold(bytes)?;
         let mut dict = IndexMap::with_capacity(items.len());
         for (key, value) in items {
             let key = self.evaluate(key)?;
@@ -219,9 +232,10 @@ impl<'r> Renderer<'r, '_> {
             let Value::String(key) = key else {
                 return Err(Failure::unsupported("a dict with keys that are no strings"));
             };
-            dict.insert(Rc::from(&*key), self.evaluate(value)?);
+            self.meter.bytes(key.len())?;
+            dict.insert(key, self.evaluate(value)?);
         }
-        let dict = Value::dict(dict);
+        let dict = Value::dict(dict, self.meter.held(bytes));
         check_nesting(&dict).map(|()| dict)
     }
 
@@ -237,8 +251,9 @@ impl<'r> Renderer<'r, '_> {
         }
         let mut left = self.evaluate(first)?;
         for (comparison, right) in rest {
+            self.meter.items(1)?;
             let right = self.evaluate(right)?;
-            let holds = compare(*comparison, &left, &right)?;
+            let holds = compare(*comparison, &left, &right, self.meter)?;
             if let Some(trace) = &mut self.trace {
                 trace.compare(*comparison, &left, &right, holds);
             }
@@ -258,9 +273,9 @@ impl<'r> Renderer<'r, '_> {
         other: &'r Expression,
     ) -> Outcome<Value<'r>> {
         let value = self.evaluate(of)?;
-        let length = Filter::Length.apply(&value, Given::default())?;
+        let length = Filter::Length.apply(&value, Given::default(), self.meter)?;
         let other = self.evaluate(other)?;
-        let holds = compare(comparison, &length, &other)?;
+        let holds = compare(comparison, &length, &other, self.meter)?;
         if let Some(trace) = &mut self.trace {
             if value.as_text().is_some() {
                 trace.compare_length(comparison, &value, &other, holds);
@@ -283,7 +298,7 @@ impl<'r> Renderer<'r, '_> {
                 *number = self.evaluate(bound)?;
             }
         }
-        let made = attributes::slice(&value, &numbers)?;
+        let made = attributes::slice(&value, &numbers, self.meter)?;
         Ok(self.traced(made, |trace, made| trace.slice(&value, &numbers, made)))
     }
 

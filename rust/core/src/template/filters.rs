@@ -4,16 +4,17 @@ mod sequences;
 mod texts;
 
 use super::ast::{Arguments, Expression, Literal};
+use super::cuts::trim;
 use super::failure::{Failure, Outcome};
 use super::given::Given;
 use super::items::length;
-use super::methods::trim;
+use super::limits::{Many, Meter};
 use super::predicates::Predicate;
 use super::print::to_text;
 use super::text::{capitalize, lower, upper};
 use super::tojson::Style;
 use super::value::{Text, Value};
-use sequences::{dict_sort, entries, items, iterate, join, map, select, sort};
+use sequences::{dict_sort, entries, items, iterate, join, last, map, select, sorted};
 use texts::{indent, int, replaced, title};
 
 /// A filter.
@@ -152,9 +153,18 @@ impl Filter {
     }
 
     /// Applies the filter.
-    pub(super) fn apply<'r>(self, value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+    pub(super) fn apply<'r>(
+        self,
+        value: &Value<'r>,
+        given: Given<'r>,
+        meter: &Meter<'_>,
+    ) -> Outcome<Value<'r>> {
+        let text = || to_text(value, meter);
+        let made = |made: String| meter.text(made).map(|text| marked(value, text));
         match self {
-            Self::ToJson => Style::given(given)?.dumps(value).map(Value::string),
+            Self::ToJson => {
+                Style::given(given)?.dumps(value, meter).and_then(|it| meter.string(it))
+            }
             Self::Trim => {
                 let [chars] = given.bind(["chars"])?;
                 let chars = match chars {
@@ -167,17 +177,17 @@ impl Filter {
                         )));
                     }
                 };
-                Ok(marked(value, trim(&to_text(value)?, chars.as_deref(), true, true)))
+                Ok(marked(value, trim(&text()?, chars.as_deref(), (true, true), meter)?))
             }
-            Self::Length => match length(value) {
+            Self::Length => match length(value, meter)? {
                 Some(length) => Ok(Value::Int(i64::try_from(length).unwrap_or(i64::MAX))),
                 None => Err(Failure::error(format!("{} has no length", value.type_name()))),
             },
-            Self::String => Ok(marked(value, to_text(value)?)),
-            Self::Safe => Ok(Value::Safe(to_text(value)?)),
+            Self::String => Ok(marked(value, text()?)),
+            Self::Safe => text().map(Value::Safe),
             Self::Items => match value {
-                Value::Undefined => Ok(Value::generator(Vec::new())),
-                Value::Dict(_) => Ok(Value::generator(entries(value)?)),
+                Value::Undefined => Ok(Many::new(meter).into_generator()),
+                Value::Dict(_) => entries(value, meter).map(Many::into_generator),
                 other => {
                     Err(Failure::error(format!("`items` needs a dict, not {}", other.type_name())))
                 }
@@ -191,41 +201,42 @@ impl Filter {
                     value.clone()
                 })
             }
-            Self::Join => join(value, given),
-            Self::List => Ok(Value::list(items(value)?.collect())),
-            Self::Upper => Ok(marked(value, upper(&to_text(value)?)?.into())),
-            Self::Lower => Ok(marked(value, lower(&to_text(value)?)?.into())),
-            Self::Capitalize => Ok(marked(value, capitalize(&to_text(value)?)?.into())),
-            Self::Title => title(&to_text(value)?).map(Value::string),
-            Self::Replace => replaced(value, given),
-            Self::DictSort => dict_sort(value),
-            Self::Map => map(value, given),
+            Self::Join => join(value, given, meter),
+            Self::List => items(value, meter).map(Many::into_list),
+            Self::Upper => upper(&text()?, meter).and_then(made),
+            Self::Lower => lower(&text()?, meter).and_then(made),
+            Self::Capitalize => capitalize(&text()?, meter).and_then(made),
+            Self::Title => title(&text()?, meter).and_then(|made| meter.string(made)),
+            Self::Replace => replaced(value, given, meter),
+            Self::DictSort => dict_sort(value, meter),
+            Self::Map => map(value, given, meter),
             Self::Select | Self::Reject | Self::SelectAttribute | Self::RejectAttribute => {
-                select(self, value, given.positional)
+                select(self, value, given.positional, meter)
             }
-            Self::First => Ok(iterate(value)?.next().unwrap_or(Value::Undefined)),
-            Self::Last => match value {
-                Value::Generator(_) => Err(Failure::error("`last` needs a list, not a generator")),
-                other => Ok(iterate(other)?.iter().last().unwrap_or(Value::Undefined)),
-            },
+            Self::First => Ok(iterate(value)?.next(meter)?.unwrap_or(Value::Undefined)),
+            Self::Last => last(value, meter),
             Self::Reverse => match value {
-                Value::String(text) => Ok(Value::string(text.chars().rev().collect::<String>())),
+                Value::String(text) => {
+                    meter.characters(text.len())?;
+                    meter.hold(text.len())?;
+                    meter.string(text.chars().rev().collect())
+                }
                 Value::List(_)
                 | Value::Tuple(_)
                 | Value::Dict(_)
                 | Value::Range(_)
                 | Value::View(..) => {
-                    let mut reversed: Vec<_> = items(value)?.collect();
-                    reversed.reverse();
-                    Ok(Value::generator(reversed))
+                    let mut reversed = items(value, meter)?;
+                    reversed.items().reverse();
+                    Ok(reversed.into_generator())
                 }
                 other => {
                     Err(Failure::unsupported(format_args!("`reverse` of {}", other.type_name())))
                 }
             },
-            Self::Sort => sort(value),
-            Self::Int => int(value),
-            Self::Indent => indent(value, given),
+            Self::Sort => sorted(value, meter),
+            Self::Int => int(value, meter),
+            Self::Indent => indent(value, given, meter),
         }
     }
 }

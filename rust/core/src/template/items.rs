@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use super::failure::Outcome;
+use super::limits::Meter;
 use super::value::{Value, View, range_length};
 
 /// What can be iterated, and how far it was.
@@ -28,20 +30,22 @@ impl<'r> Items<'r> {
         iterable.then(|| Self { source: value.clone(), at: Cell::new(0) })
     }
 
-    /// The items that are left.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
-        std::iter::from_fn(|| self.next())
-    }
-
     /// The next item.
-    pub(super) fn next(&self) -> Option<Value<'r>> {
+    pub(super) fn next(&self, meter: &Meter<'_>) -> Outcome<Option<Value<'r>>> {
+        meter.items(1)?;
         let at = self.at.get();
         let mut step = 1;
         let item = match &self.source {
             Value::String(text) | Value::Safe(text) => {
-                let c = text[at..].chars().next()?;
-                step = c.len_utf8();
-                Some(Value::String(text.cut(|text| &text[at..at + c.len_utf8()])))
+                // A loop that looks ahead asks again behind the end.
+                let rest = text.get(at..).unwrap_or_default();
+                match rest.chars().next() {
+                    None => None,
+                    Some(c) => {
+                        step = c.len_utf8();
+                        Some(Value::String(text.cut(meter, |text| &text[at..at + c.len_utf8()])?))
+                    }
+                }
             }
             Value::List(items) => items.get(at),
             Value::Tuple(items) => items.get(at).cloned(),
@@ -49,24 +53,40 @@ impl<'r> Items<'r> {
                 dict.entry(at).map(|(key, _)| Value::String(key))
             }
             Value::View(View::Values, dict) => dict.entry(at).map(|(_, value)| value),
-            Value::View(View::Items, dict) => {
-                dict.entry(at).map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
-            }
-            Value::Range(range) => {
-                let at = i64::try_from(at).ok()?;
-                (at < range_length(range)).then(|| Value::Int(range[0] + at * range[2]))
-            }
+            Value::View(View::Items, dict) => match dict.entry(at) {
+                Some((key, value)) => Some(meter.tuple(vec![Value::String(key), value])?),
+                None => None,
+            },
+            Value::Range(range) => match i64::try_from(at) {
+                Ok(at) if at < range_length(range) => Some(Value::Int(range[0] + at * range[2])),
+                _ => None,
+            },
             Value::Generator(items) => items.borrow_mut().next(),
             _ => None,
         };
         self.at.set(at + step);
-        item
+        Ok(item)
+    }
+
+    /// Calls `found` with each item that is left.
+    pub(super) fn each(
+        &self,
+        meter: &Meter<'_>,
+        mut found: impl FnMut(Value<'r>) -> Outcome<()>,
+    ) -> Outcome<()> {
+        while let Some(item) = self.next(meter)? {
+            found(item)?;
+        }
+        Ok(())
     }
 }
 
 /// How many items a value has, if Python's `len` takes it.
-pub(super) fn length(value: &Value<'_>) -> Option<usize> {
-    match value {
+pub(super) fn length(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
+    if let Some(text) = value.as_text() {
+        meter.bytes(text.len())?;
+    }
+    Ok(match value {
         Value::Undefined => Some(0),
         Value::String(text) | Value::Safe(text) => Some(text.chars().count()),
         Value::List(items) => Some(items.len()),
@@ -74,5 +94,5 @@ pub(super) fn length(value: &Value<'_>) -> Option<usize> {
         Value::Dict(dict) | Value::View(_, dict) => Some(dict.len()),
         Value::Range(range) => usize::try_from(range_length(range)).ok(),
         _ => None,
-    }
+    })
 }

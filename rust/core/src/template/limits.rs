@@ -1,15 +1,73 @@
-//! How much a template may do to one record, so that a template that never ends, or doubles a text again and again, is
-//! an error that names its line and not the end of the process.
+//! [`Meter`]: how much work and memory a template may take for one record.
+//!
+//! Every operation says what it is about to do before it does it, so that a template that never ends, or doubles a text
+//! again and again, is an error that names its line. The same count tells when to look whether the run was cancelled.
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use super::failure::{Failure, Outcome};
-use super::value::Value;
+use super::value::{Text, Value};
+use crate::control::Control;
 
-/// Statements and turns of loops after which a record is given up: some seconds, far more than any conversation takes.
-const MAX_STEPS: usize = 10_000_000;
+/// How much a template may take for one conversation, whatever the size of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// Units of work.
+    pub(super) work: u64,
+    /// Bytes that its values and its output hold at one time.
+    memory: usize,
+}
 
-/// Bytes of output and of values that a template may compute for a record: some copies of a record of 100 MB, and little
-/// enough for every thread to reach it at once. What is borrowed from the record is free.
-const MAX_BYTES: usize = 1 << 29;
+impl Allowance {
+    /// For a record: less than a second of work, far more than any conversation takes.
+    pub(super) const RECORD: Self = Self { work: 1 << 26, memory: 64 << 20 };
+
+    /// For one of the many tiny conversations that are tried before the first record: some ms.
+    pub(super) const TRIAL: Self = Self { work: 1 << 20, memory: 1 << 20 };
+
+    /// The same with what the bytes of a conversation and its template add.
+    pub(super) fn for_size(self, bytes: usize) -> Self {
+        let work = WORK_A_BYTE.saturating_mul(bytes as u64);
+        let memory = MEMORY_A_BYTE.saturating_mul(bytes);
+        Self { work: self.work.saturating_add(work), memory: self.memory.saturating_add(memory) }
+    }
+}
+
+/// Units of work that each byte of a conversation, and of the template, adds. Some templates look at all messages for
+/// each message: with 100 bytes a message, this is enough for 6,000 of them.
+const WORK_A_BYTE: u64 = 512;
+
+/// Bytes of memory that each byte of a conversation, and of the template, adds. A list of all characters of a text takes
+/// most: so many.
+const MEMORY_A_BYTE: usize = 64;
+
+/// What a statement, or a turn of a loop, comes to. A unit of work is about a nanosecond.
+const STEP: u64 = 32;
+
+/// What an operator, a call or the like comes to, without what it does.
+const NODE: u64 = 4;
+
+/// What it takes to visit an item of a list, or a key of a dict.
+const ITEM: u64 = 16;
+
+/// Bytes that are compared or copied within a unit of work.
+const BYTES_A_UNIT: usize = 4;
+
+/// Work after which the cancel flag is looked at: some ms.
+const STRIDE: u64 = 1 << 20;
+
+/// Bytes of a text that are worked on at a time.
+pub(super) const PIECE: usize = 1 << 20;
+
+/// Bytes that an item takes in a list, with what a value of no size takes elsewhere.
+pub(super) const ITEM_BYTES: usize = size_of::<Value<'_>>() + 16;
+
+/// Bytes that a text takes besides its own.
+const TEXT_BYTES: usize = 64;
+
+/// Room of a text that is not given back because it is little.
+const SLACK: usize = 1 << 12;
 
 /// How deep statements and expressions may nest while they run, through macros that call each other: far less than a
 /// thread's stack takes, and less than Python's own limit.
@@ -17,20 +75,6 @@ const MAX_DEPTH: usize = 300;
 
 /// How deep values may nest that are computed, printed or compared: Python stops at about a thousand.
 pub(super) const MAX_NESTING: usize = 200;
-
-/// How many pairs of values a comparison may look at: values that share their parts can be equal in very many places.
-const MAX_COMPARED: usize = 1_000_000;
-
-/// Fails if a value of so many bytes is more than a template may compute.
-pub(super) fn check_size(bytes: usize) -> Outcome<()> {
-    if bytes > MAX_BYTES {
-        return Err(Failure::error(format!(
-            "the template computes more than {} MiB for one record",
-            MAX_BYTES >> 20
-        )));
-    }
-    Ok(())
-}
 
 /// Fails if a value nests so deep that printing or freeing it could exhaust the stack, or could come to hold itself.
 pub(super) fn check_nesting(value: &Value<'_>) -> Outcome<()> {
@@ -42,71 +86,311 @@ pub(super) fn check_nesting(value: &Value<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// What a template has used up so far.
-#[derive(Debug, Default)]
-pub(super) struct Meter {
-    steps: usize,
+/// Memory that a value holds. It is given back when the value is dropped.
+#[derive(Default)]
+pub(super) struct Held {
+    live: Option<Rc<Cell<usize>>>,
     bytes: usize,
-    depth: usize,
 }
 
-impl Meter {
-    /// Counts a statement, or a turn of a loop.
-    pub(super) fn step(&mut self) -> Outcome<()> {
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(live) = &self.live {
+            live.set(live.get().saturating_sub(self.bytes));
+        }
+    }
+}
+
+/// Counts the work that a template does for one record, and the memory that it holds.
+pub(super) struct Meter<'m> {
+    allowance: Allowance,
+    work: Cell<u64>,
+    /// The work at which the limit and the cancel flag are looked at next.
+    pause: Cell<u64>,
+    most_work: Cell<u64>,
+    live: Rc<Cell<usize>>,
+    most_memory: Cell<usize>,
+    depth: Cell<usize>,
+    /// Bytes of the conversation and the template, once they were needed.
+    size: Cell<Option<usize>>,
+    measure: &'m dyn Fn() -> usize,
+    control: Option<&'m Control>,
+}
+
+impl std::fmt::Debug for Meter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meter").field("work", &self.work).finish_non_exhaustive()
+    }
+}
+
+impl<'m> Meter<'m> {
+    /// A meter for a conversation that `measure` tells the size of: it is asked once the allowance has been used up.
+    pub(super) fn new(
+        allowance: Allowance,
+        measure: &'m dyn Fn() -> usize,
+        control: Option<&'m Control>,
+    ) -> Self {
+        Self {
+            allowance,
+            work: Cell::new(0),
+            pause: Cell::new(allowance.work.min(STRIDE)),
+            most_work: Cell::new(allowance.work),
+            live: Rc::default(),
+            most_memory: Cell::new(allowance.memory),
+            depth: Cell::new(0),
+            size: Cell::new(None),
+            measure,
+            control,
+        }
+    }
+
+    /// Begins with another conversation, which has so many bytes with the template.
+    pub(super) fn restart(&mut self, size: usize) {
+        self.widen_by(size);
+        self.work.set(0);
+        self.live.set(0);
+        self.pause.set(self.most_work.get().min(STRIDE));
+    }
+
+    /// Work done so far.
+    pub(super) fn done(&self) -> u64 {
+        self.work.get()
+    }
+
+    #[inline]
+    fn add(&self, units: u64) -> Outcome<()> {
+        let done = self.work.get().saturating_add(units);
+        self.work.set(done);
+        if done <= self.pause.get() { Ok(()) } else { self.look() }
+    }
+
+    /// Looks whether the run was cancelled, and whether the limit is reached.
+    #[cold]
+    fn look(&self) -> Outcome<()> {
+        if self.control.is_some_and(Control::is_cancelled) {
+            return Err(Failure::error("the run was cancelled"));
+        }
+        let done = self.work.get();
+        if done > self.most_work.get() {
+            let size = self.widen();
+            if done > self.most_work.get() {
+                return Err(Failure::error(format!(
+                    "the template does more work than the {} million steps that a conversation of {size} bytes may take",
+                    self.most_work.get() / 1_000_000
+                )));
+            }
+        }
+        self.pause.set(done.saturating_add(STRIDE).min(self.most_work.get()));
+        Ok(())
+    }
+
+    #[cold]
+    fn check_memory(&self) -> Outcome<()> {
+        let size = self.widen();
+        if self.live.get() > self.most_memory.get() {
             return Err(Failure::error(format!(
-                "the template does not end within {MAX_STEPS} steps"
+                "the template takes more memory than the {} MiB that a conversation of {size} bytes may take",
+                self.most_memory.get() >> 20
             )));
         }
         Ok(())
     }
 
-    /// Counts bytes that were computed.
-    pub(super) fn compute(&mut self, bytes: usize) -> Outcome<()> {
-        self.bytes += bytes;
-        check_size(self.bytes)
+    /// Adds what the size of the conversation allows, and tells that size.
+    fn widen(&self) -> usize {
+        if let Some(size) = self.size.get() {
+            return size;
+        }
+        let size = (self.measure)();
+        self.widen_by(size);
+        size
+    }
+
+    fn widen_by(&self, size: usize) {
+        let Allowance { work, memory } = self.allowance.for_size(size);
+        self.size.set(Some(size));
+        self.most_work.set(work);
+        self.most_memory.set(memory);
+    }
+
+    /// Counts a statement, or a turn of a loop.
+    #[inline]
+    pub(super) fn step(&self) -> Outcome<()> {
+        self.add(STEP)
+    }
+
+    /// Counts items that are visited.
+    #[inline]
+    pub(super) fn items(&self, count: usize) -> Outcome<()> {
+        self.add(ITEM.saturating_mul(count as u64))
+    }
+
+    /// Counts bytes that are compared or copied.
+    #[inline]
+    pub(super) fn bytes(&self, count: usize) -> Outcome<()> {
+        self.add((count / BYTES_A_UNIT) as u64)
+    }
+
+    /// Counts bytes that are looked at one by one: characters that are read, texts that are searched.
+    #[inline]
+    pub(super) fn characters(&self, bytes: usize) -> Outcome<()> {
+        self.add(bytes as u64)
     }
 
     /// Goes one level deeper.
-    pub(super) fn descend(&mut self) -> Outcome<()> {
-        if self.depth == MAX_DEPTH {
+    #[inline]
+    pub(super) fn descend(&self) -> Outcome<()> {
+        let depth = self.depth.get();
+        if depth == MAX_DEPTH {
             return Err(Failure::unsupported(format_args!(
                 "running more than {MAX_DEPTH} levels deep"
             )));
         }
-        self.depth += 1;
-        Ok(())
+        self.depth.set(depth + 1);
+        self.add(NODE)
     }
 
     /// Comes back from a level.
-    pub(super) fn ascend(&mut self) {
-        self.depth -= 1;
+    #[inline]
+    pub(super) fn ascend(&self) {
+        self.depth.set(self.depth.get() - 1);
     }
-}
 
-/// How far a comparison of two values has come.
-#[derive(Debug, Default)]
-pub(super) struct Comparing {
-    compared: usize,
-    depth: usize,
-}
+    /// Takes memory, which [`Meter::release`] or the value that is made of it gives back.
+    #[inline]
+    pub(super) fn hold(&self, bytes: usize) -> Outcome<()> {
+        let live = self.live.get().saturating_add(bytes);
+        self.live.set(live);
+        if live <= self.most_memory.get() { Ok(()) } else { self.check_memory() }
+    }
 
-impl Comparing {
-    /// Begins with a pair of values.
-    pub(super) fn descend(&mut self) -> Outcome<()> {
-        self.compared += 1;
-        self.depth += 1;
-        if self.depth > MAX_NESTING || self.compared > MAX_COMPARED {
-            return Err(Failure::unsupported(format_args!(
-                "comparing what nests deeper than {MAX_NESTING} levels or has more than {MAX_COMPARED} parts"
-            )));
+    /// Gives memory back.
+    pub(super) fn release(&self, bytes: usize) {
+        self.live.set(self.live.get().saturating_sub(bytes));
+    }
+
+    /// What gives memory back that was taken.
+    pub(super) fn held(&self, bytes: usize) -> Held {
+        Held { live: Some(Rc::clone(&self.live)), bytes }
+    }
+
+    /// Appends a text to one that is being made, whose memory is taken as it grows.
+    #[inline]
+    pub(super) fn write(&self, out: &mut String, text: &str) -> Outcome<()> {
+        if text.len() > PIECE {
+            return pieces(text).try_for_each(|piece| self.write(out, piece));
         }
+        self.bytes(text.len())?;
+        self.hold(text.len())?;
+        out.push_str(text);
         Ok(())
     }
 
-    /// Is done with a pair.
-    pub(super) fn ascend(&mut self) {
-        self.depth -= 1;
+    /// Appends a character.
+    #[inline]
+    pub(super) fn write_char(&self, out: &mut String, c: char) -> Outcome<()> {
+        self.hold(c.len_utf8())?;
+        out.push(c);
+        Ok(())
     }
+
+    /// A text that was [written](Meter::write).
+    pub(super) fn text<'r>(&self, mut text: String) -> Outcome<Text<'r>> {
+        self.hold(TEXT_BYTES)?;
+        if text.capacity() - text.len() > SLACK {
+            text.shrink_to_fit();
+        }
+        let held = self.held(text.len() + TEXT_BYTES);
+        Ok(Text::made(text, held))
+    }
+
+    /// The same as a value.
+    pub(super) fn string<'r>(&self, text: String) -> Outcome<Value<'r>> {
+        self.text(text).map(Value::String)
+    }
+
+    /// A copy of a text.
+    pub(super) fn copy<'r>(&self, text: &str) -> Outcome<Text<'r>> {
+        let mut copy = String::new();
+        self.write(&mut copy, text)?;
+        self.text(copy)
+    }
+
+    /// A tuple of few values.
+    pub(super) fn tuple<'r>(&self, items: Vec<Value<'r>>) -> Outcome<Value<'r>> {
+        let bytes = (items.len() + 1) * ITEM_BYTES;
+        self.items(items.len())?;
+        self.hold(bytes)?;
+        Ok(Value::tuple(items, self.held(bytes)))
+    }
+}
+
+/// Values that become a list, a tuple or a generator.
+pub(super) struct Many<'r, 'm> {
+    items: Vec<Value<'r>>,
+    meter: &'m Meter<'m>,
+}
+
+impl<'r, 'm> Many<'r, 'm> {
+    /// None yet.
+    pub(super) fn new(meter: &'m Meter<'_>) -> Self {
+        Self { items: Vec::new(), meter }
+    }
+
+    /// Room for so many.
+    pub(super) fn of(count: usize, meter: &'m Meter<'_>) -> Outcome<Self> {
+        meter.items(count)?;
+        meter.hold(count.saturating_mul(ITEM_BYTES))?;
+        meter.release(count.saturating_mul(ITEM_BYTES));
+        Ok(Self { items: Vec::with_capacity(count), meter })
+    }
+
+    /// Adds a value.
+    pub(super) fn push(&mut self, value: Value<'r>) -> Outcome<()> {
+        self.meter.hold(ITEM_BYTES)?;
+        self.items.push(value);
+        Ok(())
+    }
+
+    /// The values.
+    pub(super) fn items(&mut self) -> &mut Vec<Value<'r>> {
+        &mut self.items
+    }
+
+    fn finish(self) -> (Vec<Value<'r>>, Held) {
+        let held = self.meter.held(self.items.len() * ITEM_BYTES);
+        (self.items, held)
+    }
+
+    /// A list of them.
+    pub(super) fn into_list(self) -> Value<'r> {
+        let (items, held) = self.finish();
+        Value::list(items, held)
+    }
+
+    /// A tuple of them.
+    pub(super) fn into_tuple(self) -> Value<'r> {
+        let (items, held) = self.finish();
+        Value::tuple(items, held)
+    }
+
+    /// What can be iterated once.
+    pub(super) fn into_generator(self) -> Value<'r> {
+        let (items, held) = self.finish();
+        Value::generator(items, held)
+    }
+}
+
+/// A text in pieces that are worked on one at a time.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(PIECE);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, behind) = rest.split_at(end);
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
 }

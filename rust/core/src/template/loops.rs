@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::ast::{For, LoopTest};
 use super::failure::{Failure, Outcome};
 use super::items::{Items, length};
+use super::limits::{Held, ITEM_BYTES};
 use super::render::{Flow, Renderer};
 use super::value::Value;
 
@@ -36,6 +37,8 @@ struct Turn<'r> {
     after: Peeked<'r>,
     /// Items that were taken to count them.
     ahead: std::collections::VecDeque<Value<'r>>,
+    /// The memory that these hold.
+    held: Held,
 }
 
 impl<'r> Renderer<'r, '_> {
@@ -76,10 +79,10 @@ impl<'r> Renderer<'r, '_> {
         if let Some(item) = state.state.borrow_mut().ahead.pop_front() {
             return Ok(Some(item));
         }
-        while let Some(item) = state.items.next() {
+        while let Some(item) = state.items.next(self.meter)? {
             let Some((target, enter, test)) = state.test else { return Ok(Some(item)) };
             self.meter.step()?;
-            self.enter(enter);
+            self.enter(enter)?;
             self.assign(target, item.clone())?;
             if self.holds(test)? {
                 return Ok(Some(item));
@@ -122,15 +125,20 @@ impl<'r> Renderer<'r, '_> {
         if let Some(length) = state.state.borrow().length {
             return Ok(length);
         }
-        let counted = if state.test.is_none() { length(&state.source) } else { None };
+        let counted = match state.test {
+            None => length(&state.source, self.meter)?,
+            Some(_) => None,
+        };
         let length = if let Some(length) = counted {
             length
         } else {
             let mut rest = Vec::new();
             while let Some(item) = self.fetch(state)? {
+                self.meter.hold(ITEM_BYTES)?;
                 rest.push(item);
             }
             let mut turn = state.state.borrow_mut();
+            turn.held = self.meter.held(rest.len() * ITEM_BYTES);
             let length =
                 turn.index + 1 + usize::from(matches!(turn.after, Peeked::Item(_))) + rest.len();
             turn.ahead.extend(rest);

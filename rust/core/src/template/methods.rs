@@ -1,15 +1,14 @@
 //! Methods of strings and dicts, and which of Python's attributes are known not to exist.
 
+use super::cuts::{for_each_line, replace, right_split, split, trim};
 use super::failure::{Failure, Outcome};
 use super::given::Given;
 use super::items::Items;
-use super::limits::check_size;
+use super::limits::{Many, Meter};
 use super::print::write_str;
-use super::text::{capitalize, is_space, lower, title, upper};
+use super::search::Matches;
+use super::text::{capitalize, lower, title, upper};
 use super::value::{Text, Value, View};
-
-/// What a part of a text takes in memory while a text is split, in bytes.
-const PART: usize = size_of::<(usize, usize)>() + size_of::<Value<'_>>();
 
 /// A method that templates can call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +199,7 @@ pub(super) fn call<'r>(
     method: Method,
     receiver: &Value<'r>,
     given: Given<'r>,
+    meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     match receiver {
         Value::Dict(dict) => {
@@ -210,6 +210,7 @@ pub(super) fn call<'r>(
                 let [key, default] = given.positional()?;
                 match key.ok_or_else(|| Failure::error("`get` needs a key"))? {
                     Value::String(key) | Value::Safe(key) => {
+                        meter.bytes(key.len())?;
                         Ok(dict.get(&key).unwrap_or_else(|| default.unwrap_or(Value::None)))
                     }
                     key @ (Value::List(_) | Value::Dict(_)) => {
@@ -220,37 +221,49 @@ pub(super) fn call<'r>(
                 }
             }
         }
-        Value::String(text) => call_string(method, text, given),
+        Value::String(text) => call_string(method, text, given, meter),
         other => Err(Failure::unsupported(format_args!("this method of {}", other.type_name()))),
     }
 }
 
-fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+fn call_string<'r>(
+    method: Method,
+    text: &Text<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let none = |given: Given<'r>| given.positional().map(|[]: [_; 0]| ());
+    let made = |made: Outcome<String>| made.and_then(|made| meter.string(made));
     match method {
-        Method::Split => split(text, given),
-        Method::RightSplit => right_split(text, given),
+        Method::Split => split(text, split_arguments(given)?, meter),
+        Method::RightSplit => right_split(text, split_arguments(given)?, meter),
         Method::SplitLines => {
             none(given)?;
-            Ok(Value::list(split_lines(text)?.into_iter().map(Value::String).collect()))
+            let mut lines = Many::new(meter);
+            for_each_line(text, meter, |from, to| {
+                lines.push(Value::String(text.cut(meter, |text| &text[from..to])?))
+            })?;
+            Ok(lines.into_list())
         }
-        Method::Strip => strip(text, given.positional()?, true, true),
-        Method::LeftStrip => strip(text, given.positional()?, true, false),
-        Method::RightStrip => strip(text, given.positional()?, false, true),
-        Method::StartsWith => affix(given.positional()?, |affix| text.starts_with(affix)),
-        Method::EndsWith => affix(given.positional()?, |affix| text.ends_with(affix)),
+        Method::Strip => strip(text, given.positional()?, (true, true), meter),
+        Method::LeftStrip => strip(text, given.positional()?, (true, false), meter),
+        Method::RightStrip => strip(text, given.positional()?, (false, true), meter),
+        Method::StartsWith => affix(given.positional()?, meter, |affix| text.starts_with(affix)),
+        Method::EndsWith => affix(given.positional()?, meter, |affix| text.ends_with(affix)),
         Method::RemovePrefix => {
             let prefix = string(given.positional::<1>()?)?;
-            Ok(Value::String(text.cut(|text| text.strip_prefix(&*prefix).unwrap_or(text))))
+            meter.bytes(prefix.len())?;
+            text.cut(meter, |text| text.strip_prefix(&*prefix).unwrap_or(text)).map(Value::String)
         }
         Method::RemoveSuffix => {
             let suffix = string(given.positional::<1>()?)?;
-            Ok(Value::String(text.cut(|text| text.strip_suffix(&*suffix).unwrap_or(text))))
+            meter.bytes(suffix.len())?;
+            text.cut(meter, |text| text.strip_suffix(&*suffix).unwrap_or(text)).map(Value::String)
         }
-        Method::Upper => none(given).and_then(|()| upper(text)).map(Value::string),
-        Method::Lower => none(given).and_then(|()| lower(text)).map(Value::string),
-        Method::Title => none(given).and_then(|()| title(text)).map(Value::string),
-        Method::Capitalize => none(given).and_then(|()| capitalize(text)).map(Value::string),
+        Method::Upper => made(none(given).and_then(|()| upper(text, meter))),
+        Method::Lower => made(none(given).and_then(|()| lower(text, meter))),
+        Method::Title => made(none(given).and_then(|()| title(text, meter))),
+        Method::Capitalize => made(none(given).and_then(|()| capitalize(text, meter))),
         Method::Replace => {
             let [old, new, count] = given.positional()?;
             let (old, new) = (string([old])?, string([new])?);
@@ -260,16 +273,28 @@ fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome
                     count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
                 }
             };
-            replace(text, &old, &new, count).map(Value::string)
+            made(replace(text, &old, &new, count, meter))
         }
         Method::Find => {
             let part = string(given.positional::<1>()?)?;
-            let found = text.find(&*part).map(|at| text[..at].chars().count());
+            let found =
+                if part.is_empty() { Some(0) } else { Matches::new(text, &part, meter)?.next()? };
+            let found = found.map(|at| text[..at].chars().count());
             Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
         }
         Method::Count => {
             let part = string(given.positional::<1>()?)?;
-            Ok(Value::Int(i64::try_from(text.matches(&*part).count()).unwrap_or(i64::MAX)))
+            let mut count = 0;
+            if part.is_empty() {
+                meter.bytes(text.len())?;
+                count = text.chars().count() + 1;
+            } else {
+                let mut places = Matches::new(text, &part, meter)?;
+                while places.next()?.is_some() {
+                    count += 1;
+                }
+            }
+            Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
         }
         Method::Join => {
             let [items] = given.positional()?;
@@ -278,25 +303,20 @@ fn call_string<'r>(method: Method, text: &Text<'r>, given: Given<'r>) -> Outcome
                 .and_then(Items::of)
                 .ok_or_else(|| Failure::error("`join` needs a list"))?;
             let mut out = String::new();
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push_str(text);
+            let mut first = true;
+            items.each(meter, |item| {
+                if !std::mem::take(&mut first) {
+                    meter.write(&mut out, text)?;
                 }
-                check_size(out.len())?;
                 match item {
-                    Value::String(_) => write_str(&mut out, &item)?,
-                    Value::Safe(_) => {
-                        return Err(Failure::unsupported("`join` after the filter `safe`"));
-                    }
+                    Value::String(_) => write_str(&mut out, &item, meter),
+                    Value::Safe(_) => Err(Failure::unsupported("`join` after the filter `safe`")),
                     other => {
-                        return Err(Failure::error(format!(
-                            "`join` cannot join a {}",
-                            other.type_name()
-                        )));
+                        Err(Failure::error(format!("`join` cannot join a {}", other.type_name())))
                     }
                 }
-            }
-            Ok(Value::string(out))
+            })?;
+            meter.string(out)
         }
         Method::Get | Method::View(_) => Err(Failure::error("a string has no such method")),
     }
@@ -316,53 +336,41 @@ fn string([value]: [Option<Value<'_>>; 1]) -> Outcome<Text<'_>> {
     }
 }
 
-fn affix([affix]: [Option<Value<'_>>; 1], fits: impl Fn(&str) -> bool) -> Outcome<Value<'_>> {
+fn affix<'r>(
+    [affix]: [Option<Value<'r>>; 1],
+    meter: &Meter<'_>,
+    fits: impl Fn(&str) -> bool,
+) -> Outcome<Value<'r>> {
+    let fits = |affix: Option<Value<'r>>| {
+        let affix = string([affix])?;
+        meter.bytes(affix.len())?;
+        Ok(fits(&affix))
+    };
     match affix {
         Some(Value::Tuple(affixes)) => {
             for affix in affixes.iter() {
-                if fits(&string([Some(affix.clone())])?) {
+                meter.items(1)?;
+                if fits(Some(affix.clone()))? {
                     return Ok(Value::Bool(true));
                 }
             }
             Ok(Value::Bool(false))
         }
-        other => Ok(Value::Bool(fits(&string([other])?))),
+        other => fits(other).map(Value::Bool),
     }
 }
 
 fn strip<'r>(
     text: &Text<'r>,
     [chars]: [Option<Value<'r>>; 1],
-    left: bool,
-    right: bool,
+    (left, right): (bool, bool),
+    meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let chars = match chars {
         None | Some(Value::None) => None,
         other => Some(string([other])?),
     };
-    Ok(Value::String(trim(text, chars.as_deref(), left, right)))
-}
-
-/// What is left of `text` without the characters `chars`, or without whitespace, at its ends.
-pub(super) fn trim<'r>(text: &Text<'r>, chars: Option<&str>, left: bool, right: bool) -> Text<'r> {
-    text.cut(|text| trimmed(text, chars, left, right))
-}
-
-/// The same for a part of a text.
-pub(super) fn trimmed<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a str {
-    let cut = |c: char| chars.map_or_else(|| is_space(c), |chars| chars.contains(c));
-    let text = if left { text.trim_start_matches(cut) } else { text };
-    if right { text.trim_end_matches(cut) } else { text }
-}
-
-/// `str.replace`; a negative count is no limit.
-pub(super) fn replace(text: &str, old: &str, new: &str, count: i64) -> Outcome<String> {
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    if new.len() > old.len() {
-        let places = text.matches(old).take(count).count();
-        check_size(text.len().saturating_add(places.saturating_mul(new.len())))?;
-    }
-    Ok(text.replacen(old, new, count))
+    trim(text, chars.as_deref(), (left, right), meter).map(Value::String)
 }
 
 /// The separator, if there is one, and how often to split at most.
@@ -380,82 +388,4 @@ fn split_arguments(given: Given<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
         return Err(Failure::error("an empty separator"));
     }
     Ok((separator, usize::try_from(limit).unwrap_or(usize::MAX)))
-}
-
-fn parts<'r>(text: &Text<'r>, ranges: impl IntoIterator<Item = (usize, usize)>) -> Value<'r> {
-    let parts =
-        ranges.into_iter().map(|(from, to)| Value::String(text.cut(|text| &text[from..to])));
-    Value::list(parts.collect())
-}
-
-fn split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
-    let (separator, limit) = split_arguments(given)?;
-    let mut ranges = Vec::new();
-    if let Some(separator) = separator {
-        let mut from = 0;
-        for (at, _) in text.match_indices(&*separator).take(limit) {
-            ranges.push((from, at));
-            check_size(ranges.len() * PART)?;
-            from = at + separator.len();
-        }
-        ranges.push((from, text.len()));
-    } else {
-        let mut from = text.len() - text.trim_start_matches(is_space).len();
-        while from < text.len() {
-            let rest = &text[from..];
-            let length = if ranges.len() == limit {
-                rest.trim_end_matches(is_space).len()
-            } else {
-                rest.find(is_space).unwrap_or(rest.len())
-            };
-            ranges.push((from, from + length));
-            check_size(ranges.len() * PART)?;
-            if ranges.len() > limit {
-                break;
-            }
-            from += length;
-            from += text[from..].len() - text[from..].trim_start_matches(is_space).len();
-        }
-    }
-    Ok(parts(text, ranges))
-}
-
-fn right_split<'r>(text: &Text<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
-    let (separator, limit) = split_arguments(given)?;
-    let Some(separator) = separator else {
-        return Err(Failure::unsupported("`rsplit` without a separator"));
-    };
-    let mut ranges = Vec::new();
-    let mut to = text.len();
-    while ranges.len() < limit {
-        let Some(at) = text[..to].rfind(&*separator) else { break };
-        ranges.push((at + separator.len(), to));
-        check_size(ranges.len() * PART)?;
-        to = at;
-    }
-    ranges.push((0, to));
-    ranges.reverse();
-    Ok(parts(text, ranges))
-}
-
-/// `str.splitlines`, without the line ends.
-pub(super) fn split_lines<'r>(text: &Text<'r>) -> Outcome<Vec<Text<'r>>> {
-    let ends =
-        |c: char| matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}');
-    let mut lines = Vec::new();
-    let mut from = 0;
-    while from < text.len() {
-        let length = text[from..].find(ends).unwrap_or(text.len() - from);
-        let to = from + length;
-        lines.push(text.cut(|text| &text[from..to]));
-        check_size(lines.len() * PART)?;
-        let end = &text[to..];
-        from = to
-            + if end.starts_with("\r\n") {
-                2
-            } else {
-                end.chars().next().map_or(0, char::len_utf8)
-            };
-    }
-    Ok(lines)
 }

@@ -8,8 +8,10 @@
 mod ast;
 mod attributes;
 mod calls;
+mod comparing;
 mod completion;
 mod conversation;
+mod cuts;
 mod derive;
 mod ending;
 mod evaluate;
@@ -39,7 +41,9 @@ mod replayer;
 mod road;
 mod roles;
 mod scope;
+mod search;
 mod select;
+mod sort;
 mod spans;
 mod steps;
 mod strftime;
@@ -47,6 +51,7 @@ mod takes;
 mod text;
 mod tojson;
 mod trace;
+mod trial;
 mod turns;
 mod value;
 mod visit;
@@ -58,12 +63,14 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
 
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::value::{Map, Value as Json};
 use crate::record::{Conversation, Fault, Takes, write_json};
 
 use ast::Program;
+use limits::Allowance;
 pub use outside::Launch;
 use outside::Outside;
 pub use prompts::Prompts;
@@ -114,8 +121,12 @@ pub struct ChatTemplate {
     name: String,
     fingerprint: String,
     /// Nothing where it is refused here, and rendered outside.
-    program: std::result::Result<Program, failure::Refusal>,
-    outside: Option<Outside>,
+    program: Arc<std::result::Result<Program, failure::Refusal>>,
+    outside: Option<Arc<Outside>>,
+    /// How much it may take for a conversation.
+    allowance: Allowance,
+    /// Tells whether the run was cancelled.
+    control: Option<Arc<Control>>,
     /// Whether it marks what the assistant writes.
     generates: bool,
     context: TemplateContext,
@@ -180,7 +191,7 @@ impl ChatTemplate {
     /// Compiles `source`, or refuses the first construct that is not known to render as in `transformers`.
     pub fn new(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
         let template = Self::compile(name, source, context)?;
-        match &template.program {
+        match &*template.program {
             Ok(_) => Ok(template),
             Err(refusal) => Err(Error::Template {
                 name: name.to_owned(),
@@ -201,9 +212,11 @@ impl ChatTemplate {
         launch: Launch,
     ) -> Result<Self> {
         let template = Self::compile(name, source, context)?;
+        let control = Arc::clone(&launch.control);
         let outside = Outside::new(name, source, template.context.now, launch);
         let outside = if template.program.is_err() { outside.start()? } else { outside };
-        Ok(Self { outside: Some(outside), ..template })
+        let template = Self { outside: Some(Arc::new(outside)), ..template };
+        Ok(template.with_control(control))
     }
 
     fn compile(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
@@ -223,8 +236,10 @@ impl ChatTemplate {
         Ok(Self {
             name: name.to_owned(),
             fingerprint,
-            program,
+            program: Arc::new(program),
             outside: None,
+            allowance: Allowance::RECORD,
+            control: None,
             generates,
             context,
             tool_use: None,
@@ -240,6 +255,12 @@ impl ChatTemplate {
     #[must_use]
     pub fn with_tool_use(self, template: ChatTemplate) -> Self {
         Self { tool_use: Some(Box::new(template)), ..self }
+    }
+
+    /// Gives up a conversation once the run is cancelled.
+    #[must_use]
+    pub fn with_control(self, control: Arc<Control>) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Whether the text depends on the time of day, as far as the source tells.
@@ -280,15 +301,15 @@ impl ChatTemplate {
     /// Why no further conversation can be rendered, if a process that renders has failed.
     pub fn broken(&self) -> Option<Error> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
-        serving.filter_map(|template| template.outside.as_ref()).find_map(Outside::broken)
+        serving.filter_map(|template| template.outside.as_deref()).find_map(Outside::broken)
     }
 
     /// What was rendered outside, and why, in words; nothing where all was rendered here.
     pub fn rendered_outside(&self) -> Option<String> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
         let mut used =
-            serving.filter(|template| template.outside.as_ref().is_some_and(Outside::was_used));
-        used.next().map(|template| match &template.program {
+            serving.filter(|template| template.outside.as_deref().is_some_and(Outside::was_used));
+        used.next().map(|template| match &*template.program {
             Err(refusal) => format!(
                 "chat template `{}`, line {}: {}; transformers renders it, in processes of its own",
                 template.name, refusal.line, refusal.reason
@@ -413,8 +434,10 @@ impl ChatTemplate {
                 }
             },
         };
-        let program = self.program.as_ref().ok()?;
-        Some(render::render(program, self.context.now, input, trace))
+        let program = self.program.as_ref().as_ref().ok()?;
+        let measure = || self.size(prepared, conversation);
+        let meter = self.meter(&measure);
+        Some(render::render(program, self.context.now, input, trace, &meter))
     }
 
     /// What the process that renders is asked, as JSON.

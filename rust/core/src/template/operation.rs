@@ -8,6 +8,7 @@ use super::attributes;
 use super::failure::{Failure, Outcome};
 use super::filters::Filter;
 use super::given::Given;
+use super::limits::Meter;
 use super::methods::{self, Method};
 use super::print::to_text;
 use super::value::Value;
@@ -46,20 +47,20 @@ impl Operation {
     }
 
     /// What it makes of `value`.
-    pub(super) fn apply<'v>(&'v self, value: &Value<'v>) -> Outcome<Value<'v>> {
+    pub(super) fn apply<'v>(&'v self, value: &Value<'v>, meter: &Meter<'_>) -> Outcome<Value<'v>> {
         let mut positional = self.positional.iter().map(Value::from_json);
         match self.function {
-            Function::Print => to_text(value).map(Value::String),
+            Function::Print => to_text(value, meter).map(Value::String),
             Function::Item => match positional.next() {
-                Some(index) => attributes::item(value, &index),
+                Some(index) => attributes::item(value, &index, meter),
                 None => Err(Failure::error("an item needs an index")),
             },
             Function::Slice => {
                 let mut bound = || positional.next().unwrap_or(Value::None);
-                attributes::slice(value, &[bound(), bound(), bound()])
+                attributes::slice(value, &[bound(), bound(), bound()], meter)
             }
-            Function::Filter(filter) => filter.apply(value, self.given()),
-            Function::Method(method) => methods::call(method, value, self.given()),
+            Function::Filter(filter) => filter.apply(value, self.given(), meter),
+            Function::Method(method) => methods::call(method, value, self.given(), meter),
         }
     }
 

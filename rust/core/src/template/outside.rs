@@ -111,7 +111,8 @@ impl Outside {
             Ok(Answer::Rendered(text, spans)) => {
                 self.idle().push(worker);
                 let spans = spans.into_iter().map(|(start, end)| start..end);
-                Ok(Output { text, spans: spans.filter(|span| !Range::is_empty(span)).collect() })
+                let spans = spans.filter(|span| !Range::is_empty(span)).collect();
+                Ok(Output { text, spans, work: 0 })
             }
             Ok(Answer::Failed(reason)) => {
                 self.idle().push(worker);

@@ -1,9 +1,10 @@
 //! Jinja's tests: what may stand after `is`.
 
 use super::ast::{Arguments, Comparison};
+use super::comparing::{compare, contains};
 use super::failure::{Failure, Outcome};
 use super::items::Items;
-use super::operators::{compare, contains};
+use super::limits::Meter;
 use super::value::Value;
 
 /// A test.
@@ -92,7 +93,12 @@ impl Predicate {
     }
 
     /// Whether it holds.
-    pub(super) fn holds<'r>(self, value: &Value<'r>, arguments: &[Value<'r>]) -> Outcome<bool> {
+    pub(super) fn holds<'r>(
+        self,
+        value: &Value<'r>,
+        arguments: &[Value<'r>],
+        meter: &Meter<'_>,
+    ) -> Outcome<bool> {
         if arguments.len() != self.arity() {
             return Err(Failure::error(format!("a test takes {} arguments", self.arity())));
         }
@@ -125,8 +131,8 @@ impl Predicate {
             Self::Odd => remainder(value, &Value::Int(2))? == 1,
             Self::Even => remainder(value, &Value::Int(2))? == 0,
             Self::DivisibleBy => remainder(value, other())? == 0,
-            Self::Compare(comparison) => compare(comparison, value, other())?,
-            Self::In => contains(other(), value)?,
+            Self::Compare(comparison) => compare(comparison, value, other(), meter)?,
+            Self::In => contains(other(), value, meter)?,
         })
     }
 }

@@ -7,7 +7,7 @@ use chrono::NaiveDateTime;
 use super::ast::{Kind, Load, Program, Scope, Slot, Statement, Target};
 use super::failure::{Failure, Outcome};
 use super::items::Items;
-use super::limits::{Meter, check_nesting};
+use super::limits::{ITEM_BYTES, Meter, check_nesting};
 use super::trace::Trace;
 use super::value::{Function, Value};
 
@@ -18,6 +18,8 @@ pub(super) struct Output {
     pub(super) text: String,
     /// The bytes that came from `{% generation %}` blocks.
     pub(super) spans: Vec<Range<usize>>,
+    /// The work that it took.
+    pub(super) work: u64,
 }
 
 /// Renders a template. `input` tells the value of each name that the template reads from outside, if it has one.
@@ -28,6 +30,7 @@ pub(super) fn render<'r>(
     now: NaiveDateTime,
     input: impl Fn(&str) -> Option<Value<'r>>,
     trace: Option<&mut Trace<'r>>,
+    meter: &Meter<'_>,
 ) -> Result<Output, (usize, String)> {
     let inputs = program
         .inputs
@@ -41,11 +44,14 @@ pub(super) fn render<'r>(
         base: 0,
         output: Output::default(),
         line: 1,
-        meter: Meter::default(),
+        meter,
         trace,
     };
     match renderer.run_scope(&program.scope) {
-        Ok(_) => Ok(renderer.output),
+        Ok(_) => {
+            renderer.output.work = meter.done();
+            Ok(renderer.output)
+        }
         Err(failure) => Err((renderer.line, failure.message())),
     }
 }
@@ -79,7 +85,7 @@ pub(super) struct Renderer<'r, 't> {
     pub(super) base: usize,
     pub(super) output: Output,
     pub(super) line: usize,
-    pub(super) meter: Meter,
+    pub(super) meter: &'t Meter<'t>,
     pub(super) trace: Option<&'t mut Trace<'r>>,
 }
 
@@ -96,7 +102,9 @@ impl<'r> Renderer<'r, '_> {
         }
     }
 
-    pub(super) fn enter(&mut self, loads: &[(Slot, Load)]) {
+    /// Fills the variables of a scope.
+    pub(super) fn enter(&mut self, loads: &[(Slot, Load)]) -> Outcome<()> {
+        self.meter.items(loads.len())?;
         for (slot, load) in loads {
             let value = match load {
                 Load::Parameter => continue,
@@ -106,10 +114,11 @@ impl<'r> Renderer<'r, '_> {
             };
             self.set(*slot, value);
         }
+        Ok(())
     }
 
     pub(super) fn run_scope(&mut self, scope: &'r Scope) -> Outcome<Flow> {
-        self.enter(&scope.enter);
+        self.enter(&scope.enter)?;
         self.run(&scope.body)
     }
 
@@ -122,8 +131,11 @@ impl<'r> Renderer<'r, '_> {
 
     fn run_all(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
         for statement in body {
-            self.meter.step()?;
             self.line = statement.line;
+            self.meter.step()?;
+            if self.trace.as_ref().is_some_and(|trace| trace.is_stopped()) {
+                self.trace = None;
+            }
             match self.execute(statement)? {
                 Flow::Next => {}
                 flow => return Ok(flow),
@@ -135,17 +147,12 @@ impl<'r> Renderer<'r, '_> {
     fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
         match &statement.kind {
             Kind::Text(text) => {
-                self.output.text.push_str(text);
-                self.meter.compute(text.len())?;
+                self.meter.write(&mut self.output.text, text)?;
                 if let Some(trace) = &mut self.trace {
                     trace.literal(text);
                 }
             }
-            Kind::Print(expression) => {
-                let before = self.output.text.len();
-                self.print(expression)?;
-                self.meter.compute(self.output.text.len() - before)?;
-            }
+            Kind::Print(expression) => self.print(expression)?,
             Kind::If(branches, otherwise) => {
                 for (condition, body) in branches {
                     if self.holds(condition)? {
@@ -168,7 +175,7 @@ impl<'r> Renderer<'r, '_> {
             }
             Kind::With(variables, scope) => {
                 let mut values = Vec::with_capacity(variables.len());
-                self.enter(&scope.enter);
+                self.enter(&scope.enter)?;
                 for (target, expression) in variables {
                     values.push((target, self.evaluate(expression)?));
                 }
@@ -184,6 +191,7 @@ impl<'r> Renderer<'r, '_> {
                     trace.begin();
                 }
                 self.run_scope(scope)?;
+                self.meter.hold(ITEM_BYTES)?;
                 self.output.spans.push(start..self.output.text.len());
                 if let Some(trace) = &mut self.trace {
                     trace.end();
@@ -204,7 +212,7 @@ impl<'r> Renderer<'r, '_> {
         let printed = self.trace.as_mut().map(|trace| trace.divert());
         let result = run(self);
         let text = std::mem::replace(&mut self.output.text, outer);
-        let text = Value::string(text);
+        let text = self.meter.string(text)?;
         let text = match (&mut self.trace, printed) {
             (Some(trace), Some(printed)) => trace.captured(printed, &text),
             _ => text,
@@ -223,7 +231,7 @@ impl<'r> Renderer<'r, '_> {
                     Failure::error(format!("{} cannot be unpacked", value.type_name()))
                 })?;
                 let mut values = Vec::with_capacity(targets.len());
-                for item in items.iter() {
+                while let Some(item) = items.next(self.meter)? {
                     if values.len() == targets.len() {
                         return Err(Failure::error("too many values to unpack"));
                     }

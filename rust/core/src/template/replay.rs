@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use super::methods::trimmed;
+use super::cuts::trimmed;
+use super::failure::Outcome;
 #[cfg(test)]
 use super::operation::Operation;
 use super::steps::{Cut, Found, Piece, Place, Question, Step};
@@ -66,27 +67,30 @@ impl Program {
         self.steps.len() + self.pieces.len()
     }
 
-    /// Whether the program serves a conversation.
+    /// Whether the program serves a conversation, and does so within what the meter of `bench` allows.
     ///
     /// Its cuts are left in `bench`, where [`Program::print`] finds them.
-    pub(super) fn serves(&self, material: Material<'_>, bench: &mut Workbench) -> bool {
+    pub(super) fn serves(&self, material: Material<'_>, bench: &mut Workbench<'_>) -> bool {
         bench.clear();
         let mut nodes: Vec<&Json> = material.values.iter().collect();
-        self.steps.iter().all(|step| match step {
-            Step::Cut(cut) => {
-                bench.cut(cut, material);
-                true
-            }
+        self.steps.iter().all(|step| Self::follows(step, material, &mut nodes, bench) == Some(true))
+    }
+
+    /// Whether a step of the program comes out as it did before; nothing where it does too much.
+    fn follows<'n>(
+        step: &Step,
+        material: Material<'n>,
+        nodes: &mut Vec<&'n Json>,
+        bench: &mut Workbench<'_>,
+    ) -> Option<bool> {
+        let done = match step {
+            Step::Cut(cut) => bench.cut(cut, material).map(|()| true),
             Step::Read(node) => {
-                let Json::String(text) = nodes[*node] else { return false };
-                bench.read(text);
-                true
+                let Json::String(text) = nodes[*node] else { return Some(false) };
+                bench.read(text).map(|()| true)
             }
-            Step::Make(operation, of) => bench.make(operation, *of, material.source, &nodes),
-            Step::Join(pieces) => {
-                bench.join(pieces, material.source);
-                true
-            }
+            Step::Make(operation, of) => bench.make(operation, *of, material.source, nodes),
+            Step::Join(pieces) => bench.join(pieces, material.source).map(|()| true),
             Step::Look { of, at, found } => {
                 let there = match (nodes[*of], at) {
                     (Json::Map(map), Place::Key(key)) => map.get(&**key),
@@ -94,16 +98,22 @@ impl Program {
                     _ => None,
                 };
                 nodes.extend(there.filter(|_| found.is_node()));
-                Found::of(there) == *found
+                Ok(Found::of(there) == *found)
             }
             Step::Ask(question, answer) => {
-                bench.holds(question, material.source, &nodes) == *answer
+                bench.holds(question, material.source, nodes).map(|holds| holds == *answer)
             }
-        })
+        };
+        done.ok()
     }
 
-    /// Appends what the template prints to `out`.
-    pub(super) fn print(&self, source: &str, bench: &mut Workbench, out: &mut Printed) {
+    /// Appends what the template prints to `out`, unless that is more than the meter of `bench` allows.
+    pub(super) fn print(
+        &self,
+        source: &str,
+        bench: &mut Workbench<'_>,
+        out: &mut Printed,
+    ) -> Outcome<()> {
         let Printed { text, spans, literals } = out;
         bench.begun.clear();
         for piece in &self.pieces {
@@ -116,11 +126,12 @@ impl Program {
                         None => literals.push(start..text.len()),
                     }
                 }
-                Piece::Cut(cut) => text.push_str(bench.text(source, *cut)),
+                Piece::Cut(cut) => bench.meter.write(text, bench.text(source, *cut))?,
                 Piece::Begin => bench.begun.push(text.len()),
                 Piece::End => spans.extend(bench.begun.pop().map(|start| start..text.len())),
             }
         }
+        Ok(())
     }
 
     /// Tells where the texts are printed in what [`Program::print`] makes; blanks at their ends are left out, and so are
@@ -130,7 +141,7 @@ impl Program {
     pub(super) fn places(
         &self,
         source: &str,
-        bench: &Workbench,
+        bench: &Workbench<'_>,
         mut place: impl FnMut(usize, Range<usize>),
     ) {
         let mut at = 0;

@@ -76,7 +76,7 @@ pub struct Replayer<'t> {
     cuts: bool,
     known: HashMap<Box<[u8]>, Known<'t>>,
     pieces: usize,
-    bench: Workbench,
+    bench: Workbench<'t>,
     /// What is rendered besides, to be looked at.
     scratch: Printed,
     places: Vec<Place>,
@@ -132,7 +132,7 @@ impl<'t> Replayer<'t> {
             cuts,
             known: HashMap::new(),
             pieces: 0,
-            bench: Workbench::default(),
+            bench: Workbench::new(template.meter(&|| 0)),
             scratch: Printed::default(),
             places: Vec::new(),
             refused: "",
@@ -199,13 +199,16 @@ impl<'t> Replayer<'t> {
         }
         let material = material(skim);
         let bench = &mut self.bench;
+        bench.meter.restart(self.template.source.len() + skim.size());
         let mut serves = |programs: &&Programs| {
             let before = programs.before.as_ref();
             before.is_none_or(|before| before.serves(material, bench))
                 && programs.whole.serves(material, bench)
         };
         let Programs { whole, before } = kind.programs.iter().find(&mut serves)?;
-        whole.print(material.source, bench, printed);
+        if whole.print(material.source, bench, printed).is_err() {
+            return Some(false);
+        }
         let Printed { text, spans, .. } = printed;
         if wanted == Wanted::Text {
             spans.clear();
@@ -224,7 +227,7 @@ impl<'t> Replayer<'t> {
         let reached = before.as_ref().and_then(|before| {
             before.serves(material, bench);
             self.scratch.clear();
-            before.print(material.source, bench, &mut self.scratch);
+            before.print(material.source, bench, &mut self.scratch).ok()?;
             text.starts_with(&self.scratch.text).then_some(self.scratch.text.len())
         });
         let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
@@ -357,7 +360,7 @@ impl Kind<'_> {
         skim: &Skim,
         program: &Program,
         text: &str,
-        bench: &mut Workbench,
+        bench: &mut Workbench<'_>,
         places: &mut Vec<Place>,
     ) -> Option<Vec<Range<usize>>> {
         let said = |role| Said { by_assistant: is_assistant(role), is_text: false };
@@ -403,7 +406,7 @@ fn with_marks(
     skim: &Skim,
     marks: Marks,
     program: &Program,
-    bench: &mut Workbench,
+    bench: &mut Workbench<'_>,
 ) -> Option<String> {
     let mut source = String::with_capacity(skim.decoded().len());
     let mut texts = Vec::with_capacity(skim.ranges().len());
@@ -420,11 +423,12 @@ fn with_marks(
     });
     let values: Vec<Json> = values.collect::<Option<_>>()?;
     let material = Material { source: &source, texts: &texts, values: &values };
-    program.serves(material, bench).then(|| {
-        let mut printed = Printed::default();
-        program.print(&source, bench, &mut printed);
-        printed.text
-    })
+    if !program.serves(material, bench) {
+        return None;
+    }
+    let mut printed = Printed::default();
+    program.print(&source, bench, &mut printed).ok()?;
+    Some(printed.text)
 }
 
 /// What of a conversation its outline does not tell.

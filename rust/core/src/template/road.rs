@@ -60,7 +60,7 @@ impl ChatTemplate {
                 // No more of a prompt and its completion is tried than where they part.
                 self.road(Wanted::Text)?;
             }
-            try_out(self, wanted, |_| {})
+            try_out(&self.for_trial(), wanted, |_| {})
         })
     }
 
@@ -86,6 +86,9 @@ fn try_out(
     let shape = Shape::conversations();
     let mut out = Replayed::default();
     for line in conversations() {
+        if template.is_cancelled() {
+            return Err("the run was cancelled");
+        }
         let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
         let skimmed = if wanted == Wanted::Completion {
             conversation.prompt = Some(conversation.messages.len() - 1);

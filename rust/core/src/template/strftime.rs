@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 use chrono::{Datelike, NaiveDateTime, Timelike};
 
 use super::failure::{Failure, Outcome};
+use super::limits::Meter;
+
+/// The bytes that a byte of a format becomes at most: `%B` can be `September`.
+const LONGEST: usize = 5;
 
 const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -24,7 +28,9 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// Writes `now` as `format` says, in the C locale.
-pub(super) fn strftime(now: NaiveDateTime, format: &str) -> Outcome<String> {
+pub(super) fn strftime(now: NaiveDateTime, format: &str, meter: &Meter<'_>) -> Outcome<String> {
+    meter.characters(format.len() * LONGEST)?;
+    meter.hold(format.len() * LONGEST)?;
     let mut out = String::new();
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
@@ -75,5 +81,6 @@ pub(super) fn strftime(now: NaiveDateTime, format: &str) -> Outcome<String> {
             }
         };
     }
+    meter.release(format.len() * LONGEST - out.len());
     Ok(out)
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::failure::{Failure, Outcome};
+use super::limits::{Meter, pieces};
 
 /// Whether `str.isspace` holds: Unicode's whitespace and four separators of ASCII.
 pub(super) fn is_space(c: char) -> bool {
@@ -37,9 +38,21 @@ pub(super) fn write_float(out: &mut String, value: f64) {
 }
 
 /// Writes a string as Python's `repr` does, quotes and all.
-pub(super) fn write_repr(out: &mut String, text: &str) -> Outcome<()> {
+pub(super) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> Outcome<()> {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
+    meter.write_char(out, quote)?;
+    for piece in pieces(text) {
+        meter.characters(piece.len())?;
+        let before = out.len();
+        write_escaped(out, piece, quote)?;
+        // A character takes at most four bytes for each of its own.
+        meter.hold(out.len() - before)?;
+    }
+    meter.write_char(out, quote)
+}
+
+/// Writes a piece of a string as it stands between such quotes.
+fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
     for c in text.chars() {
         match c {
             '\n' => out.push_str("\\n"),
@@ -61,7 +74,6 @@ pub(super) fn write_repr(out: &mut String, text: &str) -> Outcome<()> {
             }
         }
     }
-    out.push(quote);
     Ok(())
 }
 
@@ -96,19 +108,44 @@ fn check_letters(text: &str) -> Outcome<()> {
 }
 
 /// `str.upper`
-pub(super) fn upper(text: &str) -> Outcome<String> {
-    check_letters(text)?;
-    Ok(text.to_uppercase())
+pub(super) fn upper(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+    by_pieces(text, meter, str::to_uppercase)
 }
 
 /// `str.lower`
-pub(super) fn lower(text: &str) -> Outcome<String> {
-    check_letters(text)?;
-    Ok(text.to_lowercase())
+pub(super) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+    if text.contains('Σ') {
+        // Its lower case depends on what stands around it.
+        meter.characters(text.len())?;
+        meter.hold(text.len())?;
+        check_letters(text)?;
+        let made = text.to_lowercase();
+        meter.hold(made.len())?;
+        meter.release(text.len());
+        return Ok(made);
+    }
+    by_pieces(text, meter, str::to_lowercase)
+}
+
+/// What `change` makes of a text, if it makes the same of its pieces.
+fn by_pieces(text: &str, meter: &Meter<'_>, change: impl Fn(&str) -> String) -> Outcome<String> {
+    let mut made = String::new();
+    for piece in pieces(text) {
+        meter.characters(piece.len())?;
+        check_letters(piece)?;
+        let changed = change(piece);
+        meter.hold(changed.len())?;
+        if made.is_empty() {
+            made = changed;
+        } else {
+            made.push_str(&changed);
+        }
+    }
+    Ok(made)
 }
 
 /// `str.capitalize`
-pub(super) fn capitalize(text: &str) -> Outcome<String> {
+pub(super) fn capitalize(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     let mut chars = text.chars();
     let Some(first) = chars.next() else { return Ok(String::new()) };
     let plain = matches!(first, '\0'..='\u{ff}' | '\u{391}'..='\u{3a9}' | '\u{3b1}'..='\u{3c9}' | '\u{400}'..='\u{45f}')
@@ -120,24 +157,34 @@ pub(super) fn capitalize(text: &str) -> Outcome<String> {
     {
         return Err(Failure::unsupported(format_args!("capitalizing `{first}`")));
     }
-    check_letters(text)?;
-    Ok(first.to_uppercase().chain(chars.as_str().to_lowercase().chars()).collect())
+    let mut made = String::new();
+    for c in first.to_uppercase() {
+        meter.write_char(&mut made, c)?;
+    }
+    check_letters(&text[..first.len_utf8()])?;
+    let rest = lower(chars.as_str(), meter)?;
+    made.push_str(&rest);
+    Ok(made)
 }
 
 /// `str.title`, for ASCII.
-pub(super) fn title(text: &str) -> Outcome<String> {
+pub(super) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+    meter.bytes(text.len())?;
     if !text.is_ascii() {
         return Err(Failure::unsupported("the title case of text outside of ASCII"));
     }
     let mut after_letter = false;
-    Ok(text
-        .chars()
-        .map(|c| {
+    let mut made = String::new();
+    for piece in pieces(text) {
+        meter.characters(piece.len())?;
+        meter.hold(piece.len())?;
+        made.extend(piece.chars().map(|c| {
             let cased = if after_letter { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() };
             after_letter = c.is_ascii_alphabetic();
             cased
-        })
-        .collect())
+        }));
+    }
+    Ok(made)
 }
 
 /// The byte at which the character number `index` begins, or the end.

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use super::comparing::order_texts;
 use super::failure::{Failure, Outcome};
 use super::given::Given;
-use super::limits::{MAX_NESTING, check_size};
+use super::limits::{MAX_NESTING, Meter, pieces};
 use super::print::write_big;
+use super::sort::sort;
 use super::text::write_float;
 use super::value::{Dict, Text, Value};
 
@@ -13,23 +15,22 @@ use super::value::{Dict, Text, Value};
 pub(super) const MAX_INDENT: usize = 1000;
 
 /// How `json.dumps` writes.
-#[derive(Debug)]
-pub(super) struct Style {
+pub(super) struct Style<'r> {
     /// Whether characters outside of ASCII are escaped.
     pub(super) ensure_ascii: bool,
     /// What a level is indented by, if each item has a line of its own.
     pub(super) indent: Option<String>,
     /// What stands between items.
-    pub(super) item_separator: String,
+    pub(super) item_separator: Text<'r>,
     /// What stands between key and value.
-    pub(super) key_separator: String,
+    pub(super) key_separator: Text<'r>,
     /// Whether keys are sorted.
     pub(super) sort_keys: bool,
 }
 
-impl Style {
+impl<'r> Style<'r> {
     /// The style that a template asks for.
-    pub(super) fn given<'r>(given: Given<'r>) -> Outcome<Self> {
+    pub(super) fn given(given: Given<'r>) -> Outcome<Self> {
         let [ensure_ascii, indent, separators, sort_keys] =
             given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
         let indent = match indent {
@@ -41,16 +42,18 @@ impl Style {
             },
         };
         let separator = |list: &[Value<'r>], at: usize| match list.get(at) {
-            Some(Value::String(text)) if list.len() == 2 => Ok(text.to_string()),
+            Some(Value::String(text)) if list.len() == 2 => Ok(text.clone()),
             _ => Err(Failure::unsupported("such separators of `tojson`")),
         };
         let (item_separator, key_separator) = match separators {
             None | Some(Value::None) => {
-                ((if indent.is_some() { "," } else { ", " }).to_owned(), ": ".to_owned())
+                let between = if indent.is_some() { "," } else { ", " };
+                (Text::Borrowed(between), Text::Borrowed(": "))
             }
             Some(Value::Tuple(list)) => (separator(&list, 0)?, separator(&list, 1)?),
             Some(Value::List(list)) => {
-                let list: Vec<Value<'r>> = list.iter().collect();
+                // Of more than two, all that matters is that they are more.
+                let list: Vec<Value<'r>> = list.iter().take(3).collect();
                 (separator(&list, 0)?, separator(&list, 1)?)
             }
             Some(_) => return Err(Failure::unsupported("such separators of `tojson`")),
@@ -66,103 +69,148 @@ impl Style {
     }
 
     /// Writes `value`.
-    pub(super) fn dumps(&self, value: &Value<'_>) -> Outcome<String> {
+    pub(super) fn dumps(&self, value: &Value<'_>, meter: &Meter<'_>) -> Outcome<String> {
         let mut out = String::new();
-        self.write(&mut out, value, 0)?;
+        self.write(&mut out, value, 0, meter)?;
         Ok(out)
     }
 
-    fn write(&self, out: &mut String, value: &Value<'_>, depth: usize) -> Outcome<()> {
+    fn write(
+        &self,
+        out: &mut String,
+        value: &Value<'_>,
+        depth: usize,
+        meter: &Meter<'_>,
+    ) -> Outcome<()> {
         if depth > MAX_NESTING {
             return Err(Failure::unsupported(format_args!(
                 "`tojson` of what nests deeper than {MAX_NESTING} levels"
             )));
         }
-        check_size(out.len())?;
+        meter.items(1)?;
         match value {
-            Value::None => out.push_str("null"),
-            Value::Bool(true) => out.push_str("true"),
-            Value::Bool(false) => out.push_str("false"),
-            Value::Int(value) => out.push_str(&value.to_string()),
-            Value::Big(value) => write_big(out, value)?,
-            Value::Float(value) if value.is_nan() => out.push_str("NaN"),
+            Value::None => meter.write(out, "null"),
+            Value::Bool(true) => meter.write(out, "true"),
+            Value::Bool(false) => meter.write(out, "false"),
+            Value::Int(value) => meter.write(out, &value.to_string()),
+            Value::Big(value) => write_big(out, value, meter),
+            Value::Float(value) if value.is_nan() => meter.write(out, "NaN"),
             Value::Float(value) if value.is_infinite() => {
-                out.push_str(if *value > 0.0 { "Infinity" } else { "-Infinity" });
+                meter.write(out, if *value > 0.0 { "Infinity" } else { "-Infinity" })
             }
-            Value::Float(value) => write_float(out, *value),
-            Value::String(text) | Value::Safe(text) => self.write_string(out, text),
-            Value::List(items) => self.write_list(out, items.iter(), depth)?,
-            Value::Tuple(items) => self.write_list(out, items.iter().cloned(), depth)?,
-            Value::Dict(dict) => self.write_dict(out, dict, depth)?,
-            other => {
-                return Err(Failure::error(format!(
-                    "`tojson` cannot write a {}",
-                    other.type_name()
-                )));
+            Value::Float(value) => {
+                let before = out.len();
+                write_float(out, *value);
+                meter.hold(out.len() - before)
             }
+            Value::String(text) | Value::Safe(text) => self.write_string(out, text, meter),
+            Value::List(items) => self.write_list(out, items.iter(), depth, meter),
+            Value::Tuple(items) => self.write_list(out, items.iter().cloned(), depth, meter),
+            Value::Dict(dict) => self.write_dict(out, dict, depth, meter),
+            other => Err(Failure::error(format!("`tojson` cannot write a {}", other.type_name()))),
         }
-        Ok(())
     }
 
-    fn write_list<'r>(
+    fn write_list<'v>(
         &self,
         out: &mut String,
-        items: impl Iterator<Item = Value<'r>>,
+        items: impl Iterator<Item = Value<'v>>,
         depth: usize,
+        meter: &Meter<'_>,
     ) -> Outcome<()> {
-        out.push('[');
+        meter.write_char(out, '[')?;
         let mut empty = true;
         for item in items {
-            self.separate(out, empty, depth);
+            self.separate(out, empty, depth, meter)?;
             empty = false;
-            self.write(out, &item, depth + 1)?;
+            self.write(out, &item, depth + 1, meter)?;
         }
-        self.close(out, empty, depth, ']');
-        Ok(())
+        self.close(out, empty, depth, meter)?;
+        meter.write_char(out, ']')
     }
 
-    fn write_dict(&self, out: &mut String, dict: &Dict<'_>, depth: usize) -> Outcome<()> {
-        out.push('{');
-        let mut entries: Vec<(Text<'_>, Value<'_>)> = dict.iter().collect();
+    fn write_dict(
+        &self,
+        out: &mut String,
+        dict: &Dict<'_>,
+        depth: usize,
+        meter: &Meter<'_>,
+    ) -> Outcome<()> {
+        meter.write_char(out, '{')?;
         if self.sort_keys {
-            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+            let bytes = dict.len() * size_of::<(Text<'_>, Value<'_>)>();
+            meter.hold(bytes)?;
+            let sorted = sort(dict.iter().collect(), |left, right| {
+                meter.items(4)?;
+                order_texts(&left.0, &right.0, meter)
+            })?;
+            self.write_entries(out, sorted.into_iter(), depth, meter)?;
+            meter.release(bytes);
+        } else {
+            self.write_entries(out, dict.iter(), depth, meter)?;
         }
-        let empty = entries.is_empty();
-        for (at, (key, value)) in entries.iter().enumerate() {
-            self.separate(out, at == 0, depth);
-            self.write_string(out, key);
-            out.push_str(&self.key_separator);
-            self.write(out, value, depth + 1)?;
+        self.close(out, dict.len() == 0, depth, meter)?;
+        meter.write_char(out, '}')
+    }
+
+    fn write_entries<'v>(
+        &self,
+        out: &mut String,
+        entries: impl Iterator<Item = (Text<'v>, Value<'v>)>,
+        depth: usize,
+        meter: &Meter<'_>,
+    ) -> Outcome<()> {
+        for (at, (key, value)) in entries.enumerate() {
+            self.separate(out, at == 0, depth, meter)?;
+            self.write_string(out, &key, meter)?;
+            meter.write(out, &self.key_separator)?;
+            self.write(out, &value, depth + 1, meter)?;
         }
-        self.close(out, empty, depth, '}');
         Ok(())
     }
 
-    fn separate(&self, out: &mut String, first: bool, depth: usize) {
+    fn separate(
+        &self,
+        out: &mut String,
+        first: bool,
+        depth: usize,
+        meter: &Meter<'_>,
+    ) -> Outcome<()> {
         if !first {
-            out.push_str(&self.item_separator);
+            meter.write(out, &self.item_separator)?;
         }
-        self.line(out, depth + 1);
+        self.line(out, depth + 1, meter)
     }
 
-    fn close(&self, out: &mut String, empty: bool, depth: usize, bracket: char) {
-        if !empty {
-            self.line(out, depth);
-        }
-        out.push(bracket);
+    /// What stands before the bracket that ends a list or an object.
+    fn close(&self, out: &mut String, empty: bool, depth: usize, meter: &Meter<'_>) -> Outcome<()> {
+        if empty { Ok(()) } else { self.line(out, depth, meter) }
     }
 
-    fn line(&self, out: &mut String, depth: usize) {
+    fn line(&self, out: &mut String, depth: usize, meter: &Meter<'_>) -> Outcome<()> {
         if let Some(indent) = &self.indent {
-            out.push('\n');
+            meter.write_char(out, '\n')?;
             for _ in 0..depth {
-                out.push_str(indent);
+                meter.write(out, indent)?;
             }
         }
+        Ok(())
     }
 
-    fn write_string(&self, out: &mut String, text: &str) {
-        out.push('"');
+    fn write_string(&self, out: &mut String, text: &str, meter: &Meter<'_>) -> Outcome<()> {
+        meter.write_char(out, '"')?;
+        for piece in pieces(text) {
+            meter.characters(piece.len())?;
+            let before = out.len();
+            self.write_escaped(out, piece);
+            // A character takes at most six bytes for each of its own.
+            meter.hold(out.len() - before)?;
+        }
+        meter.write_char(out, '"')
+    }
+
+    /// Writes a piece of a string as it stands between quotes.
+    fn write_escaped(&self, out: &mut String, text: &str) {
         let mut written = 0;
         for (at, c) in text.char_indices() {
             let plain = match c {
@@ -192,6 +240,5 @@ impl Style {
             }
         }
         out.push_str(&text[written..]);
-        out.push('"');
     }
 }

@@ -15,6 +15,7 @@ mod hooks;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use super::limits::{Allowance, Held, Meter};
 use super::operation::{Function, Operation};
 use super::print::write_str;
 use super::replay::Program;
@@ -24,6 +25,13 @@ use crate::record::value::{Map, Value as Json};
 
 /// Bytes of a text that may become a part of a question: it is a word, which other conversations may have as well.
 const LONGEST_WORD: usize = 64;
+
+/// Bytes of the strings that a trace holds: far more than the few conversations have that are traced.
+const MOST_HELD: usize = 1 << 24;
+
+/// Steps, texts and values that a trace looks through before it stops: it looks through all that it has for each of
+/// them, which for some thousand messages would take longer than it ever saves.
+const MOST_LOOKED_AT: usize = 1 << 24;
 
 /// What conversations of one outline differ in.
 #[derive(Debug, Default)]
@@ -41,7 +49,7 @@ pub(super) struct Trace<'r> {
     /// The texts of the conversation by address and length, which no two of them share.
     texts: HashMap<(usize, usize), Leaf>,
     /// The strings that were made of them, which are held so that no other gets the address.
-    made: HashMap<usize, (Rc<str>, Origin)>,
+    made: HashMap<usize, (Text<'r>, Origin)>,
     /// The lists that they were split into: the cut that was split, and the separator.
     split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
     /// The values of the record, in the order of their numbers.
@@ -57,6 +65,12 @@ pub(super) struct Trace<'r> {
     printed: Vec<Piece>,
     /// What nothing is known for.
     stopped: Option<&'static str>,
+    /// Bytes of the strings in `made`.
+    held: usize,
+    /// How many steps, texts and values were looked through.
+    looked_at: usize,
+    /// What is printed or compared once more may take as much as in a trial.
+    meter: Meter<'static>,
 }
 
 /// Where a text of the conversation comes from.
@@ -95,6 +109,9 @@ impl<'r> Trace<'r> {
             cuts: 0,
             printed: Vec::new(),
             stopped: None,
+            held: 0,
+            looked_at: 0,
+            meter: Meter::new(Allowance::TRIAL, &|| MOST_HELD, None),
         };
         for value in given.values {
             walk(value, &mut |address| {
@@ -117,8 +134,23 @@ impl<'r> Trace<'r> {
         self.stopped.get_or_insert(reason);
     }
 
+    /// Whether it has stopped, and need not be told of anything more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Counts what is looked through; whether the trace goes on.
+    fn looks_at(&mut self, count: usize) -> bool {
+        self.looked_at += count;
+        if self.looked_at > MOST_LOOKED_AT {
+            self.stop("too much is done with too many texts");
+        }
+        !self.is_stopped()
+    }
+
     /// The number of the cut that a step makes, which is new or known.
     fn cut(&mut self, step: Step) -> usize {
+        self.looks_at(self.steps.len());
         let mut cuts = self.steps.iter().filter(|step| step.cuts());
         if let Some(at) = cuts.position(|known| *known == step) {
             return at;
@@ -130,6 +162,7 @@ impl<'r> Trace<'r> {
 
     fn ask(&mut self, question: Question, answer: bool) {
         let step = Step::Ask(question, answer);
+        self.looks_at(self.steps.len());
         if !self.steps.contains(&step) {
             self.steps.push(step);
         }
@@ -165,6 +198,7 @@ impl<'r> Trace<'r> {
         let found = Found::of(there);
         let is_node = found.is_node();
         let step = Step::Look { of, at, found };
+        self.looks_at(self.steps.len());
         if self.steps.contains(&step) {
             return;
         }
@@ -234,18 +268,25 @@ impl<'r> Trace<'r> {
                     });
                     return Some(Origin::Pieces([Piece::Cut(whole)].into()));
                 }
+                self.looks_at(self.texts.len());
                 let (from, _) = place(text);
                 let within =
                     |(start, size): &(usize, usize)| (*start..start + size).contains(&from);
                 let part = self.inside.contains(&from) || self.texts.keys().any(within);
                 part.then_some(Origin::Part)
             }
-            Text::Computed(text) => self.made.get(&place(text).0).map(|(_, origin)| origin.clone()),
+            Text::Computed(text) => {
+                self.made.get(&Rc::as_ptr(text).addr()).map(|(_, origin)| origin.clone())
+            }
         }
     }
 
     /// Whether a text or a value of the conversation is, or may be, in a value.
     fn holds(&mut self, value: &Value<'r>) -> bool {
+        // Once it has stopped, it does not matter; and there may be more in a value than anybody could look through.
+        if !self.looks_at(1) {
+            return true;
+        }
         match value {
             Value::String(text) | Value::Safe(text) => self.origin(text).is_some(),
             Value::List(List::Computed(items)) | Value::Tuple(items) => {
@@ -303,7 +344,7 @@ impl<'r> Trace<'r> {
             self.stop("printing what is no text");
         } else {
             let mut printed = String::new();
-            if write_str(&mut printed, value).is_err() {
+            if write_str(&mut printed, value, &self.meter).is_err() {
                 self.stop("printing what cannot be");
             }
             to.push(Piece::Literal(printed.into()));
@@ -316,12 +357,33 @@ impl<'r> Trace<'r> {
         if pieces.iter().any(|piece| matches!(piece, Piece::Begin | Piece::End)) {
             self.stop("a generation block whose text is a value");
         }
-        let text: Rc<str> = Rc::from(&**text);
-        if pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))) {
-            let origin = Origin::Pieces(pieces.into());
-            self.made.insert(place(&text).0, (Rc::clone(&text), origin));
+        self.looks_at(pieces.len());
+        if !pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))) {
+            return Value::String(text.clone());
         }
-        Value::String(Text::Computed(text))
+        match self.own(text, Origin::Pieces(pieces.into())) {
+            Some(own) => Value::String(own),
+            None => value.clone(),
+        }
+    }
+
+    /// A string of the same text that is known by its address; nothing if there are too many of them.
+    fn own(&mut self, text: &str, origin: Origin) -> Option<Text<'r>> {
+        self.held += text.len();
+        if self.held > MOST_HELD {
+            self.stop("too much is made of the texts");
+            return None;
+        }
+        let own = Text::made(text.to_owned(), Held::default());
+        self.remember(&own, origin);
+        Some(own)
+    }
+
+    /// Remembers what a computed string is made of, by where it lies. The bytes of empty strings all lie at one place.
+    fn remember(&mut self, text: &Text<'r>, origin: Origin) {
+        if let Text::Computed(computed) = text {
+            self.made.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
+        }
     }
 
     /// What a step cuts out, or makes, as a string of its own.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 use super::ast::{Literal, Macro};
-use super::limits::MAX_NESTING;
+use super::failure::Outcome;
+use super::limits::{Held, MAX_NESTING, Meter};
 use super::loops::Loop;
 use super::methods::Method;
 use crate::record::value::{Map, Value as Json};
@@ -24,7 +26,21 @@ pub(super) enum Text<'r> {
     /// A part of the record or the template.
     Borrowed(&'r str),
     /// A string that was computed.
-    Computed(Rc<str>),
+    Computed(Rc<Computed<String>>),
+}
+
+/// What was computed, and the memory that it holds.
+pub(super) struct Computed<T> {
+    inner: T,
+    _held: Held,
+}
+
+impl<T> Deref for Computed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
 }
 
 impl Deref for Text<'_> {
@@ -38,34 +54,59 @@ impl Deref for Text<'_> {
     }
 }
 
+/// As a key of a dict, a string is found by what it says.
+impl std::borrow::Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl Hash for Text<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text<'_> {}
+
 impl Text<'_> {
+    /// A string that was computed and holds this memory.
+    pub(super) fn made(text: String, held: Held) -> Self {
+        Self::Computed(Rc::new(Computed { inner: text, _held: held }))
+    }
+
     /// What `part` cuts out of this text, borrowed if the text is.
-    pub(super) fn cut(&self, part: impl for<'a> FnOnce(&'a str) -> &'a str) -> Self {
+    pub(super) fn cut(
+        &self,
+        meter: &Meter<'_>,
+        part: impl for<'a> FnOnce(&'a str) -> &'a str,
+    ) -> Outcome<Self> {
         match self {
-            Self::Borrowed(text) => Self::Borrowed(part(text)),
+            Self::Borrowed(text) => Ok(Self::Borrowed(part(text))),
             Self::Computed(text) => {
                 let cut = part(text);
-                if cut.len() == text.len() { self.clone() } else { Self::Computed(cut.into()) }
+                if cut.len() == text.len() { Ok(self.clone()) } else { meter.copy(cut) }
             }
         }
     }
 }
 
-impl From<String> for Text<'_> {
-    fn from(text: String) -> Self {
-        Self::Computed(text.into())
-    }
-}
-
-/// Values within a computed value, and how deep they nest.
+/// Values within a computed value, how deep they nest, and the memory that they hold.
 pub(super) struct Nested<T> {
     items: T,
     depth: usize,
+    _held: Held,
 }
 
 impl<T> Nested<T> {
-    fn around(items: T, depth: usize) -> Rc<Self> {
-        Rc::new(Self { items, depth: depth + 1 })
+    fn around(items: T, depth: usize, held: Held) -> Rc<Self> {
+        Rc::new(Self { items, depth: depth + 1, _held: held })
     }
 }
 
@@ -119,7 +160,7 @@ pub(super) enum Dict<'r> {
     /// An object of the record.
     Data(&'r Map),
     /// A dict that was computed.
-    Computed(Rc<Nested<IndexMap<Rc<str>, Value<'r>>>>),
+    Computed(Rc<Nested<IndexMap<Text<'r>, Value<'r>>>>),
 }
 
 impl<'r> Dict<'r> {
@@ -150,15 +191,35 @@ impl<'r> Dict<'r> {
             Self::Data(map) => map
                 .get_index(index)
                 .map(|(key, value)| (Text::Borrowed(key), Value::from_json(value))),
-            Self::Computed(map) => map
-                .get_index(index)
-                .map(|(key, value)| (Text::Computed(Rc::clone(key)), value.clone())),
+            Self::Computed(map) => {
+                map.get_index(index).map(|(key, value)| (key.clone(), value.clone()))
+            }
         }
     }
 
     /// All keys and values, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Text<'r>, Value<'r>)> + '_ {
         (0..self.len()).filter_map(|index| self.entry(index))
+    }
+}
+
+/// An integer of more than 64 bits.
+#[derive(Clone)]
+pub(super) enum Big<'r> {
+    /// A number of the record.
+    Data(&'r BigInt),
+    /// A number that was computed.
+    Computed(Rc<Computed<BigInt>>),
+}
+
+impl Deref for Big<'_> {
+    type Target = BigInt;
+
+    fn deref(&self) -> &BigInt {
+        match self {
+            Self::Data(number) => number,
+            Self::Computed(number) => number,
+        }
     }
 }
 
@@ -203,7 +264,7 @@ pub(super) enum Value<'r> {
     /// An integer of 64 bits.
     Int(i64),
     /// Any other integer.
-    Big(Rc<BigInt>),
+    Big(Big<'r>),
     /// A float.
     Float(f64),
     /// A string.
@@ -243,7 +304,7 @@ impl<'r> Value<'r> {
             Json::Null => Self::None,
             Json::Bool(value) => Self::Bool(*value),
             Json::Int(value) => Self::Int(*value),
-            Json::BigInt(value) => Self::big((**value).clone()),
+            Json::BigInt(value) => Self::Big(Big::Data(value)),
             Json::Float(value) => Self::Float(*value),
             Json::String(text) => Self::String(Text::Borrowed(text)),
             Json::List(items) => Self::List(List::Data(items)),
@@ -283,49 +344,46 @@ impl<'r> Value<'r> {
         })
     }
 
-    /// An integer of any size.
-    pub(super) fn big(value: BigInt) -> Self {
+    /// An integer of any size, which holds this memory.
+    pub(super) fn big(value: BigInt, held: Held) -> Self {
         match i64::try_from(&value) {
             Ok(value) => Self::Int(value),
-            Err(_) => Self::Big(Rc::new(value)),
+            Err(_) => Self::Big(Big::Computed(Rc::new(Computed { inner: value, _held: held }))),
         }
     }
 
     /// A computed list.
-    pub(super) fn list(items: Vec<Self>) -> Self {
+    pub(super) fn list(items: Vec<Self>, held: Held) -> Self {
         let depth = deepest(&items);
-        Self::List(List::Computed(Nested::around(items, depth)))
+        Self::List(List::Computed(Nested::around(items, depth, held)))
     }
 
     /// A computed tuple.
-    pub(super) fn tuple(items: Vec<Self>) -> Self {
+    pub(super) fn tuple(items: Vec<Self>, held: Held) -> Self {
         let depth = deepest(&items);
-        Self::Tuple(Nested::around(items, depth))
+        Self::Tuple(Nested::around(items, depth, held))
     }
 
     /// A computed dict.
-    pub(super) fn dict(items: IndexMap<Rc<str>, Self>) -> Self {
+    pub(super) fn dict(items: IndexMap<Text<'r>, Self>, held: Held) -> Self {
         let depth = deepest(items.values());
-        Self::Dict(Dict::Computed(Nested::around(items, depth)))
+        Self::Dict(Dict::Computed(Nested::around(items, depth, held)))
     }
 
     /// What can be iterated once.
-    pub(super) fn generator(items: Vec<Self>) -> Self {
+    pub(super) fn generator(items: Vec<Self>, held: Held) -> Self {
         let depth = deepest(&items);
-        Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth))
+        Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth, held))
     }
 
     /// The same value, or what is left of one that can be iterated once, as a list.
     pub(super) fn unspent(&self) -> Self {
         match self {
-            Self::Generator(items) => Self::list(items.borrow().as_slice().to_vec()),
+            Self::Generator(items) => {
+                Self::list(items.borrow().as_slice().to_vec(), Held::default())
+            }
             other => other.clone(),
         }
-    }
-
-    /// A computed string.
-    pub(super) fn string(text: impl Into<String>) -> Self {
-        Self::String(Text::from(text.into()))
     }
 
     /// The text of a string, marked safe or not.
@@ -344,19 +402,6 @@ impl<'r> Value<'r> {
             Self::Generator(items) => items.depth,
             Self::Method(_, receiver) => receiver.depth(),
             Self::Namespace(_) | Self::Loop(_) => MAX_NESTING,
-            _ => 0,
-        }
-    }
-
-    /// How many bytes were taken for it, without those of the values in it.
-    pub(super) fn own_bytes(&self) -> usize {
-        match self {
-            Self::String(Text::Computed(text)) | Self::Safe(Text::Computed(text)) => text.len(),
-            Self::List(List::Computed(items)) | Self::Tuple(items) => {
-                items.len() * size_of::<Value<'_>>()
-            }
-            Self::Dict(Dict::Computed(items)) => items.len() * 2 * size_of::<Value<'_>>(),
-            Self::Generator(items) => items.borrow().len() * size_of::<Value<'_>>(),
             _ => 0,
         }
     }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
-
-use super::methods::trimmed;
+use super::comparing::compare;
+use super::cuts::trimmed;
+use super::failure::Outcome;
+use super::limits::Meter;
 use super::operation::Operation;
-use super::operators::compare;
+use super::search::{self, Matches};
 use super::steps::{Cut, Operand, Piece, Question, Side};
 use super::value::{Text, Value};
 use crate::record::value::Value as Json;
@@ -30,30 +31,39 @@ struct Spot {
 }
 
 /// What a program works with, kept from record to record.
-#[derive(Debug, Default)]
-pub(super) struct Workbench {
+#[derive(Debug)]
+pub(super) struct Workbench<'m> {
     cuts: Vec<Spot>,
     /// The texts that were made, end to end.
     made: String,
     /// Where the generation blocks begin that have not ended.
     pub(super) begun: Vec<usize>,
+    /// What may be done for the conversation at hand.
+    pub(super) meter: Meter<'m>,
 }
 
 /// Tells which part of a text is cut out of it.
-type Part<'p> = dyn Fn(&str) -> Range<usize> + 'p;
+type Part<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
 
-impl Workbench {
-    /// Begins with another conversation.
+impl<'m> Workbench<'m> {
+    /// An empty one, whose work `meter` counts.
+    pub(super) fn new(meter: Meter<'m>) -> Self {
+        Self { cuts: Vec::new(), made: String::new(), begun: Vec::new(), meter }
+    }
+
+    /// Begins with another conversation, or once more.
     pub(super) fn clear(&mut self) {
         self.cuts.clear();
+        self.meter.release(self.made.len());
         self.made.clear();
     }
 
     /// A text of the record, as the next cut.
-    pub(super) fn read(&mut self, text: &str) {
+    pub(super) fn read(&mut self, text: &str) -> Outcome<()> {
         let start = self.made.len();
-        self.made.push_str(text);
+        self.meter.write(&mut self.made, text)?;
         self.push_made(start);
+        Ok(())
     }
 
     /// The text of a cut.
@@ -69,57 +79,67 @@ impl Workbench {
     }
 
     /// The next cut, a part of another.
-    pub(super) fn cut(&mut self, cut: &Cut, material: Material<'_>) {
+    pub(super) fn cut(&mut self, cut: &Cut, material: Material<'_>) -> Outcome<()> {
         let (of, part): (usize, &Part<'_>) = match cut {
             Cut::Whole(text) => {
                 self.cuts.push(Spot { made: false, range: material.texts[*text].clone() });
-                return;
+                return Ok(());
             }
-            Cut::Trim { of, chars, left, right } => (*of, &|text| {
+            Cut::Trim { of, chars, left, right } => (*of, &|text, meter| {
                 let rest = trimmed(text, chars.as_deref(), *left, false);
                 let start = text.len() - rest.len();
-                start..start + trimmed(rest, chars.as_deref(), false, *right).len()
+                let length = trimmed(rest, chars.as_deref(), false, *right).len();
+                meter.characters(text.len() - length)?;
+                Ok(start..start + length)
             }),
-            Cut::First { of, separator } => (*of, &|text| {
-                0..memmem::find(text.as_bytes(), separator.as_bytes()).unwrap_or(text.len())
+            Cut::First { of, separator } => (*of, &|text, meter| {
+                Ok(0..Matches::new(text, separator, meter)?.next()?.unwrap_or(text.len()))
             }),
-            Cut::Last { of, separator } => (*of, &|text| {
-                let found = memmem::find_iter(text.as_bytes(), separator.as_bytes()).last();
-                found.map_or(0, |at| at + separator.len())..text.len()
+            Cut::Last { of, separator } => (*of, &|text, meter| {
+                let mut places = Matches::new(text, separator, meter)?;
+                let mut start = 0;
+                while let Some(at) = places.next()? {
+                    start = at + separator.len();
+                }
+                Ok(start..text.len())
             }),
-            Cut::Part { of, separator, index } => (*of, &|text| {
-                let mut ends = text.match_indices(&**separator).map(|(at, _)| at);
-                let start = match index.checked_sub(1) {
-                    None => 0,
-                    Some(before) => ends.nth(before).map_or(text.len(), |at| at + separator.len()),
-                };
-                start..ends.next().unwrap_or(text.len())
+            Cut::Part { of, separator, index } => (*of, &|text, meter| {
+                let mut places = Matches::new(text, separator, meter)?;
+                let mut start = 0;
+                for _ in 0..*index {
+                    start = places.next()?.map_or(text.len(), |at| at + separator.len());
+                }
+                Ok(start..places.next()?.unwrap_or(text.len()))
             }),
         };
-        let part = part(self.text(material.source, of));
+        let part = part(self.text(material.source, of), &self.meter)?;
         let Spot { made, range } = &self.cuts[of];
         let spot = Spot { made: *made, range: range.start + part.start..range.start + part.end };
         self.cuts.push(spot);
+        Ok(())
     }
 
     /// Pieces, as the next cut.
-    pub(super) fn join(&mut self, pieces: &[Piece], source: &str) {
+    pub(super) fn join(&mut self, pieces: &[Piece], source: &str) -> Outcome<()> {
         let start = self.made.len();
         for piece in pieces {
             match piece {
-                Piece::Literal(literal) => self.made.push_str(literal),
+                Piece::Literal(literal) => self.meter.write(&mut self.made, literal)?,
                 Piece::Cut(cut) => {
                     let Spot { made, range } = self.cuts[*cut].clone();
                     if made {
+                        self.meter.bytes(range.len())?;
+                        self.meter.hold(range.len())?;
                         self.made.extend_from_within(range);
                     } else {
-                        self.made.push_str(&source[range]);
+                        self.meter.write(&mut self.made, &source[range])?;
                     }
                 }
                 Piece::Begin | Piece::End => {}
             }
         }
         self.push_made(start);
+        Ok(())
     }
 
     /// Does an operation; whether it made a text, and this one is the next cut.
@@ -129,68 +149,79 @@ impl Workbench {
         of: Operand,
         source: &str,
         nodes: &[&Json],
-    ) -> bool {
-        let made = match of {
-            Operand::Cut(cut) => {
-                let text = Value::String(Text::Borrowed(self.text(source, cut)));
-                match operation.apply(&text) {
-                    Ok(Value::String(text)) => text.to_string(),
-                    _ => return false,
-                }
-            }
-            Operand::Node(node) => match operation.apply(&Value::from_json(nodes[node])) {
-                Ok(Value::String(text)) => text.to_string(),
-                _ => return false,
-            },
+    ) -> Outcome<bool> {
+        let Value::String(made) = operation.apply(&self.operand(of, source, nodes), &self.meter)?
+        else {
+            return Ok(false);
         };
-        self.read(&made);
-        true
+        let start = self.made.len();
+        // What was made may lie in what it is appended to.
+        let made = made.to_string();
+        self.meter.write(&mut self.made, &made)?;
+        self.push_made(start);
+        Ok(true)
+    }
+
+    /// What an operation works on.
+    fn operand<'v>(&'v self, of: Operand, source: &'v str, nodes: &[&'v Json]) -> Value<'v> {
+        match of {
+            Operand::Cut(cut) => Value::String(Text::Borrowed(self.text(source, cut))),
+            Operand::Node(node) => Value::from_json(nodes[node]),
+        }
+    }
+
+    /// A side of a comparison.
+    fn side<'v>(&'v self, side: &'v Side, source: &'v str) -> Value<'v> {
+        match side {
+            Side::Cut(cut) => Value::String(Text::Borrowed(self.text(source, *cut))),
+            Side::Constant(value) => Value::from_json(value),
+        }
     }
 
     /// The answer to a question.
-    pub(super) fn holds(&self, question: &Question, source: &str, nodes: &[&Json]) -> bool {
+    pub(super) fn holds(
+        &self,
+        question: &Question,
+        source: &str,
+        nodes: &[&Json],
+    ) -> Outcome<bool> {
+        let meter = &self.meter;
+        meter.items(1)?;
         let text = |cut: &usize| self.text(source, *cut);
-        let side = |side: &'_ Side| -> Json {
-            match side {
-                Side::Cut(cut) => Json::String(text(cut).into()),
-                Side::Constant(value) => value.clone(),
-            }
-        };
         match question {
-            Question::Empty(cut) => text(cut).is_empty(),
-            Question::Equals(cut, other) => *text(cut) == **other,
-            Question::Contains(cut, part) => {
-                memmem::find(text(cut).as_bytes(), part.as_bytes()).is_some()
-            }
-            Question::StartsWith(cut, part) => text(cut).starts_with(&**part),
-            Question::EndsWith(cut, part) => text(cut).ends_with(&**part),
+            Question::Empty(cut) => Ok(text(cut).is_empty()),
+            Question::Equals(cut, other) => Ok(*text(cut) == **other),
+            Question::Contains(cut, part) => search::contains(text(cut), part, meter),
+            Question::StartsWith(cut, part) => Ok(text(cut).starts_with(&**part)),
+            Question::EndsWith(cut, part) => Ok(text(cut).ends_with(&**part)),
             Question::Compares(comparison, left, right) => {
-                let (left, right) = (side(left), side(right));
-                compare(*comparison, &Value::from_json(&left), &Value::from_json(&right))
-                    .unwrap_or(false)
+                compare(*comparison, &self.side(left, source), &self.side(right, source), meter)
             }
             Question::Length(cut, comparison, other) => {
+                meter.bytes(text(cut).len())?;
                 let length = i64::try_from(text(cut).chars().count()).unwrap_or(i64::MAX);
-                compare(*comparison, &Value::Int(length), &Value::Int(*other)).unwrap_or(false)
+                compare(*comparison, &Value::Int(length), &Value::Int(*other), meter)
             }
             Question::Separators(cut, separator, count) => {
-                text(cut).matches(&**separator).count() == *count
+                let mut places = Matches::new(text(cut), separator, meter)?;
+                let mut found = 0;
+                while places.next()?.is_some() {
+                    found += 1;
+                }
+                Ok(found == *count)
             }
             Question::Gives(operation, of, answer) => {
-                let value = match of {
-                    Operand::Cut(cut) => Value::String(Text::Borrowed(text(cut))),
-                    Operand::Node(node) => Value::from_json(nodes[*node]),
-                };
-                operation.apply(&value).is_ok_and(|given| given.to_json().as_ref() == Some(answer))
+                let given = operation.apply(&self.operand(*of, source, nodes), meter);
+                Ok(given.is_ok_and(|given| given.to_json().as_ref() == Some(answer)))
             }
-            Question::Same(node, value) => nodes[*node] == value,
-            Question::Filled(node) => Value::from_json(nodes[*node]).is_true(),
+            Question::Same(node, value) => Ok(nodes[*node] == value),
+            Question::Filled(node) => Ok(Value::from_json(nodes[*node]).is_true()),
             Question::Items(node, count) => {
-                matches!(nodes[*node], Json::List(items) if items.len() == *count)
+                Ok(matches!(nodes[*node], Json::List(items) if items.len() == *count))
             }
-            Question::Keys(node, keys) => {
-                matches!(nodes[*node], Json::Map(map) if map.keys().map(|key| &**key).eq(keys.iter().map(|key| &**key)))
-            }
+            Question::Keys(node, keys) => Ok(
+                matches!(nodes[*node], Json::Map(map) if map.keys().map(|key| &**key).eq(keys.iter().map(|key| &**key))),
+            ),
         }
     }
 }

@@ -1,18 +1,17 @@
 //! Filters of lists and dicts, and what they look up in the items.
 
-use std::cmp::Ordering;
-
 use super::Filter;
 use crate::template::attributes::item;
+use crate::template::comparing::{order, order_texts};
 use crate::template::failure::{Failure, Outcome};
 use crate::template::given::Given;
 use crate::template::items::Items;
-use crate::template::limits::check_size;
-use crate::template::operators::order;
+use crate::template::limits::{ITEM_BYTES, Many, Meter};
 use crate::template::predicates::Predicate;
 use crate::template::print::{to_text, write_str};
+use crate::template::sort::sort;
 use crate::template::text::lower;
-use crate::template::value::{Dict, Text, Value};
+use crate::template::value::{List, Text, Value};
 
 /// The items of a value, one by one.
 pub(super) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
@@ -21,86 +20,142 @@ pub(super) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
 }
 
 /// The items of a value, all at once.
-pub(super) fn items<'r>(value: &Value<'r>) -> Outcome<std::vec::IntoIter<Value<'r>>> {
-    let mut items = Vec::new();
-    for item in iterate(value)?.iter() {
-        items.push(item);
-        check_size(items.len() * size_of::<Value<'_>>())?;
-    }
-    Ok(items.into_iter())
+pub(super) fn items<'r, 'm>(value: &Value<'r>, meter: &'m Meter<'_>) -> Outcome<Many<'r, 'm>> {
+    let mut items = Many::new(meter);
+    iterate(value)?.each(meter, |item| items.push(item))?;
+    Ok(items)
+}
+
+/// The last item of a value.
+pub(super) fn last<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+    let found = match value {
+        Value::Generator(_) => {
+            return Err(Failure::error("`last` needs a list, not a generator"));
+        }
+        Value::List(List::Computed(items)) | Value::Tuple(items) => items.last().cloned(),
+        Value::List(items) => items.len().checked_sub(1).and_then(|at| items.get(at)),
+        Value::String(text) | Value::Safe(text) => match text.char_indices().next_back() {
+            Some((at, _)) => Some(Value::String(text.cut(meter, |text| &text[at..])?)),
+            None => None,
+        },
+        other => {
+            let mut last = None;
+            iterate(other)?.each(meter, |item| {
+                last = Some(item);
+                Ok(())
+            })?;
+            last
+        }
+    };
+    Ok(found.unwrap_or(Value::Undefined))
 }
 
 /// A dict as pairs of keys and values.
-pub(super) fn entries<'r>(value: &Value<'r>) -> Outcome<Vec<Value<'r>>> {
-    match value {
-        Value::Dict(dict) => Ok(pairs(dict).collect()),
-        other => Err(Failure::error(format!("a dict is needed, not {}", other.type_name()))),
+pub(super) fn entries<'r, 'm>(value: &Value<'r>, meter: &'m Meter<'_>) -> Outcome<Many<'r, 'm>> {
+    let Value::Dict(dict) = value else {
+        let reason = format!("a dict is needed, not {}", value.type_name());
+        return Err(Failure::error(reason));
+    };
+    let mut pairs = Many::new(meter);
+    for (key, value) in dict.iter() {
+        pairs.push(meter.tuple(vec![Value::String(key), value])?)?;
     }
-}
-
-fn pairs<'a, 'r>(dict: &'a Dict<'r>) -> impl Iterator<Item = Value<'r>> + 'a {
-    dict.iter().map(|(key, value)| Value::tuple(vec![Value::String(key), value]))
+    Ok(pairs)
 }
 
 /// The items as one text, with a separator between them.
-pub(super) fn join<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+pub(super) fn join<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let [separator, attribute] = given.bind(["d", "attribute"])?;
-    let separator = separator.map_or(Ok(Text::Borrowed("")), |separator| to_text(&separator))?;
+    let separator = match separator {
+        None => Text::Borrowed(""),
+        Some(separator) => to_text(&separator, meter)?,
+    };
     let mut out = String::new();
-    for (at, item) in items(value)?.enumerate() {
-        if at > 0 {
-            out.push_str(&separator);
+    let mut first = true;
+    iterate(value)?.each(meter, |item| {
+        if !std::mem::take(&mut first) {
+            meter.write(&mut out, &separator)?;
         }
-        check_size(out.len())?;
         match &attribute {
-            None | Some(Value::None) => write_str(&mut out, &item)?,
-            Some(attribute) => write_str(&mut out, &look_up(&item, attribute)?)?,
+            None | Some(Value::None) => write_str(&mut out, &item, meter),
+            Some(attribute) => write_str(&mut out, &look_up(&item, attribute, meter)?, meter),
         }
-    }
-    Ok(Value::string(out))
+    })?;
+    meter.string(out)
 }
 
 /// What `attribute` of filters means: keys and indices with dots between them.
-fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>) -> Outcome<Value<'r>> {
+fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
     let Value::String(path) = attribute else {
         return Err(Failure::unsupported("an attribute that is no string"));
     };
-    path.split('.').try_fold(value.clone(), |value, part| {
+    let mut found = value.clone();
+    for part in path.split('.') {
+        meter.items(1)?;
+        meter.characters(part.len())?;
         if part.starts_with('_') {
             return Err(Failure::unsupported("an attribute that begins with `_`"));
         }
-        match part.parse::<i64>() {
-            Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => {
-                item(&value, &Value::Int(index))
-            }
-            _ => item(&value, &Value::String(Text::from(part.to_owned()))),
-        }
-    })
+        let key = match part.parse::<i64>() {
+            Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => Value::Int(index),
+            _ => Value::String(meter.copy(part)?),
+        };
+        found = item(&found, &key, meter)?;
+    }
+    Ok(found)
 }
 
 /// The pairs of a dict in the order of their keys, whatever their case.
-pub(super) fn dict_sort<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
+pub(super) fn dict_sort<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
     let Value::Dict(dict) = value else {
         return Err(Failure::error(format!("`dictsort` needs a dict, not {}", value.type_name())));
     };
-    let mut entries = Vec::with_capacity(dict.len());
-    for (entry, (key, _)) in pairs(dict).zip(dict.iter()) {
-        entries.push((lower(&key)?, entry));
+    let mut pairs = Vec::new();
+    for (key, value) in dict.iter() {
+        meter.hold(ITEM_BYTES)?;
+        let small = meter.text(lower(&key, meter)?)?;
+        pairs.push((small, meter.tuple(vec![Value::String(key), value])?));
     }
-    entries.sort_by(|(left, _), (right, _)| left.cmp(right));
-    Ok(Value::list(entries.into_iter().map(|(_, entry)| entry).collect()))
+    let sorted = sort(pairs, |(left, _), (right, _)| {
+        meter.items(4)?;
+        order_texts(left, right, meter)
+    })?;
+    into_list(sorted.into_iter().map(|(_, pair)| pair), meter)
+}
+
+/// A list of items for which memory was taken that was given no name.
+fn into_list<'r>(
+    items: impl ExactSizeIterator<Item = Value<'r>>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    meter.release(items.len() * ITEM_BYTES);
+    let mut list = Many::new(meter);
+    for item in items {
+        list.push(item)?;
+    }
+    Ok(list.into_list())
 }
 
 /// What a filter makes of each item, or an attribute of each.
-pub(super) fn map<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+pub(super) fn map<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let mut mapped = Many::new(meter);
     if !value.is_true() {
-        return Ok(Value::generator(Vec::new()));
+        return Ok(mapped.into_generator());
     }
-    let mapped: Outcome<Vec<_>> = match given.positional.first() {
+    match given.positional.first() {
         Some(name) if given.named.is_empty() => {
             let filter = name.as_text().and_then(|name| Filter::named(name));
             let filter = filter.ok_or_else(|| Failure::unsupported("`map` with such a filter"))?;
-            items(value)?.map(|item| filter.apply(&item, Given::default())).collect()
+            iterate(value)?
+                .each(meter, |item| mapped.push(filter.apply(&item, Given::default(), meter)?))?;
         }
         Some(_) => return Err(Failure::unsupported("`map` with such arguments")),
         None => {
@@ -108,15 +163,15 @@ pub(super) fn map<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>>
             let attribute =
                 attribute.ok_or_else(|| Failure::error("`map` needs a filter or an attribute"))?;
             let default = default.unwrap_or(Value::None);
-            items(value)?
-                .map(|item| match look_up(&item, &attribute)? {
-                    Value::Undefined if !matches!(default, Value::None) => Ok(default.clone()),
-                    found => Ok(found),
+            iterate(value)?.each(meter, |item| {
+                mapped.push(match look_up(&item, &attribute, meter)? {
+                    Value::Undefined if !matches!(default, Value::None) => default.clone(),
+                    found => found,
                 })
-                .collect()
+            })?;
         }
-    };
-    mapped.map(Value::generator)
+    }
+    Ok(mapped.into_generator())
 }
 
 /// The items for which a test holds, or does not.
@@ -124,9 +179,11 @@ pub(super) fn select<'r>(
     filter: Filter,
     value: &Value<'r>,
     given: Vec<Value<'r>>,
+    meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
+    let mut selected = Many::new(meter);
     if !value.is_true() {
-        return Ok(Value::generator(Vec::new()));
+        return Ok(selected.into_generator());
     }
     let mut given = given.into_iter();
     let attribute = match filter {
@@ -142,46 +199,38 @@ pub(super) fn select<'r>(
     let test = test.transpose()?;
     let arguments: Vec<_> = given.collect();
     let wanted = matches!(filter, Filter::Select | Filter::SelectAttribute);
-    let mut selected = Vec::new();
-    for item in items(value)? {
+    iterate(value)?.each(meter, |item| {
         let tested = match &attribute {
-            Some(attribute) => look_up(&item, attribute)?,
+            Some(attribute) => look_up(&item, attribute, meter)?,
             None => item.clone(),
         };
         let holds = match test {
-            Some(test) => test.holds(&tested, &arguments)?,
+            Some(test) => test.holds(&tested, &arguments, meter)?,
             None => tested.is_true(),
         };
-        if holds == wanted {
-            selected.push(item);
-        }
-    }
-    Ok(Value::generator(selected))
+        if holds == wanted { selected.push(item) } else { Ok(()) }
+    })?;
+    Ok(selected.into_generator())
 }
 
 /// The items in order, whatever their case.
-pub(super) fn sort<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
+pub(super) fn sorted<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
     let mut keyed = Vec::new();
-    for item in items(value)? {
+    iterate(value)?.each(meter, |item| {
         let key = match &item {
-            Value::String(text) => Value::string(lower(text)?),
+            Value::String(text) => meter.string(lower(text, meter)?)?,
             Value::Int(_) | Value::Bool(_) => item.clone(),
             other => {
                 return Err(Failure::unsupported(format_args!("sorting {}", other.type_name())));
             }
         };
+        meter.hold(ITEM_BYTES)?;
         keyed.push((key, item));
-    }
-    let mut failure = None;
-    keyed.sort_by(|(left, _), (right, _)| match order("<", left, right) {
-        Ok(order) => order.unwrap_or(Ordering::Equal),
-        Err(error) => {
-            failure.get_or_insert(error);
-            Ordering::Equal
-        }
-    });
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect())),
-    }
+        Ok(())
+    })?;
+    let sorted = sort(keyed, |(left, _), (right, _)| {
+        meter.items(4)?;
+        Ok(order("<", left, right, meter)?.unwrap_or(std::cmp::Ordering::Equal))
+    })?;
+    into_list(sorted.into_iter().map(|(_, item)| item), meter)
 }

@@ -1,16 +1,20 @@
 //! Filters that make one text of another, and numbers of texts.
 
+use crate::template::cuts::{for_each_line, is_line_end, replace};
 use crate::template::failure::{Failure, Outcome};
 use crate::template::given::Given;
-use crate::template::limits::check_size;
-use crate::template::methods::{replace, split_lines};
+use crate::template::limits::Meter;
 use crate::template::print::to_text;
 use crate::template::text::{is_space, lower, upper};
 use crate::template::tojson::MAX_INDENT;
-use crate::template::value::{Text, Value};
+use crate::template::value::Value;
 
 /// A text with parts replaced by others.
-pub(super) fn replaced<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+pub(super) fn replaced<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let [old, new, count] = given.bind(["old", "new", "count"])?;
     let (Some(old), Some(new)) = (old, new) else {
         return Err(Failure::error("`replace` needs two arguments"));
@@ -24,26 +28,28 @@ pub(super) fn replaced<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value
             count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
         }
     };
-    replace(&to_text(value)?, &to_text(&old)?, &to_text(&new)?, count).map(Value::string)
+    let [text, old, new] = [value, &old, &new].map(|value| to_text(value, meter));
+    meter.string(replace(&text?, &old?, &new?, count, meter)?)
 }
 
 /// The first letter of each word in upper case, the others in lower case; words begin where Jinja says they do.
-pub(super) fn title(text: &str) -> Outcome<String> {
+pub(super) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     if text.contains('Σ') {
         return Err(Failure::unsupported("the title case of `Σ`"));
     }
     let begins = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
-    let mut made = String::with_capacity(text.len());
+    let mut made = String::new();
     for word in text.split_inclusive(begins) {
+        meter.items(1)?;
         let rest = word.chars().next().map_or(0, char::len_utf8);
-        made.push_str(&upper(&word[..rest])?);
-        made.push_str(&lower(&word[rest..])?);
+        made.push_str(&upper(&word[..rest], meter)?);
+        made.push_str(&lower(&word[rest..], meter)?);
     }
     Ok(made)
 }
 
 /// A value as an integer.
-pub(super) fn int<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
+pub(super) fn int<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
     match value {
         Value::Int(_) | Value::Big(_) => Ok(value.clone()),
         Value::Bool(value) => Ok(Value::Int(i64::from(*value))),
@@ -54,6 +60,7 @@ pub(super) fn int<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
             Ok(Value::Int(whole))
         }
         Value::String(text) => {
+            meter.characters(text.len())?;
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             match text.parse() {
                 Ok(number) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -68,7 +75,11 @@ pub(super) fn int<'r>(value: &Value<'r>) -> Outcome<Value<'r>> {
 }
 
 /// A text whose lines are indented.
-pub(super) fn indent<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'r>> {
+pub(super) fn indent<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
     let [width, first, blank] = given.bind(["width", "first", "blank"])?;
     let Value::String(text) = value else {
         return Err(Failure::unsupported(format_args!("`indent` of {}", value.type_name())));
@@ -84,15 +95,21 @@ pub(super) fn indent<'r>(value: &Value<'r>, given: Given<'r>) -> Outcome<Value<'
     let blank = blank.is_some_and(|blank| blank.is_true());
     let first = first.is_some_and(|first| first.is_true());
     let mut out = String::new();
-    for (at, line) in split_lines(&Text::from(format!("{}\n", &**text)))?.iter().enumerate() {
-        if at > 0 {
-            out.push('\n');
+    let mut first_line = true;
+    let mut line = |from: usize, to: usize| {
+        let is_first = std::mem::take(&mut first_line);
+        if !is_first {
+            meter.write_char(&mut out, '\n')?;
         }
-        if if at == 0 { first } else { blank || !line.is_empty() } {
-            out.push_str(&indention);
+        if if is_first { first } else { blank || from < to } {
+            meter.write(&mut out, &indention)?;
         }
-        out.push_str(line);
-        check_size(out.len())?;
+        meter.write(&mut out, &text[from..to])
+    };
+    for_each_line(text, meter, &mut line)?;
+    // Jinja looks at the text with a `\n` behind it: what ends a line already has an empty line more.
+    if text.is_empty() || text.ends_with(|c| is_line_end(c) && c != '\r') {
+        line(text.len(), text.len())?;
     }
-    Ok(Value::string(out))
+    meter.string(out)
 }

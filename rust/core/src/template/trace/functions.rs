@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use super::{Origin, Trace, place};
+use super::{Origin, Trace};
 use crate::template::ast::Comparison;
 use crate::template::filters::Filter;
 use crate::template::given::Given;
+use crate::template::limits::Held;
 use crate::template::methods::Method;
 use crate::template::operation::{Function, Operation};
 use crate::template::predicates::Predicate;
@@ -254,11 +255,13 @@ impl<'r> Trace<'r> {
     fn parts(&mut self, of: usize, separator: Rc<str>, made: &Value<'r>) -> Value<'r> {
         let Value::List(list) = made else { return made.clone() };
         let parts = list.iter().map(|part| {
-            let text: Rc<str> = Rc::from(part.as_text().map_or("", |text| text));
-            self.made.insert(place(&text).0, (Rc::clone(&text), Origin::Part));
-            Value::String(Text::Computed(text))
+            let text = part.as_text().map_or("", |text| text);
+            Value::String(self.own(text, Origin::Part).unwrap_or(Text::Borrowed("")))
         });
-        let parts = Value::list(parts.collect());
+        let parts = Value::list(parts.collect(), Held::default());
+        if self.is_stopped() {
+            return made.clone();
+        }
         if let Value::List(List::Computed(list)) = &parts {
             self.split.insert(Rc::as_ptr(list).addr(), (parts.clone(), of, separator));
         }
@@ -267,9 +270,8 @@ impl<'r> Trace<'r> {
 
     /// Lets a part of a text be a cut from now on.
     pub(super) fn become_cut(&mut self, part: &Value<'r>, cut: usize) {
-        if let Value::String(Text::Computed(text)) = part {
-            let origin = Origin::Pieces([Piece::Cut(cut)].into());
-            self.made.insert(place(text).0, (Rc::clone(text), origin));
+        if let Value::String(text) = part {
+            self.remember(text, Origin::Pieces([Piece::Cut(cut)].into()));
         }
     }
 }

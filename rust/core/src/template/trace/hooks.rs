@@ -5,8 +5,9 @@ use std::rc::Rc;
 use super::{Trace, address_of};
 use crate::record::value::Value as Json;
 use crate::template::ast::{Binary, Comparison};
+use crate::template::comparing::equal;
+use crate::template::limits::Held;
 use crate::template::operation::{Function, Operation};
-use crate::template::operators::equal;
 use crate::template::steps::{Cut, Operand, Piece, Place, Question, Side, Step};
 use crate::template::value::{Dict, List, Value, View};
 
@@ -186,7 +187,7 @@ impl<'r> Trace<'r> {
     /// Whether a value is one of several: that is told by which of them it equals.
     fn among(&mut self, value: &Value<'r>, items: &[Value<'r>]) {
         for item in items {
-            match equal(value, item) {
+            match equal(value, item, &self.meter) {
                 Ok(outcome) => self.compare(Comparison::Equal, value, item, outcome),
                 Err(_) => self.stop("comparing what cannot be"),
             }
@@ -203,7 +204,7 @@ impl<'r> Trace<'r> {
         }
         match value {
             // As something to be looked through, a tuple is no other than a list.
-            Value::Tuple(items) => Value::list(items.to_vec()).to_json(),
+            Value::Tuple(items) => Value::list(items.to_vec(), Held::default()).to_json(),
             other => other.to_json(),
         }
         .map(Side::Constant)
