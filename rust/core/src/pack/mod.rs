@@ -85,7 +85,7 @@ impl Planned {
             }
         }
         let gone = (0..).zip(reasons).filter_map(|(document, reason)| Some((document, reason?)));
-        Ok(gone.collect())
+        collect(gone, control)
     }
 }
 
@@ -123,8 +123,21 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     let (plan, remainder) = rows.into_plan(&pieces, options, control)?;
     let left_out = |reason| move |piece| LeftOut { piece, reason };
     let tail = tail.into_iter().map(left_out(Reason::Tail));
-    let left_out = tail.chain(remainder.into_iter().map(left_out(Reason::Remainder))).collect();
-    Ok(Planned { plan, left_out })
+    let remainder = remainder.into_iter().map(left_out(Reason::Remainder));
+    Ok(Planned { plan, left_out: collect(tail.chain(remainder), control)? })
+}
+
+/// All `items`, of which there may be millions: it looks at the cancel flag on its way.
+fn collect<T>(mut items: impl Iterator<Item = T>, control: &Control) -> Result<Vec<T>> {
+    let mut all = Vec::with_capacity(items.size_hint().0);
+    loop {
+        control.tick()?;
+        let before = all.len();
+        all.extend(items.by_ref().take(TICK));
+        if all.len() < before + TICK {
+            return Ok(all);
+        }
+    }
 }
 
 /// The rows of a strategy that cuts no piece, for pieces that take so much room.

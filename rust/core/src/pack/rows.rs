@@ -2,7 +2,7 @@
 
 use super::balance::{Ordered, balanced};
 use super::random::Random;
-use super::{Piece, Pieces, Plan, TICK};
+use super::{Piece, Pieces, Plan, TICK, collect};
 use crate::config::{Order, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;
@@ -128,7 +128,7 @@ impl Rows {
         }
         offsets.extend((0..ordered.padding).map(|_| members.len() as u64));
         let left_out = ordered.left_out.iter().flat_map(|&row| self.row(row));
-        let left_out = left_out.map(|&piece| pieces.get(piece as usize)).collect();
+        let left_out = collect(left_out.map(|&piece| pieces.get(piece as usize)), control)?;
         let plan = Plan::gathered(options, pieces, members, offsets, ordered.repeated, control)?;
         Ok((plan, left_out))
     }
