@@ -12,12 +12,11 @@ from conftest import conversation
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
-PROMISED = 0.2
 BUSY = 0.5
 """Seconds in which Ctrl-C is answered: on a machine of one's own, and on one that does other work."""
 
 AGAIN = """
-import sys, time
+import contextlib, sys, time
 import numpy as np
 import pyarrow as pa
 import fastpack
@@ -37,6 +36,10 @@ LONG = "text = 'The river walks over ' * 3_000_000"
 CONVERSATION = """
 line = {"messages": [{"role": "user", "content": "a river " * 4_000_000}, {"role": "assistant", "content": "b"}]}
 """
+TEMPLATE = (
+    "{% for message in messages %}{{ message.content|list|sort|join|replace('a', 'b')|length }}{% endfor %}"
+    * 9
+)
 ROWS = "table = pa.table({'input_ids': pa.array([list(range(3, 300))] * 100_000, pa.list_(pa.int32()))})"
 
 PHASES = {
@@ -68,6 +71,27 @@ PHASES = {
     "read one line": (
         """open(files, "w").write('{"text": "a", "x": "' + "b" * 150_000_000 + '"}\\n')""",
         "fastpack.pack_files(files, loaded, max_length=64)",
+    ),
+    "parse one line": (
+        """
+pair = '{"role": "user", "content": ["a"]}, {"role": "assistant", "content": "b"}, '
+open(files, "w").write('{"messages": [' + pair * 1_000_000 + '{"role": "user", "content": "c"}]}\\n')
+""",
+        "fastpack.pack_files(files, loaded, max_length=64, on_bad_record='skip')",
+    ),
+    "read a header": (
+        """
+open(files + ".csv", "w").write(",".join(f"column {number}" for number in range(3_000_000)) + "\\n")
+""",
+        "with contextlib.suppress(fastpack.FastpackError): fastpack.pack_files(files + '.csv', loaded, max_length=64)",
+    ),
+    "discover": (
+        "",
+        "with contextlib.suppress(fastpack.FastpackError): fastpack.scan('/usr/**/nothing.jsonl', loaded)",
+    ),
+    "render one conversation": (
+        f"{CONVERSATION}template = {TEMPLATE!r}",
+        "fastpack.pack_records([line], loaded, max_length=4096, chat_template=template, train_on='all')",
     ),
     "write": (ROWS, "fastpack.pack_table(table, max_length=512, output=out, overwrite=True, format='jsonl')"),
     "compress": (
