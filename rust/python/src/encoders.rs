@@ -19,7 +19,7 @@ use crate::error;
 use crate::job::{PyChatTemplate, Renderer};
 use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
 use crate::pretrained::PyPretrained;
-use crate::supervise;
+use crate::supervise::{self, Interrupted};
 
 /// Texts up to this many bytes are encoded at once, in less time than a thread takes to start.
 const SHORT: usize = 1 << 12;
@@ -71,7 +71,7 @@ impl PyEncoders {
         let (ids, _text) = if short {
             encode(&Control::default()).map_err(error::to_py)?
         } else {
-            supervise::run(py, None, move |control, _| encode(control))?
+            supervise::run(py, None, Interrupted::Abandon, move |control, _| encode(control))?
         };
         Ok(signed(ids).into_pyarray(py))
     }
@@ -94,7 +94,7 @@ impl PyEncoders {
             threads: threads.0,
         };
         // The texts come back, so that they are let go here and not on a thread that Python does not know.
-        let (batch, _texts) = supervise::run(py, None, move |control, _| {
+        let (batch, _texts) = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
             let batch = texts.encode(|texts| match texts {
                 Strings::Python(texts) => encoders.encode(texts, options, control),
                 Strings::Arrow(texts) => encoders.encode(texts, options, control),
@@ -118,7 +118,7 @@ impl PyEncoders {
         chat_template: PyChatTemplate,
     ) -> PyResult<String> {
         let renderer = Renderer::new(&self.pretrained, chat_template);
-        supervise::run(py, None, move |_, caller| {
+        supervise::run(py, None, Interrupted::Abandon, move |_, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             pipeline::render(&template, &conversation.read()?)
         })
@@ -134,7 +134,7 @@ impl PyEncoders {
     ) -> PyResult<Chatted<'py>> {
         let renderer = Renderer::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
-        let chat = supervise::run(py, None, move |control, caller| {
+        let chat = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             let conversation = conversation.read()?;
             encoders

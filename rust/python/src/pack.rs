@@ -14,7 +14,7 @@ use crate::output::{PyOutput, PyValidation};
 use crate::pretrained::PyPretrained;
 use crate::records::PyRecords;
 use crate::report::PyReport;
-use crate::supervise;
+use crate::supervise::{self, Interrupted};
 use crate::transform::PyTransform;
 
 /// Packs files into a table.
@@ -33,12 +33,15 @@ pub(crate) fn pack_files(
 ) -> PyResult<PyTables> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, validation) = (inputs.0.clone(), validation.map(|it| it.0));
-    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
-        let (job, cache, mut tables) =
-            (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
-        let report = pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
-        Ok((tables, report))
-    })?;
+    let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
+    let (tables, report) =
+        supervise::run(py, progress.as_ref(), interrupted, move |control, caller| {
+            let (job, cache, mut tables) =
+                (parts.job(caller)?, cache_dir.as_deref(), Tables::default());
+            let report =
+                pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
+            Ok((tables, report))
+        })?;
     reported(tables, &options.0.columns, report)
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn pack_dir(
 ) -> PyResult<PyReport> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
-    supervise::run(py, progress.as_ref(), move |control, caller| {
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         pipeline::pack_dir(parts.job(caller)?, &inputs, &output, control)
     })
     .map(PyReport)
@@ -73,7 +76,7 @@ pub(crate) fn repack(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let (output, options) = (output.0.clone(), options.0.clone());
-    supervise::run(py, progress.as_ref(), move |control, _| {
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, _| {
         pipeline::repack(&options, &source, &output, control)
     })
     .map(PyReport)
@@ -96,13 +99,14 @@ pub(crate) fn pack_records(
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let validation = validation.map(|it| it.0);
-    let (tables, report) = supervise::run(py, progress.as_ref(), move |control, caller| {
-        let (job, memory, mut tables) =
-            (parts.job(caller)?, records.given_by(caller), Tables::default());
-        let report =
-            pipeline::pack_memory(&job, memory, reading, validation, control, &mut tables)?;
-        Ok((tables, report))
-    })?;
+    let (tables, report) =
+        supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
+            let (job, memory, mut tables) =
+                (parts.job(caller)?, records.given_by(caller), Tables::default());
+            let report =
+                pipeline::pack_memory(&job, memory, reading, validation, control, &mut tables)?;
+            Ok((tables, report))
+        })?;
     reported(tables, &options.0.columns, report)
 }
 
@@ -123,7 +127,7 @@ pub(crate) fn write_records(
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let output = output.0.clone();
-    supervise::run(py, progress.as_ref(), move |control, caller| {
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let memory = records.given_by(caller);
         pipeline::write_memory(parts.job(caller)?, memory, reading, &output, control)
     })

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 use crate::pack_options::PyPackOptions;
-use crate::supervise;
+use crate::supervise::{self, Interrupted};
 
 /// Which documents share a row: what `fastpack.plan` returns.
 ///
@@ -93,6 +93,8 @@ pub(crate) fn plan(
     let options = options.0.clone();
     // One pass over numbers of the caller's, which it would take as long to copy.
     let lengths = Lengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
-    let planned = supervise::run(py, None, move |control, _| lengths.plan(&options, control))?;
+    let planned = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+        lengths.plan(&options, control)
+    })?;
     Ok(PyPlan::new(py, planned))
 }

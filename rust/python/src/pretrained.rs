@@ -7,8 +7,9 @@ use fastpack_core::Error;
 use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer, regular};
 use pyo3::prelude::*;
 
+use crate::error;
 use crate::options::PyIds;
-use crate::{error, supervise};
+use crate::supervise::{self, Interrupted};
 
 /// A loaded tokenizer, its special tokens and its chat templates.
 #[pyclass(name = "Pretrained", module = "fastpack", frozen)]
@@ -25,10 +26,11 @@ impl PyPretrained {
     #[staticmethod]
     fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<Self> {
         let name = hub_name.clone().unwrap_or_else(|| path.display().to_string());
-        let pretrained = supervise::load(py, move || match hub_name {
-            Some(name) => Ok(Pretrained::from_named_dir(&path, Path::new(&name))?),
-            None => Ok(Pretrained::from_dir(&path)?),
-        })?;
+        let pretrained =
+            supervise::run(py, None, Interrupted::Abandon, move |_, _| match hub_name {
+                Some(name) => Ok(Pretrained::from_named_dir(&path, Path::new(&name))?),
+                None => Ok(Pretrained::from_dir(&path)?),
+            })?;
         Ok(Self::new(pretrained, Some(name)))
     }
 
@@ -36,7 +38,7 @@ impl PyPretrained {
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let name = path.display().to_string();
-        let pretrained = supervise::load(py, move || {
+        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
             let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
             let tokenizer = Tokenizer::from_json(&json)?;
             Ok(Pretrained { tokenizer, special_tokens: Vec::new(), chat_templates: Vec::new() })
@@ -52,7 +54,7 @@ impl PyPretrained {
         special_tokens: Vec<(String, String)>,
         chat_templates: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        let pretrained = supervise::load(py, move || {
+        let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
             let templates = chat_templates.into_iter();
             Ok(Pretrained {
                 tokenizer: Tokenizer::from_json(&json)?,

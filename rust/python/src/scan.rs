@@ -9,7 +9,7 @@ use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyOptions, PySample};
 use crate::pretrained::PyPretrained;
-use crate::supervise;
+use crate::supervise::{self, Interrupted};
 use crate::transform::PyTransform;
 
 /// Reads files and plans rows of several lengths; what that came to, as JSON.
@@ -28,7 +28,7 @@ pub(crate) fn scan(
 ) -> PyResult<String> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, sample) = (inputs.0.clone(), sample.map(|sample| sample.0));
-    supervise::run(py, progress.as_ref(), move |control, caller| {
+    supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
         Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, sample, control)?.to_json())
     })
 }

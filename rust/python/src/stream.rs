@@ -15,7 +15,7 @@ use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
-use crate::supervise::{Shared, Task};
+use crate::supervise::{Interrupted, Shared, Task};
 use crate::transform::PyTransform;
 
 /// Tables that wait to be taken: one to take at once, and one while it is taken.
@@ -51,7 +51,7 @@ impl PyPackStream {
         let packing = StreamOptions { batch_rows: batch_size.0, open_packs: open_packs.0 };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
-        let task = Task::spawn(AHEAD, move |control, caller, emit| {
+        let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
             let ended = stream(&parts.job(caller)?, &inputs, packing, control, emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())

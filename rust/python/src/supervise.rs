@@ -19,12 +19,16 @@ use crate::error;
 /// How often a waiting call looks for Ctrl-C and reports progress: a fourth of what a user may wait.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What an interrupt does to the job that is waited for.
+/// How long an interrupt waits for a job that may be abandoned: it mostly ends at once, and its memory is free then.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// What an interrupt does to the job that it cancels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interrupted {
-    /// It is cancelled and joined: it may have something to clean up.
+pub(crate) enum Interrupted {
+    /// It is joined: it has a folder to leave in order.
     Join,
-    /// It is left to end alone: it touches nothing, and has nowhere to stop early.
+    /// It is left to end alone if it does not end at once: it may be in the middle of one huge record, and touches nothing
+    /// outside.
     Abandon,
 }
 
@@ -32,27 +36,11 @@ enum Interrupted {
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
-    job: impl FnOnce(&Control, &Caller) -> Result<T> + Send + 'static,
-) -> PyResult<T> {
-    one(py, progress, Interrupted::Join, job)
-}
-
-/// Runs `job`, which touches nothing outside and cannot be cancelled; an interrupt does not wait for it.
-pub(crate) fn load<T: Send + 'static>(
-    py: Python<'_>,
-    job: impl FnOnce() -> Result<T> + Send + 'static,
-) -> PyResult<T> {
-    one(py, None, Interrupted::Abandon, |_, _| job())
-}
-
-fn one<T: Send + 'static>(
-    py: Python<'_>,
-    progress: Option<&Py<PyAny>>,
     interrupted: Interrupted,
     job: impl FnOnce(&Control, &Caller) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let mut task = Task::spawn(1, |control, caller, emit| emit(job(control, caller)?))?;
-    task.interrupted = interrupted;
+    let mut task =
+        Task::spawn(1, interrupted, |control, caller, emit| emit(job(control, caller)?))?;
     let value = task.next(py, progress)?.expect("a job emits one value or fails");
     report(py, &task.control, progress)?;
     Ok(value)
@@ -132,6 +120,7 @@ impl<T: Send + 'static> Task<T> {
     /// Starts `job`, which may run `ahead` values in front of its consumer.
     pub(crate) fn spawn(
         ahead: usize,
+        interrupted: Interrupted,
         job: impl FnOnce(&Control, &Caller, &mut dyn FnMut(T) -> Result<()>) -> Result<()>
         + Send
         + 'static,
@@ -150,7 +139,7 @@ impl<T: Send + 'static> Task<T> {
             control,
             messages: Some(messages),
             worker: Some(worker),
-            interrupted: Interrupted::Join,
+            interrupted,
             polled: Instant::now(),
             process: process::id(),
             running: Running::default(),
@@ -202,13 +191,23 @@ impl<T: Send + 'static> Task<T> {
     }
 
     fn interrupt(&mut self) {
-        match self.interrupted {
-            Interrupted::Join => drop(self.stop()),
-            Interrupted::Abandon => {
-                self.messages = None;
-                self.worker = None;
-            }
+        if self.interrupted == Interrupted::Abandon && !self.ends_soon() {
+            self.worker = None;
         }
+        drop(self.stop());
+    }
+
+    /// Cancels the job; whether it ends within [`GRACE`].
+    fn ends_soon(&mut self) -> bool {
+        self.control.cancel();
+        // A job that waits until it can send a value has nobody to send it to.
+        self.messages = None;
+        let since = Instant::now();
+        let ended = || self.worker.as_ref().is_none_or(JoinHandle::is_finished);
+        while !ended() && since.elapsed() < GRACE {
+            thread::sleep(GRACE / 100);
+        }
+        ended()
     }
 
     /// Cancels the job, joins its thread and returns how it ended; nothing if that was done before.
