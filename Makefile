@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -47,6 +47,10 @@ test: setup  ## run all tests
 	cargo test --locked --workspace --profile $(TEST_PROFILE)
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone
+
+# Trainers bring a training stack, so they have an environment of their own, which borrows the built extension.
+test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers
+	$(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
 bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 	$(BIN)/python benches/python/run.py
@@ -90,7 +94,7 @@ fmt:  ## format everything
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything that was made here
-	rm -rf $(VENV) $(STAMPS) dist target python/fastpack/*.so
+	rm -rf $(VENV) $(VENV)-torch $(STAMPS) dist target python/fastpack/*.so
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -103,6 +107,13 @@ $(STAMPS)/python: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --group dev
 	if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then \
 		$(BIN)/python -m pip install --quiet --no-deps "trl==1.16.*"; fi
+	@touch $@
+
+$(STAMPS)/torch: pyproject.toml
+	@mkdir -p $(STAMPS)
+	test -x $(VENV)-torch/bin/python || $(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-torch/bin/python -m pip install --quiet --group torch
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)

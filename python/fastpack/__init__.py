@@ -15,11 +15,13 @@ from importlib import import_module
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
     from fastpack._fastpack import PackStream, Plan, __version__
+    from fastpack._folder import read
     from fastpack._scan import ScanReport
     from fastpack._types import Progress, Splits
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.errors import (
         AccessError,
+        BatchError,
         FastpackError,
         InputNotFoundError,
         InternalError,
@@ -47,11 +49,13 @@ _HOMES = {
     "Splits": "_types",
     "Tokenizer": "tokenizer",
     "__version__": "_fastpack",
+    "read": "_folder",
 }
-"""The modules of the names that are no errors and no functions."""
+"""The modules of the names that are no errors, and no functions of `api`."""
 
 __all__ = [
     "AccessError",
+    "BatchError",
     "FastpackError",
     "InputNotFoundError",
     "InternalError",
@@ -79,6 +83,7 @@ __all__ = [
     "pack_records",
     "pack_table",
     "plan",
+    "read",
     "repack",
     "scan",
     "stream",

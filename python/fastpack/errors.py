@@ -6,6 +6,7 @@ from fastpack._fastpack import one_line
 
 __all__ = [
     "AccessError",
+    "BatchError",
     "FastpackError",
     "InputNotFoundError",
     "InternalError",
@@ -127,6 +128,10 @@ class LossError(_DescribedError, RuntimeError):
         super().__init__(message, documents, tokens)
         self.documents = documents
         self.tokens = tokens
+
+
+class BatchError(FastpackError, ValueError):
+    """A batch, or the model that takes it, would train on something else than the packed rows say."""
 
 
 class VerificationError(FastpackError, RuntimeError):

@@ -1,0 +1,307 @@
+"""A folder of packed rows: which files hold the rows of a split, and the rows themselves, read in place."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastpack._checks import folder_of, shown
+from fastpack.errors import FastpackError, InputNotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from fastpack._types import JsonValue, StrPath
+
+__all__ = ["Folder", "Shard", "read", "table_of"]
+
+TRAIN: Final = "train"
+"""The split that a folder without splits has."""
+
+_SPLITS: Final = (TRAIN, "validation")
+
+_KINDS: Final = (".arrow", ".parquet", ".jsonl")
+"""The suffixes of files whose rows are read."""
+
+
+class Shard(NamedTuple):
+    """A file of rows.
+
+    Attributes:
+        path: Where it lies.
+        split: The split that its rows belong to.
+        bytes: The size that the manifest records; nothing without a manifest.
+        blake3: The hash that the manifest records, in hexadecimal; nothing without a manifest.
+        rows: The number of rows that the manifest records; nothing without a manifest.
+    """
+
+    path: Path
+    split: str
+    bytes: int | None = None
+    blake3: str | None = None
+    rows: int | None = None
+
+
+class Folder:
+    """A folder of packed rows, of `pack_dir` or of another tool.
+
+    The manifest says which files are shards, so whatever else lies beside them, such as the `cache-*.arrow` files
+    of `datasets`, is passed over. Without a manifest the list of `datasets.save_to_disk` says it, or else the names.
+
+    Attributes:
+        path: Where it lies.
+        manifest: What `manifest.json` holds; empty where there is none.
+        shards: The files of rows, in order.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        """Reads the manifest.
+
+        Raises:
+            InputNotFoundError: There is no such folder.
+            FastpackError: The folder holds no packed rows.
+        """
+        self.path = Path(folder_of("folder", path))
+        if not self.path.is_dir():
+            raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", str(self.path))
+        self.manifest = _json_of(self.path / "manifest.json") or {}
+        self.shards = list(self._listed() if self._is_ours() else self._found())
+        if not self.shards:
+            message = (
+                f"{self.path} holds no packed rows: no `manifest.json` of `pack_dir`, and no file "
+                f"ending in {', '.join(_KINDS)}"
+            )
+            raise FastpackError(message)
+
+    def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
+        """Pickles the path alone."""
+        return Folder, (str(self.path),)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that have rows, `train` first."""
+        found = dict.fromkeys(shard.split for shard in self.shards)
+        return sorted(found, key=lambda split: (split != TRAIN, split))
+
+    @property
+    def options(self) -> Mapping[str, JsonValue]:
+        """The options that the rows were packed with; empty without a manifest."""
+        job = self.manifest.get("job")
+        options = job.get("options") if isinstance(job, dict) else None
+        return options if isinstance(options, dict) else {}
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether `tokens.fastpack` lies there, which `keep_tokens=True` leaves."""
+        return bool(self.manifest.get("tokens"))
+
+    def of(self, split: str) -> list[Shard]:
+        """The shards of a split.
+
+        Raises:
+            OptionError: The folder has no such split.
+        """
+        found = [shard for shard in self.shards if shard.split == split]
+        if not found:
+            has = ", ".join(f"`{name}`" for name in self.splits)
+            message = f"invalid option `split`: {self.path} has no split `{shown(split)}`; it has {has}"
+            raise OptionError(message, "split")
+        return found
+
+    def read(self, split: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a split, in order. Arrow shards are mapped into memory, and not copied.
+
+        Raises:
+            OptionError: There is no such split or column.
+            FastpackError: A shard cannot be read, or has other columns than the first.
+        """
+        import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+        first, *others = shards = self.of(split)
+        tables = [table_of(shard.path) for shard in shards]
+        for shard, table in zip(others, tables[1:], strict=True):
+            _check_same_columns(shard.path, table.schema, first.path, tables[0].schema)
+        whole = pa.concat_tables(tables)
+        if columns is None:
+            return whole
+        for name in columns:
+            if name not in whole.column_names:
+                message = (
+                    f"invalid option `columns`: {first.path} has no column `{shown(name)}`; "
+                    f"it has {_names(whole.schema)}"
+                )
+                raise OptionError(message, "columns")
+        return whole.select(list(columns))
+
+    def _is_ours(self) -> bool:
+        job, files = self.manifest.get("job"), self.manifest.get("files")
+        return isinstance(job, dict) and isinstance(files, list) and "fastpack" in job
+
+    def _listed(self) -> Iterator[Shard]:
+        """The shards of the manifest."""
+        files = self.manifest["files"]
+        for file in files if isinstance(files, list) else []:
+            if not isinstance(file, dict) or not isinstance(file.get("name"), str):
+                message = f"{self.path / 'manifest.json'} lists a shard without a name; pack again"
+                raise FastpackError(message)
+            name, size, rows, hashed = (file.get(key) for key in ("name", "bytes", "rows", "blake3"))
+            yield Shard(
+                self.path / str(name),
+                _split_of(str(name)),
+                size if isinstance(size, int) else None,
+                str(hashed) if hashed else None,
+                rows if isinstance(rows, int) else None,
+            )
+
+    def _found(self) -> Iterator[Shard]:
+        """The files that hold rows, where no manifest of ours lists them."""
+        for folder in (self.path, *(self.path / split for split in _SPLITS)):
+            state = _json_of(folder / "state.json") or {}
+            listed = state.get("_data_files")
+            if isinstance(listed, list):
+                names = [str(file.get("filename")) for file in listed if isinstance(file, dict)]
+            elif folder.is_dir():
+                names = sorted(file.name for file in folder.iterdir() if _holds_rows(file))
+            else:
+                names = []
+            for name in names:
+                yield Shard(folder / name, _split_of(str((folder / name).relative_to(self.path))))
+
+
+def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a folder that `pack_dir` wrote, all shards as one table.
+
+    Uncompressed Arrow shards are mapped into memory: nothing is copied, and processes that read the same folder
+    share it. Other files in the folder, such as the `cache-*.arrow` that `datasets` leaves, are passed over.
+
+    Args:
+        folder: The folder.
+        split: `train` or `validation`.
+        columns: The columns to read; if not given, all.
+
+    Returns:
+        The rows in their order.
+
+    Raises:
+        InputNotFoundError: There is no such folder.
+        OptionError: It has no such split or column.
+        FastpackError: It holds no packed rows, a shard cannot be read, or shards have different columns.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report = fastpack.pack_dir(
+        ...         "examples/chat.jsonl", folder, tokenizer="examples/tokenizer", max_length=512
+        ...     )
+        ...     rows = fastpack.read(folder).num_rows
+        >>> rows == report.rows
+        True
+    """
+    return Folder(folder).read(split, columns)
+
+
+def table_of(path: Path) -> pa.Table:
+    """The rows of a file; those of an uncompressed Arrow file are mapped into memory.
+
+    Raises:
+        InputNotFoundError: There is no such file.
+        FastpackError: It cannot be read as rows.
+    """
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    if not path.is_file():
+        raise InputNotFoundError(errno.ENOENT, "no such file of packed rows", str(path))
+    readers = {".arrow": _from_arrow, ".parquet": _from_parquet, ".jsonl": _from_jsonl}
+    reader = readers.get(path.suffix)
+    if reader is None:
+        message = f'{path}: rows in `{path.suffix}` files are not read; pack with format="arrow" or "parquet"'
+        raise FastpackError(message)
+    try:
+        return reader(path)
+    except pa.ArrowException as refused:
+        said = " ".join(str(refused).split())
+        message = f"{path} cannot be read as {path.suffix[1:]}: {said}; pack again"
+        raise FastpackError(message) from refused
+
+
+def _from_arrow(path: Path) -> pa.Table:
+    """An Arrow stream, as `pack_dir` and `datasets` write it, or an Arrow file."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    mapped = pa.memory_map(str(path))
+    if mapped.read(6) == b"ARROW1":
+        return pa.ipc.open_file(mapped).read_all()
+    mapped.seek(0)
+    return pa.ipc.open_stream(mapped).read_all()
+
+
+def _from_parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    return pq.ParquetFile(path).read()
+
+
+def _from_jsonl(path: Path) -> pa.Table:
+    """Lines of JSON; numbers become what they are in other formats."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+    import pyarrow.json as pj  # noqa: PLC0415
+
+    # A block holds one line at least, and a line may be long.
+    read = pj.read_json(path, pj.ReadOptions(block_size=max(1 << 20, min(path.stat().st_size, 1 << 30))))
+    narrow: dict[str, pa.DataType] = {"source_row": pa.int64(), "loss_weights": pa.float32()}
+    for at, field in enumerate(read.schema):
+        if pa.types.is_list(field.type):
+            wanted = pa.list_(narrow.get(field.name, pa.int32()))
+            read = read.set_column(at, field.name, read.column(at).cast(wanted))
+    return read
+
+
+def _check_same_columns(path: Path, schema: pa.Schema, first: Path, wanted: pa.Schema) -> None:
+    """Refuses a shard whose columns are not those of the first."""
+    for name in dict.fromkeys([*wanted.names, *schema.names]):
+        here, there = (
+            columns.field(name).type if name in columns.names else None for columns in (schema, wanted)
+        )
+        if here != there:
+            message = (
+                f"{path}: column `{name}` is {here or 'missing'}, but {there or 'missing'} in {first.name}; "
+                "the shards of a folder have the same columns: pack again, or remove the shard of another job"
+            )
+            raise FastpackError(message)
+
+
+def _holds_rows(file: Path) -> bool:
+    """Whether the name is one of a file of rows, and not of the cache of `datasets`."""
+    return file.suffix in _KINDS and not file.name.startswith(("cache-", ".", "tmp"))
+
+
+def _split_of(name: str) -> str:
+    """The split that a shard's name tells; a file named after its input is of the training split."""
+    return next((split for split in _SPLITS if name.startswith((f"{split}/", f"{split}-"))), TRAIN)
+
+
+def _names(schema: pa.Schema) -> str:
+    return ", ".join(f"`{name}`" for name in schema.names)
+
+
+def _json_of(path: Path) -> dict[str, JsonValue] | None:
+    """The object in a file of JSON; nothing where there is no such file.
+
+    Raises:
+        FastpackError: The file holds something else.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as refused:
+        message = f"{path} cannot be read: {refused}; pack again"
+        raise FastpackError(message) from refused
+    if not isinstance(value, dict):
+        message = f"{path} holds no JSON object; pack again"
+        raise FastpackError(message)
+    return value

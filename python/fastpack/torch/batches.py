@@ -1,0 +1,303 @@
+"""`collate`: packed rows to the tensors of one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+
+from fastpack._checks import check_choice, check_switch, check_type, shown
+from fastpack.errors import BatchError, OptionError
+from fastpack.torch.losses import NOT_TRAINED, WeightedLabels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["Batch", "Mask", "PaddedTo", "collate"]
+
+Mask: TypeAlias = Literal["documents", "flex", "padding"]
+PaddedTo: TypeAlias = Literal["longest"] | int
+Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
+Batch: TypeAlias = "dict[str, torch.Tensor]"
+"""The keyword arguments of a model's `forward`: tensors, and a few numbers."""
+
+_TOKENS: Final = ("input_ids", "labels", "loss_weights")
+"""The columns with a value for each token."""
+
+
+def collate(
+    rows: Sequence[Mapping[str, object]],
+    *,
+    padded: PaddedTo | None = None,
+    mask: Mask = "documents",
+    shift_labels: bool = False,
+    loss_weights: bool = False,
+    seq_idx: bool = False,
+    pad_token_id: int = 0,
+) -> Batch:
+    """Makes packed rows the keyword arguments of a model, such that no document sees another.
+
+    The rows are laid end to end, as one row of shape `[1, T]`, with no `attention_mask`. Each attention
+    implementation of `transformers` finds the documents in that: flash attention by `cu_seq_lens_q` and
+    `cu_seq_lens_k`, the others by `position_ids`. As `collate_fn` of a `DataLoader` or `data_collator` of a
+    `Trainer`; options by `functools.partial`.
+
+    Args:
+        rows: Packed rows with `input_ids` and `seq_lengths`; `labels` and `loss_weights` if they have them.
+        padded: Rows stay apart, as `[B, L]`: `L` is this number, or the longest row with `"longest"`. Padding has the
+            label -100, and positions that count up from 0.
+        mask: What tells documents apart in padded rows: `"documents"` is a 4-D mask, added to attention scores;
+            `"flex"` a `BlockMask` of flex attention; `"padding"` the usual mask of zeros and ones, for rows that hold
+            one document each.
+        shift_labels: Labels stand one place before their tokens, for a model that does not shift them itself. Rows
+            that were packed with `shift_labels=True` need it.
+        loss_weights: Adds the weights of the labels as `loss_weights`, for a loss of your own. The `labels` carry
+            them for `fastpack.torch.loss` anyway.
+        seq_idx: Adds the number of each token's document, which Mamba kernels take.
+        pad_token_id: What fills `input_ids`.
+
+    Returns:
+        `input_ids`, `labels` and `position_ids` (int64), `use_cache=False`, and where rows are laid end to end
+        `cu_seq_lens_q`, `cu_seq_lens_k` (int32), `max_length_q` and `max_length_k`; where they are padded
+        `attention_mask`.
+
+    Raises:
+        BatchError: Rows lack a column or contradict themselves, or have labels that are shifted already.
+        OptionError: An option has a value that it cannot have, such as `padded=` less than a row.
+
+    Examples:
+        >>> from fastpack.torch import collate
+        >>> batch = collate([{"input_ids": [5, 6, 7], "labels": [-100, 6, -100], "seq_lengths": [2, 1]}])
+        >>> batch["position_ids"].tolist(), batch["cu_seq_lens_q"].tolist(), "attention_mask" in batch
+        ([[0, 1, 0]], [0, 2, 3], False)
+    """
+    _check_options(padded, mask, shift_labels, loss_weights, seq_idx)
+    lengths = [_lengths_of(row, number) for number, row in enumerate(rows)]
+    if not lengths:
+        message = "no rows to make a batch of; give `collate` one row at least"
+        raise BatchError(message)
+    names = [name for name in _TOKENS if name in rows[0]]
+    columns = {name: [_column(row, name, number) for number, row in enumerate(rows)] for name in names}
+    _check_lengths(columns, lengths)
+    if padded is None:
+        batch = _flattened(columns, lengths)
+        numbers = _document_numbers(np.concatenate(lengths))[None]
+    else:
+        batch, numbers = _side_by_side(columns, lengths, padded, pad_token_id)
+        batch |= {"attention_mask": _mask_of(columns, lengths, numbers, mask)}
+    if seq_idx:
+        batch["seq_idx"] = torch.from_numpy(numbers.astype(np.int32))
+    if "labels" in batch:
+        _place_labels(batch, numbers, shift=shift_labels)
+    if not loss_weights:
+        batch.pop("loss_weights", None)
+    elif "loss_weights" not in batch:
+        message = 'rows have no column `loss_weights`; pack with columns=[..., "loss_weights"]'
+        raise BatchError(message)
+    return batch
+
+
+def _check_options(
+    padded: object, mask: object, shift_labels: object, loss_weights: object, seq_idx: object
+) -> None:
+    if not (padded is None or padded == "longest" or (isinstance(padded, int) and padded > 0)):
+        message = f'invalid option `padded`: must be a number of tokens or "longest", not `{shown(padded)}`'
+        raise OptionError(message, "padded")
+    check_choice("mask", mask, Mask)
+    if padded is None and mask != get_args(Mask)[0]:
+        message = f'invalid option `mask`: rows that are laid end to end have none; `"{mask}"` needs `padded`'
+        raise OptionError(message, "mask")
+    switches = {"shift_labels": shift_labels, "loss_weights": loss_weights, "seq_idx": seq_idx}
+    for option, value in switches.items():
+        check_switch(option, value)
+
+
+def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]:
+    """The lengths of the documents of a row."""
+    check_type("rows", row, Mapping, "packed rows, which map columns to values")
+    if "input_ids" not in row:
+        has = ", ".join(f"`{name}`" for name in row)
+        message = f"row {number} of the batch has no column `input_ids`; it has {has or 'no columns'}"
+        raise BatchError(message)
+    if "seq_lengths" not in row:
+        message = (
+            f"row {number} of the batch has no column `seq_lengths`, which says where its documents begin; "
+            "pass remove_unused_columns=False where a Trainer has removed it (a fastpack.torch.PackedDataset needs no "
+            "such option), or pack with `seq_lengths` among the columns"
+        )
+        raise BatchError(message)
+    return _array(row["seq_lengths"], np.int64).astype(np.int64, copy=False)
+
+
+def _column(row: Mapping[str, object], name: str, number: int) -> Values:
+    """The values of a column of a row, without a copy where they are an array or a tensor."""
+    if name not in row:
+        message = f"row {number} of the batch has no column `{name}`, which row 0 has"
+        raise BatchError(message)
+    return _array(row[name], np.float32 if name == "loss_weights" else np.int64)
+
+
+def _array(values: object, empty: type[np.int64 | np.float32]) -> Values:
+    """Values as an array; a list becomes one of type `empty` if it is empty."""
+    if isinstance(values, torch.Tensor):
+        values = values.numpy()
+    if isinstance(values, np.ndarray):
+        return values
+    return np.asarray(values, dtype=empty)
+
+
+def _check_lengths(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> None:
+    """Refuses rows whose columns have different lengths."""
+    for name, rows in columns.items():
+        for number, (values, documents) in enumerate(zip(rows, lengths, strict=True)):
+            total = int(documents.sum())
+            if len(values) != total:
+                message = (
+                    f"row {number} of the batch has {len(values):,} values in `{name}`, but its `seq_lengths` come to "
+                    f"{total:,}; something has cut or padded the row: set max_length=None in a TRL trainer"
+                )
+                raise BatchError(message)
+
+
+def _flattened(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> Batch:
+    """All rows end to end."""
+    documents = np.concatenate(lengths)
+    documents = documents[documents > 0]
+    ends = torch.from_numpy(np.concatenate([[0], documents.cumsum()]).astype(np.int32))
+    longest = int(documents.max(initial=0))
+    batch: Batch = {name: torch.from_numpy(_joined(name, rows))[None] for name, rows in columns.items()}
+    return batch | {
+        "position_ids": torch.from_numpy(_positions(documents))[None],
+        "cu_seq_lens_q": ends,
+        "cu_seq_lens_k": ends.clone(),
+        "max_length_q": longest,
+        "max_length_k": longest,
+        "use_cache": False,
+    }
+
+
+def _joined(name: str, rows: Sequence[Values]) -> Values:
+    """The values of all rows, which are read once and written once."""
+    return np.concatenate(rows, dtype=np.float32 if name == "loss_weights" else np.int64, casting="same_kind")
+
+
+def _side_by_side(
+    columns: Mapping[str, Sequence[Values]],
+    lengths: Sequence[npt.NDArray[np.int64]],
+    padded: PaddedTo,
+    pad_token_id: int,
+) -> tuple[Batch, npt.NDArray[np.int64]]:
+    """The rows padded to one length, and the number of each token's document in its row."""
+    longest = max(int(documents.sum()) for documents in lengths)
+    width = longest if padded == "longest" else int(padded)
+    if longest > width:
+        message = f"invalid option `padded`: a row has {longest:,} tokens, more than {width:,}"
+        raise OptionError(message, "padded")
+    fills = {"input_ids": pad_token_id, "labels": NOT_TRAINED, "loss_weights": 0}
+    batch: Batch = {}
+    for name, rows in columns.items():
+        made = np.full((len(rows), width), fills[name], np.float32 if name == "loss_weights" else np.int64)
+        for line, values in zip(made, rows, strict=True):
+            line[: len(values)] = values
+        batch[name] = torch.from_numpy(made)
+    # Padding is one more document: its positions count up, and its tokens see each other alone.
+    filled = [np.append(documents, width - documents.sum()) for documents in lengths]
+    batch["position_ids"] = torch.from_numpy(np.stack([_positions(documents) for documents in filled]))
+    batch["use_cache"] = False
+    return batch, np.stack([_document_numbers(documents) for documents in filled])
+
+
+def _positions(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Positions that begin at 0 in each document."""
+    starts = documents.cumsum() - documents
+    return np.arange(documents.sum(), dtype=np.int64) - np.repeat(starts, documents)
+
+
+def _document_numbers(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of each token's document, from 0."""
+    return np.repeat(np.arange(len(documents)), documents)
+
+
+def _mask_of(
+    columns: Mapping[str, Sequence[Values]],
+    lengths: Sequence[npt.NDArray[np.int64]],
+    numbers: npt.NDArray[np.int64],
+    mask: Mask,
+) -> object:
+    """What says which tokens see which, in padded rows."""
+    documents = torch.from_numpy(numbers)
+    if mask == "padding":
+        _check_one_document(columns, lengths)
+        return (documents == 0).long()
+    if mask == "flex":
+        return _flex_mask(documents)
+    width = documents.shape[1]
+    seen = (documents[:, :, None] == documents[:, None, :]).tril_()
+    return torch.full((len(documents), 1, width, width), torch.finfo(torch.float32).min).masked_fill_(
+        seen[:, None], 0.0
+    )
+
+
+def _check_one_document(
+    columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]
+) -> None:
+    """Refuses rows of several documents; padding at the end of a row, which has no labels, is none."""
+    for number, documents in enumerate(lengths):
+        behind = columns["labels"][number][documents[0] :] if "labels" in columns else documents[1:]
+        if len(documents) > 1 and (behind != NOT_TRAINED).any():
+            message = (
+                f"row {number} of the batch holds {len(documents)} documents, which a mask of zeros and ones makes one; "
+                'pass mask="documents", or pack with strategy="none"'
+            )
+            raise BatchError(message)
+
+
+def _flex_mask(documents: torch.Tensor) -> object:
+    from torch.nn.attention.flex_attention import create_block_mask  # noqa: PLC0415  slow to import
+
+    def sees(row: torch.Tensor, _head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return (query >= key) & (documents[row, query] == documents[row, key])
+
+    rows, width = documents.shape
+    return create_block_mask(sees, rows, None, width, width, device=str(documents.device))
+
+
+def _place_labels(batch: Batch, numbers: npt.NDArray[np.int64], *, shift: bool) -> None:
+    """Puts each label at its token, or one place before it, and lets it carry its weight."""
+    ids, labels = batch["input_ids"], batch["labels"]
+    weights = batch.get("loss_weights")
+    were_shifted = bool(((labels != NOT_TRAINED) & (labels != ids)).any()) and are_shifted(ids, labels)
+    if were_shifted and not shift:
+        message = (
+            "the labels of these rows are shifted already, and a model of `transformers` shifts them once more; "
+            "pack without `shift_labels`, or pass shift_labels=True to `collate` for a model that does not shift them"
+        )
+        raise BatchError(message)
+    if not were_shifted:
+        # Nothing in its row predicts the first token of a document.
+        labels[torch.from_numpy(numbers != np.roll(numbers, 1, 1))] = NOT_TRAINED
+        labels[:, 0] = NOT_TRAINED
+        if shift:
+            labels = _shifted(labels, NOT_TRAINED)
+            weights = None if weights is None else _shifted(weights, 0)
+    batch["labels"] = labels
+    if weights is not None:
+        batch["labels"] = WeightedLabels.of(labels, weights)
+        batch["loss_weights"] = weights
+
+
+def _shifted(values: torch.Tensor, fill: float) -> torch.Tensor:
+    """Values one place to the left."""
+    return torch.nn.functional.pad(values[..., 1:], (0, 1), value=fill)
+
+
+def are_shifted(ids: torch.Tensor, labels: torch.Tensor) -> bool:
+    """Whether labels are those of the tokens behind them."""
+    trained = labels[..., :-1] != NOT_TRAINED
+    return bool((labels[..., :-1] == ids[..., 1:])[trained].all()) and bool(
+        (labels[..., -1] == NOT_TRAINED).all()
+    )

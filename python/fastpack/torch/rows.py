@@ -1,0 +1,240 @@
+"""`PackedDataset`: the rows of packed folders or tables, one by one, read in place."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from torch.utils.data import Dataset
+
+from fastpack._checks import is_series
+from fastpack._folder import TRAIN, Folder
+from fastpack.errors import BatchError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from fastpack._types import HubDataset, Overlong, Strategy, StrPath
+
+__all__ = ["PackedDataset", "Row"]
+
+Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
+
+_LENGTHS: Final = "seq_lengths"
+
+
+class Row(Mapping[str, object]):
+    """A packed row: its columns as arrays over the memory of the table, which are read-only.
+
+    It is no `dict`, so a `Trainer` takes no columns out of it.
+    """
+
+    __slots__ = ("_at", "_columns")
+
+    def __init__(self, columns: Mapping[str, _Column], at: int) -> None:
+        """Keeps where the row lies."""
+        self._columns = columns
+        self._at = at
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a column: an array, or a number."""
+        return self._columns[name].of(self._at)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Row({dict(self)!r})"
+
+
+class _Column:
+    """A column of a record batch: numbers, or lists of numbers that lie end to end."""
+
+    __slots__ = ("_offsets", "_values")
+
+    def __init__(self, name: str, column: pa.Array[pa.Scalar[pa.DataType]]) -> None:
+        offsets = column.offsets if isinstance(column, (pa.ListArray, pa.LargeListArray)) else None
+        values = column.values if isinstance(column, (pa.ListArray, pa.LargeListArray)) else column
+        if column.null_count or values.null_count or not pa.types.is_primitive(values.type):
+            message = (
+                f"column `{name}` is {column.type} with {column.null_count:,} nulls; packed rows have numbers, or "
+                "lists of numbers, and no nulls: leave the column out with `columns`"
+            )
+            raise BatchError(message)
+        self._offsets: Values | None = None if offsets is None else offsets.to_numpy()
+        self._values: Values = values.to_numpy()
+
+    def of(self, at: int) -> object:
+        if self._offsets is None:
+            return self._values[at]
+        return self._values[self._offsets[at] : self._offsets[at + 1]]
+
+
+class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
+    """The rows of packed folders or tables, for a `DataLoader` or a `Trainer`.
+
+    Arrow shards are mapped into memory, so rows are read where they lie, and workers and ranks of a machine share
+    them. A data set of folders is pickled by their paths.
+
+    Attributes:
+        folders: The folders that rows are read from; empty for a table.
+        table: All rows.
+    """
+
+    def __init__(
+        self,
+        source: StrPath | Sequence[StrPath] | pa.Table | HubDataset | Sequence[Mapping[str, object]],
+        *,
+        split: str = TRAIN,
+        columns: Sequence[str] | None = None,
+        max_length: int | None = None,
+        strategy: Strategy = "mix",
+        overlong: Overlong | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Reads which rows there are, and packs those that are not packed.
+
+        Args:
+            source: A folder that `pack_dir` wrote, several, a table of packed rows; or tokenized rows that are not
+                packed, with `max_length`: a table, a `datasets.Dataset`, or a list of dicts.
+            split: The split of the folders: `train` or `validation`.
+            columns: The columns to read; if not given, all.
+            max_length: Tokens that a row holds at most. Packs tokenized rows as `pack_table` does.
+            strategy: How tokenized rows are put together.
+            overlong: What happens to tokenized rows longer than `max_length`.
+            seed: Random seed of packing. The same seed gives the same rows.
+
+        Raises:
+            InputNotFoundError: There is no such folder.
+            OptionError: There is no such split or column; tokenized rows need `max_length`, packed ones have none.
+            FastpackError: A folder holds no packed rows, or folders have different columns.
+        """
+        self.folders: list[Folder] = []
+        self._read = (split, columns)
+        given = _paths_of(source)
+        if given is None:
+            table = _tabled(source)
+        else:
+            self.folders = [Folder(path) for path in given]
+            table = _read_all(self.folders, split, columns)
+        is_packed = _LENGTHS in table.column_names
+        if is_packed is (max_length is not None):
+            message = (
+                "the rows are packed already, so `max_length` has no use; leave it out, or repack the folder"
+                if is_packed
+                else "the rows have no column `seq_lengths`, so they are not packed; pass `max_length` to pack them"
+            )
+            message = f"invalid option `max_length`: {message}"
+            raise OptionError(message, "max_length")
+        self._packed_here = max_length is not None
+        if max_length is not None:
+            from fastpack.api import pack_table  # noqa: PLC0415  loads the native module
+
+            table = pack_table(
+                table, max_length=max_length, strategy=strategy, overlong=overlong, seed=seed, progress=False
+            )
+        self._place(table)
+
+    def _place(self, table: pa.Table) -> None:
+        self.table = table
+        batches = [batch for batch in table.to_batches() if batch.num_rows]
+        self._ends = list(accumulate(batch.num_rows for batch in batches))
+        self._columns = [
+            {name: _Column(name, batch.column(name)) for name in batch.schema.names} for batch in batches
+        ]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> Row:
+        """A row; one from the end for a negative index."""
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            message = f"row {index} of {len(self)}"
+            raise IndexError(message)
+        chunk = bisect_right(self._ends, at)
+        return Row(self._columns[chunk], int(at) - (self._ends[chunk - 1] if chunk else 0))
+
+    def __getstate__(self) -> dict[str, object]:
+        """What a worker needs: the paths of folders, or the table."""
+        state = dict(self.__dict__)
+        for made in ("_ends", "_columns"):
+            state.pop(made)
+        if self.folders and not self._packed_here:
+            state.pop("table")
+        return state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Reads the folders again."""
+        self.__dict__.update(state)
+        if "table" not in state:
+            self._place(_read_all(self.folders, *self._read))
+        else:
+            self._place(self.table)
+
+    def stats(self) -> None:
+        """Prints what packing came to: documents to rows, and mean lengths before and after."""
+        documents = pc.list_flatten(self.table[_LENGTHS]).to_numpy()
+        rows = pc.list_value_length(self.table["input_ids"]).to_numpy()
+        longest = (int(documents.max(initial=0)), int(rows.max(initial=0)))
+        means = [float(lengths.mean()) if len(lengths) else 0.0 for lengths in (documents, rows)]
+        fills = [mean / most if most else 0.0 for mean, most in zip(means, longest, strict=True)]
+        print(  # noqa: T201  what it is for
+            f"documents    {len(documents):,} → {len(rows):,} rows\n"
+            f"mean length  {means[0]:,.1f} → {means[1]:,.1f} tokens\n"
+            f"longest      {longest[0]:,} → {longest[1]:,} tokens\n"
+            f"fill         {fills[0]:.1%} if padded to the longest → {fills[1]:.1%}"
+        )
+
+
+def _paths_of(source: object) -> list[StrPath] | None:
+    """The paths of folders, if the source is one or several."""
+    if isinstance(source, (str, os.PathLike)):
+        return [source]
+    if is_series(source) and not hasattr(source, "__arrow_c_stream__") and not hasattr(source, "features"):
+        paths = list(source)
+        if paths and all(isinstance(path, (str, os.PathLike)) for path in paths):
+            return paths  # type: ignore[return-value]  # the line above has looked
+    return None
+
+
+def _tabled(source: object) -> pa.Table:
+    """Rows in memory as a table."""
+    if isinstance(source, pa.Table):
+        return source
+    if hasattr(source, "with_format") and hasattr(source, "features"):
+        whole: pa.Table = source.with_format("arrow")[:]
+        return whole
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.table(source)
+    rows = list(source) if is_series(source) else []
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        message = "invalid option `source`: must be a folder, several, a table or rows, and hold one at least"
+        raise OptionError(message, "source")
+    return pa.Table.from_pylist([dict(row) for row in rows if isinstance(row, Mapping)])
+
+
+def _read_all(folders: Sequence[Folder], split: str, columns: Sequence[str] | None) -> pa.Table:
+    """The rows of several folders, one after the other."""
+    first, *others = tables = [folder.read(split, columns) for folder in folders]
+    for folder, table in zip(folders[1:], others, strict=True):
+        for name in dict.fromkeys([*first.column_names, *table.column_names]):
+            if name not in first.column_names or name not in table.column_names:
+                has, lacks = (folder, folders[0]) if name in table.column_names else (folders[0], folder)
+                message = f"{lacks.path} has no column `{name}`, which {has.path} has; pass `columns` that both have"
+                raise OptionError(message, "source")
+    return pa.concat_tables(
+        [table.select(first.column_names).replace_schema_metadata(None) for table in tables]
+    )
