@@ -44,7 +44,7 @@ def table_of(columns):
     return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
 
 
-def pack(columns, *, max_length=64, output=None, **options):
+def pack(columns, /, *, max_length=64, output=None, **options):
     """Documents packed in memory, or into a folder."""
     if "loss_weights" in columns and "columns" not in options:
         options["columns"] = ["input_ids", "labels", "position_ids", "seq_lengths", "loss_weights"]

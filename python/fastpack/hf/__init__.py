@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fastpack.hf.loading import load
+from fastpack.hf.settings import sft_config
 
-__all__ = ["load"]
+__all__ = ["load", "sft_config"]

@@ -5,6 +5,8 @@ Needs `torch`, which `pip install fastpack[torch]` brings; `import fastpack` alo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 try:
     import torch as _torch  # noqa: F401  tells of the missing extra before anything else fails
 except ImportError as missing:
@@ -12,7 +14,30 @@ except ImportError as missing:
     raise ImportError(_MESSAGE) from missing
 
 from fastpack.torch.batches import collate
+from fastpack.torch.checks import check
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
 from fastpack.torch.rows import PackedDataset, Row
 
-__all__ = ["PackedDataset", "Row", "WeightedLabels", "collate", "count_trained", "loss"]
+if TYPE_CHECKING:
+    from fastpack.torch.callback import CheckCallback
+
+__all__ = [
+    "CheckCallback",
+    "PackedDataset",
+    "Row",
+    "WeightedLabels",
+    "check",
+    "collate",
+    "count_trained",
+    "loss",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Loads the callback, which needs `transformers`, where it is used."""
+    if name == "CheckCallback":
+        from fastpack.torch.callback import CheckCallback  # noqa: PLC0415  slow to import
+
+        return CheckCallback
+    message = f"module 'fastpack.torch' has no attribute {name!r}"
+    raise AttributeError(message)

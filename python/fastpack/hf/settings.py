@@ -1,0 +1,47 @@
+"""`sft_config`: the settings with which a TRL trainer takes packed rows as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastpack._checks import shown
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from trl import SFTConfig
+
+__all__ = ["sft_config"]
+
+_KEPT: Final = {
+    "padding_free": (True, "with False, TRL's collator makes each row one document"),
+    "packing": (False, "with True, TRL packs the rows again and forgets where documents begin"),
+    "max_length": (None, "with a number, TRL cuts longer rows"),
+}
+"""The settings that keep packed rows right, and what another value does."""
+
+_PREPARED: Final = "skip_prepare_dataset"
+
+
+def sft_config(**settings: object) -> SFTConfig:
+    """An `SFTConfig` of TRL for packed rows: `padding_free=True`, `packing=False`, `max_length=None`, and no preparation.
+
+    Args:
+        settings: Any other settings of `SFTConfig`.
+
+    Returns:
+        The settings, for `SFTTrainer(model, args=..., train_dataset=fastpack.hf.load(folder))`.
+
+    Raises:
+        OptionError: A setting would spoil packed rows.
+    """
+    from trl import SFTConfig  # noqa: PLC0415  slow to import
+
+    for name, (value, otherwise) in _KEPT.items():
+        if settings.setdefault(name, value) != value:
+            message = f"invalid option `{name}`: must be {value} for packed rows, not `{shown(settings[name])}`: {otherwise}"
+            raise OptionError(message, name)
+    prepared = settings.get("dataset_kwargs") or {}
+    if not isinstance(prepared, dict) or prepared.get(_PREPARED, True) is not True:
+        message = f"invalid option `dataset_kwargs`: must have {_PREPARED}=True for packed rows, not `{shown(prepared)}`"
+        raise OptionError(message, "dataset_kwargs")
+    return SFTConfig(**{**settings, "dataset_kwargs": {**prepared, _PREPARED: True}})

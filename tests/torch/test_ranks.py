@@ -1,0 +1,52 @@
+"""Training on several ranks, as processes of their own that speak through gloo."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_models import model_of
+
+import fastpack
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_step_of_all_ranks_is_that_of_the_documents_one_by_one(folder, tmp_path, ranks):
+    """Two rows a rank under accumulation: their loss and gradients are over all labels of the step."""
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+    )
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
+    done = subprocess.run(
+        [sys.executable, *launcher, str(HERE / "one_step.py"), str(folder), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"loss"')))
+    model = model_of("llama")
+    before = model.lm_head.weight.detach().clone()
+    rows = fastpack.read(folder).to_pylist()[: 2 * ranks]
+    trained = sum(label != -100 for row in rows for label in row["labels"])
+    total = 0.0
+    for row in rows:
+        for end, length in zip(np.cumsum(row["seq_lengths"]), row["seq_lengths"], strict=True):
+            ids, labels = (torch.tensor([row[name][end - length : end]]) for name in ("input_ids", "labels"))
+            alone = model(input_ids=ids, labels=labels, num_items_in_batch=trained).loss
+            alone.backward()
+            total += alone.item()
+    assert found["loss"] == pytest.approx(total, abs=1e-4)
+    expected = before - 0.5 * model.lm_head.weight.grad
+    moved = (expected - before).abs().max()
+    assert (torch.tensor(found["weight"]).reshape(expected.shape) - expected).abs().max() < 1e-4 * moved
