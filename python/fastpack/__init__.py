@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastpack._folder import read
     from fastpack._scan import ScanReport
     from fastpack._types import Progress, Splits
+    from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
     from fastpack.errors import (
         AccessError,
@@ -48,8 +49,10 @@ _HOMES = {
     "ScanReport": "_scan",
     "Splits": "_types",
     "Tokenizer": "tokenizer",
+    "Verification": "_verify",
     "__version__": "_fastpack",
     "read": "_folder",
+    "verify": "_verify",
 }
 """The modules of the names that are no errors, and no functions of `api`."""
 
@@ -76,6 +79,7 @@ __all__ = [
     "ThreadError",
     "Tokenizer",
     "TokenizerError",
+    "Verification",
     "VerificationError",
     "__version__",
     "pack_dir",
@@ -87,6 +91,7 @@ __all__ = [
     "repack",
     "scan",
     "stream",
+    "verify",
 ]
 
 if not TYPE_CHECKING:

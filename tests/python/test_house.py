@@ -244,6 +244,8 @@ def test_the_package_imports_downwards():
         "api.repacking",
         "api.streaming",
         "api",
+        "_rows",
+        "_verify",
         "hf.loading",
         "hf.settings",
         "hf",

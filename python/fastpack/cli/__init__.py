@@ -1,4 +1,4 @@
-"""The command line: `fastpack pack`, `fastpack repack`, `fastpack scan` and `fastpack inspect`."""
+"""The command line: `fastpack pack`, `fastpack repack`, `fastpack scan`, `fastpack inspect` and `fastpack verify`."""
 
 from fastpack.cli.commands import main, parser
 

@@ -157,6 +157,25 @@ _COMMANDS: Final = {
         ),
         function=lambda: _inspect,
     ),
+    "verify": _Command(
+        help="check a packed folder: files, rows, and a sample tokenized again",
+        description="Checks a packed folder: its files against the manifest, every row, and a sample of its inputs "
+        "tokenized again. Exits with 1 if anything is wrong.",
+        usage="DIR [-t TOKENIZER] [--sample N]",
+        examples="""\
+  check files, rows and tokens before a long training run
+    fastpack verify packed/ -t path/to/tokenizer
+""",
+        flags=(
+            Flag("folder", "a folder that `fastpack pack` or another tool wrote", metavar="DIR"),
+            Flag(
+                "-t --tokenizer",
+                "what the rows were packed with; if not given, what report.json in the folder names",
+            ),
+            Flag("--sample", "about how many documents are tokenized again", type=int, metavar="N"),
+        ),
+        function=lambda: _verify,
+    ),
 }
 
 
@@ -232,6 +251,17 @@ def _inspect(file: str, row: int = 0, tokenizer: str | None = None, color: Color
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     colored = color == "always" or (color == "auto" and terminal)
     return "\n".join(describe(file, row, tokenizer, color=colored))
+
+
+def _verify(folder: str, tokenizer: str | None = None, sample: int = 100) -> fastpack.Verification:
+    """What is found in a folder; an error where anything is wrong."""
+    found = fastpack.verify(folder, tokenizer=tokenizer, sample=sample)
+    if found.problems:
+        _print(found)
+        count = len(found.problems)
+        message = f"{folder}: {count:,} {'problems' if count > 1 else 'problem'}, listed above"
+        raise FastpackError(message)
+    return found
 
 
 def _print(shown: object) -> int:

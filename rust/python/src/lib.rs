@@ -6,6 +6,7 @@ mod arrow;
 mod convert;
 mod encoders;
 mod error;
+mod hash;
 mod inputs;
 mod job;
 mod options;
@@ -34,6 +35,8 @@ mod _fastpack {
     use crate::encoders::PyEncoders;
     #[pymodule_export]
     use crate::error::py_one_line;
+    #[pymodule_export]
+    use crate::hash::content_hash;
     #[pymodule_export]
     use crate::inputs::{PyInputs, PySource};
     #[pymodule_export]

@@ -1,0 +1,214 @@
+"""What must hold of packed rows, checked on whole tables at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastpack.errors import FastpackError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from fastpack._types import JsonValue
+
+    Numbers = npt.NDArray[np.int64]
+
+__all__ = ["Documents", "Lists", "broken_rows", "documents_of", "lists_of"]
+
+_NOT_TRAINED: Final = -100
+
+_PER_TOKEN: Final = ("labels", "position_ids", "document_ids", "loss_weights")
+"""The columns that have a value for each token."""
+
+
+class Lists(NamedTuple):
+    """A column of lists: all values end to end, and where the list of each row begins and ends."""
+
+    values: Numbers
+    ends: Numbers
+
+    def row_of(self, at: int) -> int:
+        """The row of a value."""
+        return int(np.searchsorted(self.ends, at, side="right"))
+
+
+class Documents(NamedTuple):
+    """The documents of a table: their tokens end to end, and where each begins."""
+
+    ids: Numbers
+    labels: Numbers | None
+    starts: Numbers
+    lengths: Numbers
+
+
+def lists_of(table: pa.Table, name: str) -> Lists | None:
+    """A column of lists of numbers; nothing if the table does not have it.
+
+    Raises:
+        FastpackError: It holds something else.
+    """
+    if name not in table.column_names:
+        return None
+    column = table[name].combine_chunks()
+    is_list = isinstance(column, (pa.ListArray, pa.LargeListArray))
+    values = column.flatten() if isinstance(column, (pa.ListArray, pa.LargeListArray)) else column
+    numeric = pa.types.is_integer(values.type) or (
+        name == "loss_weights" and pa.types.is_floating(values.type)
+    )
+    if not is_list or not numeric or column.null_count or values.null_count:
+        message = (
+            f"column `{name}` is {column.type}, which packed rows have as lists of numbers, without nulls"
+        )
+        raise FastpackError(message)
+    ends = np.cumsum(pc.list_value_length(column).to_numpy(), dtype=np.int64)
+    return Lists(values.to_numpy(), ends)
+
+
+def documents_of(table: pa.Table) -> Documents | None:
+    """The documents of rows by `seq_lengths`, or else by `position_ids`; nothing where no column says them."""
+    ids = lists_of(table, "input_ids")
+    if ids is None:
+        return None
+    labels, lengths, positions = (lists_of(table, name) for name in ("labels", "seq_lengths", "position_ids"))
+    if lengths is not None:
+        found = lengths.values.astype(np.int64)
+        starts = found.cumsum() - found
+    elif positions is not None:
+        starts = np.flatnonzero(positions.values == 0)
+        found = np.diff(np.append(starts, len(ids.values)))
+    else:
+        return None
+    return Documents(ids.values, None if labels is None else labels.values, starts, found)
+
+
+def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
+    """The first row that breaks each rule, and what is wrong with it.
+
+    Args:
+        table: Rows of one file.
+        options: The options that they were packed with, as far as they are known.
+
+    Raises:
+        FastpackError: A column holds no lists of numbers.
+    """
+    ids = lists_of(table, "input_ids")
+    if ids is None:
+        has = ", ".join(f"`{name}`" for name in table.column_names)
+        message = f"no column `input_ids`, only {has or 'no columns'}: these are no packed rows"
+        raise FastpackError(message)
+    if not len(table):
+        return
+    yield from _first(ids.values < 0, ids, lambda at: f"column `input_ids` has the token {ids.values[at]}")
+    same = True
+    for name in _PER_TOKEN:
+        column = lists_of(table, name)
+        if column is None:
+            continue
+        wrong = np.flatnonzero(column.ends != ids.ends)
+        if len(wrong):
+            same = False
+            sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
+            yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
+    most = options.get("max_length")
+    sizes_of_rows = np.diff(ids.ends, prepend=0)
+    if isinstance(most, int) and (sizes_of_rows > most).any():
+        yield (
+            int((sizes_of_rows > most).argmax()),
+            f"column `input_ids` has more than max_length={most} tokens",
+        )
+    yield from _broken_boundaries(table, ids, same=same)
+    documents = documents_of(table)
+    if same and documents is not None and documents.lengths.sum() == len(ids.values):
+        yield from _broken_labels(table, ids, documents, options)
+
+
+def _broken_boundaries(table: pa.Table, ids: Lists, *, same: bool) -> Iterator[tuple[int, str]]:
+    """What is wrong with the columns that say where documents begin."""
+    lengths, positions = lists_of(table, "seq_lengths"), lists_of(table, "position_ids")
+    if lengths is None and positions is None:
+        yield 0, "neither `seq_lengths` nor `position_ids` says where documents begin"
+        return
+    if lengths is not None:
+        yield from _first(
+            lengths.values < 1,
+            lengths,
+            lambda at: f"column `seq_lengths` has {lengths.values[at]}, which is no length",
+        )
+        totals = np.concatenate([[0], lengths.values.cumsum(dtype=np.int64)])[lengths.ends]
+        wrong = np.flatnonzero(np.diff(totals, prepend=0) != np.diff(ids.ends, prepend=0))
+        if len(wrong):
+            row = int(wrong[0])
+            sizes = [int(np.diff(each, prepend=0)[row]) for each in (totals, ids.ends)]
+            yield row, f"column `seq_lengths` comes to {sizes[0]:,}, but `input_ids` has {sizes[1]:,} tokens"
+            return
+    if positions is None or not same:
+        return
+    documents = documents_of(table)
+    if documents is None:
+        return
+    first = np.flatnonzero(np.concatenate([[True], np.diff(ids.ends) > 0]))
+    begins = np.concatenate([[0], ids.ends[:-1]])[first]
+    expected = np.arange(len(ids.values)) - np.repeat(documents.starts, documents.lengths)
+    at_begin = positions.values[begins] != 0
+    if at_begin.any():
+        at = int(begins[np.flatnonzero(at_begin)[0]])
+        yield ids.row_of(at), f"column `position_ids` begins at {positions.values[at]}, not at 0"
+        return
+    what = "restart where `seq_lengths` says" if lengths is not None else "count up by 1"
+    yield from _first(
+        positions.values != expected, positions, lambda _: f"column `position_ids` does not {what}"
+    )
+
+
+def _broken_labels(
+    table: pa.Table, ids: Lists, documents: Documents, options: Mapping[str, JsonValue]
+) -> Iterator[tuple[int, str]]:
+    """What is wrong with labels and their weights."""
+    labels = lists_of(table, "labels")
+    if labels is None:
+        return
+    trained = labels.values != _NOT_TRAINED
+    targets = np.append(ids.values[1:], _NOT_TRAINED) if options.get("shift_labels") else ids.values
+    wrong = trained & (labels.values != targets)
+    untrained = documents.starts + (documents.lengths - 1 if options.get("shift_labels") else 0)
+    where = "last" if options.get("shift_labels") else "first"
+    at_edge = np.zeros(len(ids.values), bool)
+    at_edge[untrained[documents.lengths > 0]] = True
+    yield from _first(
+        at_edge & trained,
+        labels,
+        lambda at: (
+            f"column `labels` has {labels.values[at]} at the {where} token of a document, where -100 belongs"
+        ),
+    )
+    yield from _first(
+        wrong & ~at_edge,
+        labels,
+        lambda at: f"column `labels` has {labels.values[at]} where the token is {targets[at]}, and not -100",
+    )
+    weights = lists_of(table, "loss_weights")
+    if weights is not None:
+        yield from _first(
+            ~np.isfinite(weights.values) | (weights.values < 0) | (~trained & (weights.values != 0)),
+            weights,
+            lambda at: f"column `loss_weights` has {weights.values[at]} for the label {labels.values[at]}",
+        )
+
+
+def _first(broken: npt.NDArray[np.bool_], column: Lists, says: _Says) -> Iterator[tuple[int, str]]:
+    """The first row with a broken value, and what is said of it."""
+    if broken.any():
+        at = int(broken.argmax())
+        yield column.row_of(at), says(at)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Says = Callable[[int], str]

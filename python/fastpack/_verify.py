@@ -1,0 +1,372 @@
+"""Whether a packed folder is what its manifest says, and its rows what packed rows are."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fastpack._checks import check_type
+from fastpack._folder import Folder, table_of
+from fastpack.errors import FastpackError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from fastpack._folder import Shard
+    from fastpack._rows import Documents
+    from fastpack._types import JsonValue, StrPath
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = ["Verification", "verify"]
+
+_FILES: Final = 8
+"""Inputs that a sample is taken from, spread over all of them."""
+
+_SHOWN: Final = 20
+"""Problems that are printed."""
+
+_SAME: Final = (
+    "train_on",
+    "train_on_eos",
+    "eos",
+    "bos",
+    "overlong",
+    "keep",
+    "align_documents_to",
+    "pad_token_id",
+)
+"""The options that decide what a document's tokens and labels are."""
+
+
+class Verification(NamedTuple):
+    """What `verify` found; `print` shows it.
+
+    Attributes:
+        folder: The folder.
+        files: Shards that were read.
+        rows: Rows in them.
+        documents: Documents in these, padding counted as one where it has an entry of its own.
+        tokens: Tokens in them.
+        made_again: Documents of the inputs that were tokenized again and compared.
+        problems: What is wrong, a line each; empty if nothing is.
+        notes: What could not be compared, and why.
+    """
+
+    folder: str
+    files: int
+    rows: int
+    documents: int
+    tokens: int
+    made_again: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The numbers, then what is wrong."""
+        lines = [
+            f"{self.folder}: {self.files:,} files, {self.rows:,} rows, {self.documents:,} documents, {self.tokens:,} tokens",
+            f"documents tokenized again: {self.made_again:,}",
+            *(f"not compared: {note}" for note in self.notes),
+            *(f"wrong: {problem}" for problem in self.problems[:_SHOWN]),
+        ]
+        if len(self.problems) > _SHOWN:
+            lines.append(f"wrong: and {len(self.problems) - _SHOWN:,} more")
+        return "\n".join(lines if self.problems else [*lines, "all is well"])
+
+
+def verify(
+    folder: StrPath, *, tokenizer: StrPath | Tokenizer | None = None, sample: int = 100
+) -> Verification:
+    """Checks a packed folder: its files against the manifest, every row, and a sample of its inputs tokenized again.
+
+    Files have the sizes and hashes of the manifest. In each row, columns have the same length, `seq_lengths` come to the
+    tokens, positions restart at each document, labels are tokens or -100, and first tokens have none. Documents of a
+    sample of the recorded inputs are packed again, with the same options, and must be among the rows. Folders of other
+    tools are read too, with `seq_lengths` or `position_ids` alone.
+
+    Args:
+        folder: The folder.
+        tokenizer: What the rows were packed with; if not given, what `report.json` names. Ids need none.
+        sample: About how many documents are tokenized again; 0 for none.
+
+    Returns:
+        What was found: nothing is wrong if its `problems` are empty.
+
+    Raises:
+        InputNotFoundError: There is no such folder.
+        FastpackError: It holds no packed rows.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report = fastpack.pack_dir(
+        ...         "examples/chat.jsonl", folder, tokenizer="examples/tokenizer", max_length=512
+        ...     )
+        ...     found = fastpack.verify(folder, tokenizer="examples/tokenizer")
+        >>> found.problems, found.made_again
+        ((), 30)
+    """
+    check_type("sample", sample, int, "a number of documents")
+    packed = Folder(folder)
+    checked = _Checked(packed)
+    for shard in packed.shards:
+        checked.look_at(shard)
+    rows = packed.manifest.get("files")
+    if isinstance(rows, list) and not checked.problems and sample > 0:
+        checked.make_again(tokenizer, sample)
+    return checked.verification()
+
+
+class _Checked:
+    """What has been found so far."""
+
+    def __init__(self, packed: Folder) -> None:
+        self._packed = packed
+        self._counts = [0, 0, 0, 0]
+        self._first: tuple[str, pa.Schema] | None = None
+        self.made_again = 0
+        self.problems: list[str] = []
+        self._notes: list[str] = (
+            [] if packed.manifest else ["no manifest.json, so neither files nor inputs are known"]
+        )
+
+    def verification(self) -> Verification:
+        """All that was found."""
+        files, rows, documents, tokens = self._counts
+        return Verification(
+            folder=str(self._packed.path),
+            files=files,
+            rows=rows,
+            documents=documents,
+            tokens=tokens,
+            made_again=self.made_again,
+            problems=tuple(self.problems),
+            notes=tuple(self._notes),
+        )
+
+    def look_at(self, shard: Shard) -> None:
+        """Compares a file with the manifest, and checks its rows."""
+        from fastpack._rows import broken_rows, documents_of  # noqa: PLC0415  loads pyarrow
+
+        self._counts[0] += 1
+        try:
+            if not shard.path.is_file():
+                self.problems.append(f"{shard.path}: the manifest lists this file, which is not there")
+                return
+            changed = _changed(shard)
+            if changed:
+                self.problems.append(f"{shard.path}: {changed}")
+            table = table_of(shard.path)
+            self._compare_columns(shard, table.schema)
+            self.problems += [
+                f"{shard.path}, row {row}: {what}" for row, what in broken_rows(table, self._packed.options)
+            ]
+            documents = documents_of(table)
+        except (FastpackError, OSError) as broken:
+            said = str(broken)
+            self.problems.append(said if str(shard.path) in said else f"{shard.path}: {said}")
+            return
+        self._counts[1] += table.num_rows
+        if documents is not None:
+            self._counts[2] += len(documents.lengths)
+            self._counts[3] += len(documents.ids)
+
+    def _compare_columns(self, shard: Shard, schema: pa.Schema) -> None:
+        if self._first is None:
+            self._first = shard.path.name, schema
+        first, wanted = self._first
+        for name in dict.fromkeys([*wanted.names, *schema.names]):
+            here, there = (
+                columns.field(name).type if name in columns.names else None for columns in (schema, wanted)
+            )
+            if here != there:
+                self.problems.append(
+                    f"{shard.path}: column `{name}` is {here or 'missing'}, but {there or 'missing'} in {first}"
+                )
+
+    def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
+        """Packs a sample of the inputs once more, and looks for its documents among the rows."""
+        job = self._packed.manifest.get("job")
+        job = job if isinstance(job, dict) else {}
+        inputs = job.get("inputs")
+        inputs = inputs if isinstance(inputs, dict) else {}
+        unchanged = []
+        for path, recorded in inputs.items():
+            said = _input_changed(path, recorded if isinstance(recorded, dict) else {})
+            if said:
+                self.problems.append(said)
+            else:
+                unchanged.append(path)
+        reason = _cannot_be_made_again(job, inputs)
+        if reason or not unchanged:
+            self._notes.append(reason or "none of the recorded inputs is there as it was")
+            return
+        chosen = unchanged[:: max(1, len(unchanged) // _FILES)][:_FILES]
+        limit = max(1, sample // len(chosen))
+        try:
+            again, table = _packed_again(self._packed, job, chosen, limit, self._tokenizer(tokenizer))
+        except FastpackError as refused:
+            self.problems.append(f"the inputs cannot be packed again: {refused}")
+            return
+        for name, words in (("tokenizer", "tokenizer"), ("template", "chat template")):
+            if again.get(name) != job.get(name):
+                self.problems.append(f"the {words} given is not the one that the rows were packed with")
+                return
+        self._look_for(table)
+
+    def _tokenizer(self, given: StrPath | Tokenizer | None) -> StrPath | Tokenizer | None:
+        if given is not None:
+            return given
+        from fastpack.report import Report  # noqa: PLC0415  needed here alone
+
+        report = self._packed.path / "report.json"
+        named = Report.from_json(report.read_bytes()).to_dict().get("tokenizer") if report.is_file() else None
+        return named if isinstance(named, str) else None
+
+    def _look_for(self, table: pa.Table) -> None:
+        """Looks for the documents of a table of one document a row among the rows of the folder."""
+        from fastpack._rows import documents_of  # noqa: PLC0415  loads pyarrow
+
+        wanted = documents_of(table)
+        if wanted is None or not len(wanted.lengths):
+            self._notes.append("the sample came to no documents")
+            return
+        hashes = _hashes(wanted)
+        missing = {int(each): number for number, each in enumerate(hashes)}
+        self.made_again = len(hashes)
+        for shard in self._packed.shards:
+            found = documents_of(table_of(shard.path))
+            if found is None or not missing:
+                continue
+            there = set(_hashes(found).tolist())
+            missing = {each: number for each, number in missing.items() if each not in there}
+        for number in sorted(missing.values())[:_SHOWN]:
+            at = slice(wanted.starts[number], wanted.starts[number] + wanted.lengths[number])
+            shown = ", ".join(map(str, wanted.ids[at][:8]))
+            self.problems.append(
+                f"no row has document {number} of the sample, with {wanted.lengths[number]:,} tokens that begin with {shown}: "
+                "its tokens or labels are made otherwise today"
+            )
+
+
+def _changed(shard: Shard) -> str | None:
+    """How a file differs from what the manifest says of it."""
+    from fastpack._fastpack import content_hash  # noqa: PLC0415  loads the native module
+
+    size = shard.path.stat().st_size
+    if shard.bytes is not None and size != shard.bytes:
+        return f"has {size:,} bytes, but {shard.bytes:,} by the manifest: it has changed since it was written"
+    if shard.blake3 is not None and content_hash(str(shard.path)) != shard.blake3:
+        return "has another hash than the manifest says: it has changed since it was written"
+    return None
+
+
+def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
+    """Whether an input is another than when it was packed."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return f"the input {path} is not there any more"
+    was = recorded.get("size"), recorded.get("modified")
+    if (found.st_size, str(found.st_mtime_ns)) != was:
+        return f"the input {path} has changed since it was packed"
+    return None
+
+
+def _cannot_be_made_again(job: Mapping[str, JsonValue], inputs: Mapping[str, JsonValue]) -> str | None:
+    """Why documents cannot be made again from what the manifest records."""
+    if not inputs:
+        return "the rows were packed from memory, which the manifest records no inputs of"
+    if job.get("transform"):
+        return "the inputs went through `filter` or `map`, which the manifest has no code of"
+    options = job.get("options")
+    if isinstance(options, dict) and options.get("strategy") == "concat":
+        return 'strategy="concat" cuts documents where rows end'
+    if (
+        isinstance(options, dict)
+        and options.get("on_remainder") == "drop"
+        and options.get("order") == "balanced"
+    ):
+        return 'on_remainder="drop" left out documents that nothing names'
+    sources = job.get("sources")
+    for source in sources if isinstance(sources, list) else []:
+        reading = source.get("reading") if isinstance(source, dict) else None
+        if isinstance(reading, dict) and (reading.get("prompt") or reading.get("examples")):
+            return "the inputs were packed with a `prompt`"
+    return None
+
+
+def _packed_again(
+    packed: Folder,
+    job: Mapping[str, JsonValue],
+    paths: list[str],
+    limit: int,
+    tokenizer: StrPath | Tokenizer | None,
+) -> tuple[Mapping[str, JsonValue], pa.Table]:
+    """The first records of some inputs, packed with the same options, a document a row: the job, and the rows."""
+    from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
+
+    inputs, listed, options = job.get("inputs"), job.get("sources"), packed.options
+    sources = []
+    for path in paths:
+        entry = inputs.get(path) if isinstance(inputs, dict) else None
+        number = entry.get("source") if isinstance(entry, dict) else None
+        source = listed[number] if isinstance(listed, list) and isinstance(number, int) else None
+        reading = source.get("reading") if isinstance(source, dict) else None
+        given = {
+            name: value
+            for name, value in (reading.items() if isinstance(reading, dict) else ())
+            if name in {"shape", "fields", "separator"} and value
+        }
+        most = source.get("limit") if isinstance(source, dict) else None
+        sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
+    columns = [
+        "input_ids",
+        "seq_lengths",
+        *(["labels"] if "labels" in packed.read(packed.splits[0]).column_names else []),
+    ]
+    same = {name: options[name] for name in _SAME if name in options}
+    now = packed.manifest.get("now")
+    with tempfile.TemporaryDirectory() as folder:
+        pack_dir(
+            output=f"{folder}/again",
+            tokenizer=tokenizer,
+            max_length=options["max_length"],  # type: ignore[arg-type]  # as the manifest has it
+            sources=sources,  # type: ignore[arg-type]  # likewise
+            strategy="none",
+            on_bad_record="skip",
+            columns=columns,  # type: ignore[arg-type]  # the line above names them
+            shift_labels=bool(options.get("shift_labels")),
+            now=datetime.fromisoformat(str(now)[:26]) if now else None,
+            progress=False,
+            **same,  # type: ignore[arg-type]  # likewise
+        )
+        again = Folder(Path(folder) / "again")
+        made = again.manifest.get("job")
+        table = again.read(again.splits[0])
+        # The files go with the folder.
+        return made if isinstance(made, dict) else {}, table.take(list(range(table.num_rows)))
+
+
+def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:
+    """A number for each document, which its tokens and labels decide; sums wrap around, as hashes do."""
+    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    if not len(documents.lengths):
+        return np.zeros(0, np.uint64)
+    places = np.arange(len(documents.ids)) - np.repeat(documents.starts, documents.lengths)
+    random = np.random.default_rng(0).integers(1, 1 << 63, int(documents.lengths.max()), np.uint64)
+    mixed = (documents.ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    if documents.labels is not None:
+        mixed ^= (documents.labels.astype(np.int64).astype(np.uint64) + np.uint64(7)) * np.uint64(
+            0xC2B2AE3D27D4EB4F
+        )
+    mixed ^= mixed >> np.uint64(31)
+    mixed *= random[places] | np.uint64(1)
+    return np.add.reduceat(mixed, documents.starts)
