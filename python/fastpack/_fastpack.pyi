@@ -32,6 +32,7 @@ __all__ = [
     "Validation",
     "__version__",
     "build_profile",
+    "content_hash",
     "one_line",
     "pack_dir",
     "pack_files",
