@@ -247,6 +247,7 @@ def test_the_package_imports_downwards():
         "_rows",
         "_verify",
         "hf.loading",
+        "hf.packing",
         "hf.settings",
         "hf",
         "torch.losses",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastpack.hf.loading import load
+from fastpack.hf.packing import pack_dataset
 from fastpack.hf.settings import sft_config
 
-__all__ = ["load", "sft_config"]
+__all__ = ["load", "pack_dataset", "sft_config"]
