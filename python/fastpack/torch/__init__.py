@@ -17,12 +17,14 @@ from fastpack.torch.batches import collate
 from fastpack.torch.checks import check
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
 from fastpack.torch.rows import PackedDataset, Row
+from fastpack.torch.sampling import PackSampler
 
 if TYPE_CHECKING:
     from fastpack.torch.callback import CheckCallback
 
 __all__ = [
     "CheckCallback",
+    "PackSampler",
     "PackedDataset",
     "Row",
     "WeightedLabels",

@@ -6,20 +6,21 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
-from fastpack._checks import is_series
+from fastpack._checks import check_switch, is_series
 from fastpack._folder import TRAIN, Folder
 from fastpack.errors import BatchError, OptionError
+from fastpack.torch.epochs import Repacked, check_repackable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from fastpack._types import HubDataset, Overlong, Strategy, StrPath
@@ -56,6 +57,26 @@ class Row(Mapping[str, object]):
 
     def __repr__(self) -> str:
         return f"Row({dict(self)!r})"
+
+
+class Gathered(Mapping[str, object]):
+    """A row that was gathered from others; no `dict`, like `Row`."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Mapping[str, object]) -> None:
+        """Keeps the columns."""
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a column."""
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 class _Column:
@@ -102,6 +123,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         strategy: Strategy = "mix",
         overlong: Overlong | None = None,
         seed: int = 0,
+        repack: bool = False,
     ) -> None:
         """Reads which rows there are, and packs those that are not packed.
 
@@ -114,6 +136,8 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             strategy: How tokenized rows are put together.
             overlong: What happens to tokenized rows longer than `max_length`.
             seed: Random seed of packing. The same seed gives the same rows.
+            repack: Whether `set_epoch` puts documents together anew. Needs folders that keep their tokens; only ids,
+                labels, weights and origins of documents are columns then, and rows are not padded.
 
         Raises:
             InputNotFoundError: There is no such folder.
@@ -121,7 +145,9 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             FastpackError: A folder holds no packed rows, or folders have different columns.
         """
         self.folders: list[Folder] = []
-        self._read = (split, columns)
+        check_switch("repack", repack)
+        self._read, self._seed = (split, columns), seed
+        self._repacked: Repacked | None = None
         given = _paths_of(source)
         if given is None:
             table = _tabled(source)
@@ -145,6 +171,27 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
                 table, max_length=max_length, strategy=strategy, overlong=overlong, seed=seed, progress=False
             )
         self._place(table)
+        if repack:
+            check_repackable(self.folders)
+            rows = [self._row(at) for at in range(len(self))]
+            self._repacked = Repacked(rows, [np.asarray(row[_LENGTHS]) for row in rows])
+            self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Packs the documents anew for an epoch, where `repack=True`: the same on all ranks, and nothing is written.
+
+        Call it before the loader of the epoch is iterated over, since workers take the rows over when they start. Without
+        `repack=True` all epochs have the same rows, and nothing is done; a `Trainer` calls it in any case.
+        """
+        if self._repacked is None:
+            return
+        options = self.folders[0].options
+        self._repacked.pack(
+            max_length=int(str(options["max_length"])),
+            strategy=cast("Strategy", options["strategy"]),
+            most=cast("int | None", options.get("max_documents_per_pack")),
+            seed=self._seed + epoch,
+        )
 
     def _place(self, table: pa.Table) -> None:
         self.table = table
@@ -156,14 +203,19 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
 
     def __len__(self) -> int:
         """The number of rows."""
+        if self._repacked is not None:
+            return self._repacked.rows
         return self._ends[-1] if self._ends else 0
 
-    def __getitem__(self, index: int) -> Row:
+    def __getitem__(self, index: int) -> Mapping[str, object]:
         """A row; one from the end for a negative index."""
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             message = f"row {index} of {len(self)}"
             raise IndexError(message)
+        return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at))
+
+    def _row(self, at: int) -> Row:
         chunk = bisect_right(self._ends, at)
         return Row(self._columns[chunk], int(at) - (self._ends[chunk - 1] if chunk else 0))
 

@@ -1,0 +1,164 @@
+"""`set_epoch` and `PackSampler`: other packs each epoch, the same on all ranks; groups stay together."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from conftest import documents, pack
+
+import fastpack
+from fastpack import OptionError
+from fastpack.torch import PackedDataset, PackSampler, collate
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A folder that keeps its tokens, packed from a file."""
+    columns = documents(80)
+    path = tmp_path / "ids.jsonl"
+    import json
+
+    lines = [
+        json.dumps({"input_ids": ids, "labels": labels})
+        for ids, labels in zip(columns["input_ids"], columns["labels"], strict=True)
+    ]
+    path.write_text("\n".join(lines))
+    fastpack.pack_dir(path, tmp_path / "kept", max_length=64, keep_tokens=True, progress=False)
+    return tmp_path / "kept"
+
+
+def documents_of(dataset):
+    """All documents of all rows, sorted."""
+    found = []
+    for row in dataset:
+        for end, length in zip(np.cumsum(row["seq_lengths"]), row["seq_lengths"], strict=True):
+            found.append(
+                tuple(
+                    zip(
+                        row["input_ids"][end - length : end].tolist(),
+                        row["labels"][end - length : end].tolist(),
+                        strict=True,
+                    )
+                )
+            )
+    return sorted(found)
+
+
+def as_lists(dataset):
+    return [{name: np.asarray(value).tolist() for name, value in row.items()} for row in dataset]
+
+
+def test_each_epoch_has_the_same_documents_in_other_rows(kept):
+    plain = PackedDataset(kept)
+    dataset = PackedDataset(kept, repack=True)
+    epochs = []
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        assert documents_of(dataset) == documents_of(plain)
+        assert all(len(row["input_ids"]) <= 64 for row in dataset)
+        epochs.append(as_lists(dataset))
+    assert epochs[0] != epochs[1] != epochs[2]
+    for row in dataset:
+        positions = [place for length in row["seq_lengths"] for place in range(length)]
+        assert row["position_ids"].tolist() == positions
+    collate([dataset[0], dataset[1]])
+
+
+def test_an_epoch_is_the_same_on_all_ranks_and_when_it_comes_again(kept):
+    one, other = PackedDataset(kept, repack=True), PackedDataset(kept, repack=True)
+    for dataset, epochs in ((one, [0, 1, 2]), (other, [2])):
+        for epoch in epochs:
+            dataset.set_epoch(epoch)
+    assert as_lists(one) == as_lists(other)
+    assert as_lists(pickle.loads(pickle.dumps(one))) == as_lists(one)
+    assert as_lists(PackedDataset(kept, repack=True, seed=1)) != as_lists(PackedDataset(kept, repack=True))
+
+
+def test_nothing_is_written(kept):
+    before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
+    PackedDataset(kept, repack=True).set_epoch(3)
+    assert {path.name: path.stat().st_mtime_ns for path in kept.iterdir()} == before
+
+
+def test_padding_is_no_document(kept, tmp_path):
+    fastpack.repack(
+        kept, tmp_path / "padded", max_length=64, pad_to="max_length", pad_token_id=0, progress=False
+    )
+    rows = fastpack.read(tmp_path / "padded")
+    dataset = PackedDataset(rows)
+    from fastpack.torch.epochs import Repacked
+
+    found = Repacked(list(dataset), [np.asarray(row["seq_lengths"]) for row in dataset])
+    found.pack(max_length=64, strategy="mix", most=None, seed=0)
+    again = [found.row(at) for at in range(found.rows)]
+    assert documents_of(again) == documents_of(PackedDataset(kept))
+
+
+def test_a_folder_without_kept_tokens_is_refused(folder):
+    with pytest.raises(
+        OptionError, match=r"`repack`: .*packed keeps no tokens; pack it with keep_tokens=True"
+    ):
+        PackedDataset(folder, repack=True)
+    with pytest.raises(OptionError, match="keep_tokens=True"):
+        PackedDataset(fastpack.read(folder), repack=True)
+
+
+def test_without_repack_all_epochs_have_the_same_rows(kept, folder):
+    for source in (kept, folder):
+        dataset = PackedDataset(source)
+        before = as_lists(dataset)
+        dataset.set_epoch(3)
+        assert as_lists(dataset) == before
+
+
+@pytest.fixture
+def balanced(tmp_path):
+    """Rows in groups of four."""
+    pack(
+        documents(150),
+        output=tmp_path / "balanced",
+        order="balanced",
+        world_size=4,
+        on_remainder="drop",
+        columns=["input_ids", "labels", "seq_lengths", "group"],
+    )
+    return PackedDataset(tmp_path / "balanced")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_step_of_all_ranks_is_one_group(balanced, ranks):
+    samplers = [PackSampler(balanced, num_replicas=ranks, rank=rank) for rank in range(ranks)]
+    read = [list(sampler) for sampler in samplers]
+    assert [len(rows) for rows in read] == [len(sampler) for sampler in samplers]
+    assert sorted(row for rows in read for row in rows) == list(range(len(balanced)))
+    together = np.array(read).T.reshape(-1, 4)
+    groups = [{int(balanced[row]["group"]) for row in step} for step in together.tolist()]
+    assert all(len(group) == 1 for group in groups)
+
+
+def test_groups_come_in_another_order_each_epoch_and_rows_of_ranks_fit(balanced):
+    samplers = [PackSampler(balanced, num_replicas=2, rank=rank) for rank in range(2)]
+    orders = []
+    for epoch in range(2):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        orders.append([list(sampler) for sampler in samplers])
+    assert orders[0] != orders[1]
+    assert list(PackSampler(balanced, shuffle=False)) == list(range(len(balanced)))
+
+
+def test_ranks_that_cannot_share_groups_are_refused(balanced):
+    with pytest.raises(
+        OptionError, match=r"3 ranks cannot share groups of 4 rows equally; pack with world_size=3"
+    ):
+        PackSampler(balanced, num_replicas=3, rank=0)
+    with pytest.raises(OptionError, match="rank 5 of 4 ranks"):
+        PackSampler(balanced, num_replicas=4, rank=5)
+
+
+def test_rows_without_groups_are_shared_as_they_lie(folder):
+    dataset = PackedDataset(folder)
+    read = [list(PackSampler(dataset, num_replicas=3, rank=rank, shuffle=False)) for rank in range(3)]
+    assert read[1][:3] == [1, 4, 7]
