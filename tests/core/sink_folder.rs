@@ -16,6 +16,7 @@ use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::{Coding, Format, Output, RowColumn};
 use fastpack_core::document::{Documents, INPUTS};
+use fastpack_core::identity::Identity;
 use fastpack_core::ledger::{Ledger, Reason};
 use fastpack_core::sink::{self, Folder, Manifest, Opened, Sink, Tokens};
 use fastpack_core::store::Log;
@@ -51,12 +52,47 @@ pub(super) fn overwriting(dir: &Path) -> Output {
     Output { overwrite: true, ..output(dir) }
 }
 
-pub(super) fn job() -> Value {
-    json!({ "options": { "max_length": 4096, "rate": 0.1 }, "tokenizer": "0a1b" })
+pub(super) fn job() -> Arc<Identity> {
+    job_of(json!({}))
 }
 
-pub(super) fn other_job() -> Value {
-    json!({ "options": { "max_length": 8192, "rate": 0.1 }, "tokenizer": "0a1b", "now": "today" })
+pub(super) fn other_job() -> Arc<Identity> {
+    job_of(json!({ "max_length": 8192, "pad_token_id": 7 }))
+}
+
+/// A job that packs one file with these options of its rows.
+pub(super) fn job_of(options: Value) -> Arc<Identity> {
+    let packing = json!({
+        "max_length": 4096, "strategy": "mix", "overlong": null, "keep": "start", "tail": "keep",
+        "max_documents_per_pack": null, "align_documents_to": null, "order": null, "world_size": null,
+        "on_remainder": "pad", "seed": 0,
+    });
+    let mut job = json!({
+        "fastpack": "0",
+        "inputs": { "files": { "a.jsonl": { "place": 0, "size": 7, "modified": 1, "source": 0 } } },
+        "made_by": {
+            "tokenizer": "0a1b", "bos_id": null, "eos_id": 2, "pad_id": null, "template": null,
+            "transform": null, "trims": false,
+        },
+        "token_options": {
+            "train_on": "auto", "train_on_eos": null, "eos": "auto", "bos": "auto", "on_bad_record": "error",
+            "now": null,
+        },
+        "row_options": {
+            "packing": packing, "pad_to": "nothing", "padding_side": "right", "pad_token_id": null,
+            "shift_labels": false, "columns": ["input_ids", "seq_lengths"],
+        },
+        "output": {
+            "format": "arrow", "compression": null, "per_file": false, "hf_layout": false,
+            "validation": 0.1, "shard_bytes": 512, "keep_tokens": false,
+        },
+    });
+    for (name, value) in options.as_object().expect("options by their names") {
+        let parts = ["/row_options/packing", "/row_options", "/output"];
+        let part = parts.iter().find(|part| job.pointer(&format!("{part}/{name}")).is_some());
+        job.pointer_mut(part.expect("an option")).expect("it is there")[name] = value.clone();
+    }
+    Arc::new(serde_json::from_value(job).expect("an identity"))
 }
 
 /// Rows of these many tokens, of one document each.
@@ -77,18 +113,18 @@ pub(super) fn noon() -> NaiveDateTime {
     NaiveDate::from_ymd_opt(2026, 1, 31).and_then(|day| day.and_hms_opt(12, 0, 0)).expect("a day")
 }
 
-pub(super) fn open(output: &Output, job: &Value) -> fastpack_core::Result<Opened> {
+pub(super) fn open(output: &Output, job: &Arc<Identity>) -> fastpack_core::Result<Opened> {
     sink::open(output, job, noon(), &Control::default())
 }
 
-pub(super) fn ready(output: &Output, job: &Value) -> Folder {
+pub(super) fn ready(output: &Output, job: &Arc<Identity>) -> Folder {
     match open(output, job).expect("nothing is in the way") {
         Opened::Ready(folder) => folder,
         Opened::Finished(report) => panic!("finished before: {report}"),
     }
 }
 
-pub(super) fn refusal(output: &Output, job: &Value) -> String {
+pub(super) fn refusal(output: &Output, job: &Arc<Identity>) -> String {
     match open(output, job).expect_err("something is in the way") {
         Error::Output { path, reason } => {
             assert_eq!(path, output.dir);
@@ -98,7 +134,7 @@ pub(super) fn refusal(output: &Output, job: &Value) -> String {
     }
 }
 
-pub(super) fn run(output: &Output, job: &Value, batches: &[RecordBatch]) {
+pub(super) fn run(output: &Output, job: &Arc<Identity>, batches: &[RecordBatch]) {
     let mut folder = ready(output, job);
     for batch in batches {
         folder.write(batch).expect("the disk has room");
@@ -140,7 +176,7 @@ fn shards(dir: &Path) -> Vec<RecordBatch> {
 }
 
 /// A folder in which a run of `job` was killed after its first shard.
-pub(super) fn killed(dir: &Path, job: &Value) {
+pub(super) fn killed(dir: &Path, job: &Arc<Identity>) {
     let mut folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
     fs::write(folder.blocks(), "what blocks came to").expect("the disk has room");
     folder.write(&batch(&[3, 4])).expect("the disk has room");
@@ -164,7 +200,7 @@ fn the_manifest_knows_job_sizes_and_hashes() {
     run(&Output { shard_bytes: 40, ..output(dir.path()) }, &job(), &[batch(&[9, 9, 9])]);
     let manifest = fs::read(dir.path().join("manifest.json")).expect("a manifest");
     let manifest: Manifest = serde_json::from_slice(&manifest).expect("a manifest");
-    assert_eq!((manifest.version, &manifest.job, manifest.now), (3, &job(), noon()));
+    assert_eq!((manifest.version, &manifest.job, manifest.now), (4, &job(), noon()));
     let names: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["train-00000.arrow", "train-00001.arrow", "train-00002.arrow"]);
     for file in manifest.files {
@@ -261,8 +297,8 @@ fn the_output_of_another_job_is_kept_and_the_differences_are_named() {
     let before = files(dir.path());
     assert_eq!(
         refusal(&output(dir.path()), &other_job()),
-        "holds the output of a job that differs in `max_length` (4096 there, 8192 here), `now` (null \
-         there, \"today\" here); pass overwrite=True to replace it, or write to another folder"
+        "holds the output of a job that differs in `max_length` (4096 there, 8192 here), \
+         `pad_token_id` (null there, 7 here); pass overwrite=True to replace it, or write to another folder"
     );
     assert_eq!(files(dir.path()), before);
 }
@@ -366,7 +402,7 @@ fn a_run_that_cannot_place_its_files_takes_them_back() {
 }
 
 /// What is left of `job` in `dir`, as the next run finds it: the rows that are done, and what its blocks came to.
-fn found(dir: &Path, job: &Value) -> (u64, Option<String>) {
+fn found(dir: &Path, job: &Arc<Identity>) -> (u64, Option<String>) {
     let folder = ready(&Output { shard_bytes: 1, ..output(dir) }, job);
     (folder.rows(), fs::read_to_string(folder.blocks()).ok())
 }
@@ -414,7 +450,7 @@ fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
 #[test]
 fn a_run_goes_on_behind_what_is_whole_of_each_series() {
     // What inputs are called decides what shards are called.
-    let each = || json!({ "output": { "per_file": true } });
+    let each = || job_of(json!({ "per_file": true }));
     let undisturbed = TempDir::new().expect("a folder");
     let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &each());
     assert_eq!(write_series(&mut folder, &SERIES), [0, 0, 0]);
@@ -488,7 +524,7 @@ fn overwriting_goes_on_with_the_same_job_and_clears_what_another_left() {
 }
 
 /// Opens the folder in another thread that waits for it.
-fn waiting(dir: &Path, job: Value) -> JoinHandle<fastpack_core::Result<Opened>> {
+fn waiting(dir: &Path, job: Arc<Identity>) -> JoinHandle<fastpack_core::Result<Opened>> {
     let output = Output { wait: true, ..output(dir) };
     thread::spawn(move || open(&output, &job))
 }
@@ -668,8 +704,8 @@ fn the_leftovers_of_another_job_are_kept_and_the_differences_are_named() {
     let mut before = files(dir.path());
     assert_eq!(
         refusal(&output(dir.path()), &job()),
-        "holds what is left of a job that differs in `max_length` (8192 there, 4096 here), `now` \
-         (\"today\" there, null here); pass overwrite=True to replace it, or write to another folder"
+        "holds what is left of a job that differs in `max_length` (8192 there, 4096 here), \
+         `pad_token_id` (7 there, null here); pass overwrite=True to replace it, or write to another folder"
     );
     before.remove(Path::new(".fastpack/lock"));
     assert_eq!(files(dir.path()), before);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::sink_folder::{
-    batch, coding, files, job, killed, names, open, other_job, output, overwriting, ready, refusal,
-    run,
+    batch, coding, files, job, job_of, killed, names, open, other_job, output, overwriting, ready,
+    refusal, run,
 };
 
 /// A manifest of this layout that nobody wrote: text with a hash of what follows it.
@@ -88,7 +88,7 @@ fn a_manifest_that_lists_files_elsewhere_is_none_of_ours() {
             "blake3": blake3::hash(b"mine").to_hex().to_string(),
         });
         let manifest =
-            json!({ "version": 3, "job": job(), "now": "2026-01-31T12:00:00", "files": [file] });
+            json!({ "version": 4, "job": &*job(), "now": "2026-01-31T12:00:00", "files": [file] });
         fs::write(dir.join("manifest.json"), sealed(&manifest)).expect("room");
         let before = files(around.path());
         assert!(refusal(&overwriting(&dir), &other_job()).contains("`manifest.json`"), "{name}");
@@ -266,7 +266,7 @@ fn killed_while_an_old_output_is_replaced_the_next_run_knows_what_is_left_of_it(
         for left in 0..4 {
             let dir = TempDir::new().expect("a folder");
             let three = Output { shard_bytes: 1, ..output(dir.path()) };
-            run(&three, &json!({ "seed": 1 }), &[batch(&[3, 4, 5])]);
+            run(&three, &job_of(json!({ "seed": 1 })), &[batch(&[3, 4, 5])]);
             killed_by_overwriting(dir.path(), left);
             let next_run = Output { shard_bytes: 1, ..overwriting(dir.path()) };
             let mut folder = ready(&next_run, &next);

@@ -144,8 +144,8 @@ def test_an_entry_that_cannot_be_made_anew_is_one_error_that_says_what_to_do(cor
 def test_an_entry_says_what_it_is_of(corpus, tokenizer_dir, cache):
     fastpack.pack_files(corpus, tokenizer_dir, max_length=256, cache_dir=cache)
     manifest = json.loads(next(cache.glob("*/manifest.json")).read_bytes())
-    assert len(manifest["job"]["content"]) == 1
-    assert "max_length" not in manifest["job"]["options"]
+    assert len(manifest["job"]["inputs"]["content"]) == 1
+    assert manifest["job"]["row_options"] is None
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*.js*"], ids=["folder", "glob"])

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use chrono::NaiveDateTime;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::room;
@@ -22,7 +22,7 @@ pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, 
 pub use validation::{Split, Validation};
 
 /// Which tokens carry a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TrainOn {
@@ -39,7 +39,7 @@ pub enum TrainOn {
 }
 
 /// Whether a document ends with the tokenizer's end-of-text token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eos {
     /// A text ends with one, a conversation as its template says.
@@ -51,7 +51,7 @@ pub enum Eos {
 }
 
 /// Whether a document begins with the tokenizer's token for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
     /// As the tokenizer begins a text, and the template a conversation.
@@ -61,7 +61,7 @@ pub enum Bos {
 }
 
 /// Which of the tokens that end trained turns are trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrainOnEos {
     /// The end of every trained turn.
@@ -73,7 +73,7 @@ pub enum TrainOnEos {
 }
 
 /// What happens to a record that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBadRecord {
     /// The run fails, naming file, line and reason.
@@ -110,7 +110,7 @@ impl fmt::Display for MaxLost {
 }
 
 /// A column of the packed rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RowColumn {
@@ -157,32 +157,27 @@ impl RowColumn {
     }
 }
 
-/// The local time of day that templates see, without a zone.
-///
-/// Only a time that was given is part of a job's identity: the start of a run is never the same twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Now {
-    /// The time the caller gave.
-    Given(NaiveDateTime),
-    /// The time the run was started.
-    Start(#[serde(skip)] NaiveDateTime),
+/// What decides which tokens there are, and which of them are trained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenOptions {
+    /// Which tokens carry a label.
+    pub train_on: TrainOn,
+    /// Which ends of turns do; those that the template marks if not given.
+    pub train_on_eos: Option<TrainOnEos>,
+    /// Whether an end-of-text token is added.
+    pub eos: Eos,
+    /// Whether a token that begins a text is added.
+    pub bos: Bos,
+    /// What happens to records that cannot be read.
+    pub on_bad_record: OnBadRecord,
+    /// The local time of day that templates see, without a zone; that of the start of the job if not given.
+    pub now: Option<NaiveDateTime>,
 }
 
-impl Now {
-    /// The time.
-    pub fn time(self) -> NaiveDateTime {
-        match self {
-            Self::Given(time) | Self::Start(time) => time,
-        }
-    }
-}
-
-/// What decides the content of the output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Options {
+/// What decides which rows the tokens become.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowOptions {
     /// How documents become rows.
-    #[serde(flatten)]
     pub packing: PackOptions,
     /// What a row is filled up to.
     pub pad_to: PadTo,
@@ -190,47 +185,57 @@ pub struct Options {
     pub padding_side: Side,
     /// The id that fills it up, where the tokenizer's own is not wanted.
     pub pad_token_id: Option<u32>,
-    /// Which tokens carry a label.
-    pub train_on: TrainOn,
-    /// Which ends of turns do; those that the template marks if not given.
-    pub train_on_eos: Option<TrainOnEos>,
     /// Whether each label stands one place before its token, where it is predicted.
     pub shift_labels: bool,
-    /// Whether an end-of-text token is added.
-    pub eos: Eos,
-    /// Whether a token that begins a text is added.
-    pub bos: Bos,
-    /// What happens to records that cannot be read.
-    pub on_bad_record: OnBadRecord,
-    /// How much may be lost before the run fails. Never changes the output.
-    #[serde(skip)]
-    pub max_lost: Option<MaxLost>,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
-    /// What templates see as the time of day.
-    pub now: Now,
-    /// How many documents, evenly spread over the input, the reference engine encodes too. Never changes the output.
-    #[serde(skip)]
-    pub verify: u32,
-    /// Worker threads. Never changes the output.
-    #[serde(skip)]
-    pub threads: NonZeroUsize,
 }
 
-impl Options {
-    /// Checks the rules that one option alone cannot break.
-    pub fn validate(&self) -> Result<()> {
-        self.packing.validate()?;
-        self.pad_to.validate(&self.packing)?;
-        if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
-            return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
-        }
+/// How the work is done. It never changes the output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkOptions {
+    /// How much may be lost before the run fails.
+    pub max_lost: Option<MaxLost>,
+    /// How many documents, evenly spread over the input, the reference engine encodes too.
+    pub verify: u32,
+    /// Worker threads.
+    pub threads: NonZeroUsize,
+    /// When the run was started.
+    pub started: NaiveDateTime,
+}
+
+/// The options of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What decides which tokens there are.
+    pub tokens: TokenOptions,
+    /// What decides which rows they become.
+    pub rows: RowOptions,
+    /// How the work is done.
+    pub work: WorkOptions,
+}
+
+impl TokenOptions {
+    fn validate(&self) -> Result<()> {
         if self.train_on == TrainOn::All && self.train_on_eos.is_some() {
             let reason = "is given, but train_on=\"all\" trains every token; leave one of them out";
             return Err(Error::option("train_on_eos", reason));
         }
-        if self.threads.get() > MOST_THREADS {
-            return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
+        Ok(())
+    }
+}
+
+impl RowOptions {
+    /// Whether a conversation that is too long is cut behind a turn, for which it is kept where turns end.
+    pub(crate) fn trims(&self) -> bool {
+        self.packing.overlong == Some(Overlong::Trim)
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.packing.validate()?;
+        self.pad_to.validate(&self.packing)?;
+        if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
+            return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
         }
         if self.columns.is_empty() {
             return Err(Error::option("columns", "must name at least one column"));
@@ -251,9 +256,7 @@ impl Options {
         }
         Ok(())
     }
-}
 
-impl Options {
     /// Fails where even the shortest row is filled up to more tokens than memory has room for.
     fn room_of_a_row(&self) -> Result<()> {
         let packing = &self.packing;
@@ -273,11 +276,28 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Checks the rules that one option alone cannot break.
+    pub fn validate(&self) -> Result<()> {
+        self.rows.validate()?;
+        self.tokens.validate()?;
+        if self.work.threads.get() > MOST_THREADS {
+            return Err(Error::option("threads", format!("must be at most {MOST_THREADS}")));
+        }
+        Ok(())
+    }
+
+    /// The time of day that templates see.
+    pub fn now(&self) -> NaiveDateTime {
+        self.tokens.now.unwrap_or(self.work.started)
+    }
+}
+
 /// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
 pub const MOST_THREADS: usize = 1024;
 
 /// The file format of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Format {
@@ -319,7 +339,7 @@ impl Format {
 }
 
 /// How the columns of a file are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
     /// Not at all.
@@ -333,7 +353,7 @@ pub enum Compression {
 }
 
 /// How rows become bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coding {
     /// The file format.
     pub format: Format,
@@ -342,7 +362,7 @@ pub struct Coding {
 }
 
 /// Where and how `pack_dir` writes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// The folder.
@@ -380,6 +400,19 @@ pub struct Output {
 }
 
 impl Output {
+    /// What of it decides the files: all else is left out.
+    pub fn deciding(&self) -> Self {
+        Self {
+            dir: PathBuf::new(),
+            overwrite: false,
+            shared: false,
+            once: false,
+            wait: false,
+            memory: 0,
+            ..self.clone()
+        }
+    }
+
     /// Checks that the format can hold `columns`, compressed as is wanted, and that outputs have one name each.
     pub fn validate(&self, columns: &[RowColumn]) -> Result<()> {
         if self.per_file && self.validation.is_some() {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod error;
 mod frames;
+pub mod identity;
 pub mod ledger;
 pub mod message;
 mod ordered;

@@ -1,8 +1,11 @@
 //! Regular files, opened so that no link leads elsewhere and no pipe or device is waited for.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+
+use crate::control::Control;
+use crate::error::Error;
 
 /// Whether a link is followed to the file that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,24 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
         return Err(ErrorKind::AlreadyExists.into());
     }
     fs::rename(from, to)
+}
+
+/// Bytes of a file that are read at a time.
+pub(crate) const PIECE: usize = 1 << 20;
+
+/// The hash of what is left of `file`, which lies at `path`.
+pub(crate) fn hash(mut file: File, path: &Path, control: &Control) -> crate::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        control.tick()?;
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(hasher.finalize()),
+            Ok(read) => hasher.update(&piece[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::io(path)(error)),
+        };
+    }
 }
 
 #[cfg(all(test, unix))]

@@ -256,11 +256,11 @@ impl Report {
         let Tally { ledger, lengths, rows, mut warnings, .. } = tally;
         warnings.extend(much_dropped(&ledger, &lengths));
         let dropped = ledger.dropped_in_all();
-        let room = rows * u64::from(options.packing.max_length.get());
+        let room = rows * u64::from(options.rows.packing.max_length.get());
         Self {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
-            strategy: options.packing.strategy.name().to_owned(),
-            max_length: options.packing.max_length.get(),
+            strategy: options.rows.packing.strategy.name().to_owned(),
+            max_length: options.rows.packing.max_length.get(),
             files: tally.files,
             bytes: tally.bytes,
             inputs: tally.inputs,

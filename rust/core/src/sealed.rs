@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::regular::{self, Links};
 
@@ -20,16 +20,24 @@ const DIGITS: usize = 2 * blake3::OUT_LEN;
 /// Bytes by which sealed text is known.
 pub(crate) const SHORT: u64 = BEGIN.len() as u64;
 
-/// An object as sealed text.
+/// What text begins with that is to be sealed: where the hash goes is where this is.
+const OPEN: &str = "{\n";
+
+/// An object as sealed text. It may be large, and is in memory once.
 ///
 /// # Panics
 ///
-/// If `object` is no object, or has no field.
-pub(crate) fn seal(object: &Value) -> String {
-    let text = format!("{object:#}\n");
-    let rest = text.strip_prefix("{\n").expect("an object with fields");
-    let hash = blake3::hash(rest.as_bytes()).to_hex();
-    format!("{BEGIN}{hash}{END}{rest}")
+/// If `object` does not become a JSON object with a field.
+pub(crate) fn seal(object: &impl Serialize) -> String {
+    let head = BEGIN.len() + DIGITS + END.len();
+    let mut text = vec![b' '; head - OPEN.len()];
+    serde_json::to_writer_pretty(&mut text, object).expect("strings and numbers become JSON");
+    text.push(b'\n');
+    let (front, rest) = text.split_at_mut(head);
+    assert!(front.ends_with(OPEN.as_bytes()), "an object with fields");
+    let hash = blake3::hash(rest).to_hex();
+    front.copy_from_slice(format!("{BEGIN}{hash}{END}").as_bytes());
+    String::from_utf8(text).expect("JSON is UTF-8")
 }
 
 /// Whether `text` is sealed, and as it was written.
@@ -86,7 +94,7 @@ pub(crate) fn begins(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -44,7 +44,7 @@ pub fn stream(
     let started = Instant::now();
     let found = discover(inputs, control)?;
     let mut about = About::new(job, &found);
-    let packs = &job.options.packing;
+    let packs = &job.options.rows.packing;
     let open = match packs.strategy {
         Strategy::BestFit => Some(OpenPacks::best_fit(packs, options.open_packs)),
         _ => OpenPacks::in_order(packs),

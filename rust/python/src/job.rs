@@ -90,7 +90,7 @@ impl Parts {
         let pad_id = id(pretrained.pad_token());
         let begin = pretrained.special_token("bos_token").map(str::to_owned);
         let end = pretrained.eos_token().map(str::to_owned);
-        let template = renderer.template(options.now.time(), caller)?;
+        let template = renderer.template(options.now(), caller)?;
         Ok(Job {
             options,
             tokenizer: Some(tokenizer),

@@ -4,7 +4,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Eos, MOST_THREADS, MaxLost, Now, OnBadRecord, Options, RowColumn, TrainOn, TrainOnEos,
+    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, RowColumn, RowOptions, TokenOptions,
+    TrainOn, TrainOnEos, WorkOptions,
 };
 use fastpack_core::record::value::{Map, Value};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
@@ -44,21 +45,28 @@ impl PyOptions {
         threads: PyThreads,
     ) -> PyResult<Self> {
         let options = Options {
-            packing: packing.0.clone(),
-            pad_to: pad_to.0,
-            padding_side: padding_side.0,
-            pad_token_id: pad_token_id.map(|id| id.0),
-            train_on: train_on.0,
-            train_on_eos: train_on_eos.map(|ends| ends.0),
-            shift_labels: shift_labels.0,
-            eos: eos.0,
-            bos: bos.0,
-            on_bad_record: on_bad_record.0,
-            max_lost: max_lost.map(|most| most.0),
-            columns: columns.0,
-            now: now.map_or_else(|| Now::Start(Local::now().naive_local()), Now::Given),
-            verify: verify.0,
-            threads: threads.0,
+            tokens: TokenOptions {
+                train_on: train_on.0,
+                train_on_eos: train_on_eos.map(|ends| ends.0),
+                eos: eos.0,
+                bos: bos.0,
+                on_bad_record: on_bad_record.0,
+                now,
+            },
+            rows: RowOptions {
+                packing: packing.0.clone(),
+                pad_to: pad_to.0,
+                padding_side: padding_side.0,
+                pad_token_id: pad_token_id.map(|id| id.0),
+                shift_labels: shift_labels.0,
+                columns: columns.0,
+            },
+            work: WorkOptions {
+                max_lost: max_lost.map(|most| most.0),
+                verify: verify.0,
+                threads: threads.0,
+                started: Local::now().naive_local(),
+            },
         };
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))

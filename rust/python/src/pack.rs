@@ -42,7 +42,7 @@ pub(crate) fn pack_files(
                 pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
             Ok((tables, report))
         })?;
-    reported(tables, &options.0.columns, report)
+    reported(tables, &options.0.rows.columns, report)
 }
 
 /// Packs files into files.
@@ -107,7 +107,7 @@ pub(crate) fn pack_records(
                 pipeline::pack_memory(&job, memory, reading, validation, control, &mut tables)?;
             Ok((tables, report))
         })?;
-    reported(tables, &options.0.columns, report)
+    reported(tables, &options.0.rows.columns, report)
 }
 
 /// Packs records that are in memory into files.

@@ -34,11 +34,11 @@ impl Layout {
     /// What the options ask for, of documents from `sources`; `pad_id` fills rows up where the options do not say.
     pub fn new(options: &Options, pad_id: Option<u32>, sources: Sources) -> Result<Self> {
         Ok(Self {
-            columns: options.columns.clone(),
+            columns: options.rows.columns.clone(),
             padding: Padding::new(options, pad_id)?,
-            shift_labels: options.shift_labels,
+            shift_labels: options.rows.shift_labels,
             sources,
-            group: options.packing.world_size.map_or(1, |size| size.get() as usize),
+            group: options.rows.packing.world_size.map_or(1, |size| size.get() as usize),
         })
     }
 

@@ -22,26 +22,26 @@ impl Padding {
     ///
     /// Fails with [`Error::Option`] about the option that wants padding where nobody says.
     pub fn new(options: &Options, id: Option<u32>) -> Result<Self> {
-        let packing = &options.packing;
+        let packing = &options.rows.packing;
         let aligned = packing.align_documents_to;
-        let multiple = match options.pad_to {
+        let multiple = match options.rows.pad_to {
             PadTo::Nothing => aligned.map_or(1, NonZeroU32::get),
             PadTo::MaxLength => packing.max_length.get(),
             PadTo::Multiple(multiple) => multiple.get(),
         };
         let whole_rows =
             packing.order() == Order::Balanced && packing.on_remainder == OnRemainder::Pad;
-        let wanted_by = match options.pad_to {
+        let wanted_by = match options.rows.pad_to {
             PadTo::MaxLength | PadTo::Multiple(_) => "pad_to",
             PadTo::Nothing if aligned.is_some() => "align_documents_to",
             PadTo::Nothing if whole_rows => "on_remainder",
             PadTo::Nothing => return Ok(Self::NONE),
         };
-        let id = options.pad_token_id.or(id).ok_or_else(|| {
+        let id = options.rows.pad_token_id.or(id).ok_or_else(|| {
             let reason = "needs an id to pad with, and no tokenizer names one; pass `pad_token_id`";
             Error::option(wanted_by, reason)
         })?;
-        Ok(Self { multiple, side: options.padding_side, id })
+        Ok(Self { multiple, side: options.rows.padding_side, id })
     }
 
     /// The tokens that fill up a row of `tokens`; one that holds none becomes as long as it must be.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// What the records of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ShapeName {
@@ -42,7 +42,7 @@ impl ShapeName {
 }
 
 /// A part of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Part {
@@ -100,7 +100,7 @@ impl Part {
 }
 
 /// Under which names a record holds its parts, where looking for the usual ones is not wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(pub BTreeMap<Part, String>);
 
@@ -117,7 +117,7 @@ impl Fields {
 }
 
 /// How requests become texts, where that is not left to fastpack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Prompt {
@@ -136,7 +136,7 @@ pub enum Prompt {
 }
 
 /// Texts that models for mathematics are trained and asked with; the names are those of DART-Math.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MathPrompt {
     /// `qa`
@@ -174,7 +174,7 @@ impl MathPrompt {
 ///
 /// Blanks at the end of `lead` stand before the answers of examples, but not before the answer that is trained, where they
 /// would be tokens of their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptParts {
     /// What begins the text.
     pub system: String,
@@ -189,7 +189,7 @@ pub struct PromptParts {
 }
 
 /// How the records of a source are looked at, where that is not left to fastpack.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// What the records are; found by the first of them if not given.
     pub shape: Option<ShapeName>,

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroU32;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// How documents are put together into rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Strategy {
@@ -48,7 +48,7 @@ impl Strategy {
 }
 
 /// What happens to a document longer than a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Overlong {
@@ -66,7 +66,7 @@ pub enum Overlong {
 }
 
 /// Which end of a truncated document is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
     /// Its first tokens.
@@ -76,7 +76,7 @@ pub enum Keep {
 }
 
 /// What happens to the last row of [`Strategy::Concat`] if it is not full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tail {
     /// It is a row like the others.
@@ -86,7 +86,7 @@ pub enum Tail {
 }
 
 /// The order of the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Order {
@@ -99,7 +99,7 @@ pub enum Order {
 }
 
 /// What happens where the rows are no multiple of the ranks that share them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRemainder {
     /// Rows of nothing but padding are added.
@@ -111,7 +111,7 @@ pub enum OnRemainder {
 }
 
 /// An end of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// Before the first document.
@@ -121,7 +121,7 @@ pub enum Side {
 }
 
 /// What a row is filled up to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PadTo {
     /// Rows stay as long as they are.
@@ -158,7 +158,7 @@ impl PadTo {
 }
 
 /// How documents become rows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackOptions {
     /// Tokens a row holds at most.
     pub max_length: NonZeroU32,

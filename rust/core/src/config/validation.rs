@@ -1,8 +1,9 @@
 //! [`Validation`]: which part of the documents is set aside, and what the parts are called.
 
+use std::fmt;
 use std::num::NonZeroU64;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is trained on, or what is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +28,22 @@ impl Split {
 }
 
 /// How many documents are set aside for validation.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Validation {
     /// So many.
     Documents(NonZeroU64),
     /// This share of all, above 0 and below 1.
     Share(f64),
+}
+
+impl fmt::Display for Validation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Documents(documents) => documents.fmt(f),
+            Self::Share(share) => share.fmt(f),
+        }
+    }
 }
 
 impl Validation {

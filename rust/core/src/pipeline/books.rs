@@ -71,7 +71,7 @@ impl Books {
         let Self { ledger, lengths, lower_bound, trained_tokens, rows, work, .. } = self;
         ledger.balance()?;
         let mut warnings = about.warnings;
-        let names = options.columns.contains(&RowColumn::SourceFile);
+        let names = options.rows.columns.contains(&RowColumn::SourceFile);
         if ledger.kept.documents == 0 {
             warnings.push("no document was kept".to_owned());
         }
@@ -93,7 +93,7 @@ impl Books {
             warnings,
         };
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(tally, options).timed(seconds, options.threads.get(), &work))
+        Ok(Report::timeless(tally, options).timed(seconds, options.work.threads.get(), &work))
     }
 
     /// Appends the pieces of a document that are packed, and counts what is not.
@@ -136,7 +136,7 @@ impl Books {
     /// Counts the rows that no packing can do without, once all rows are counted.
     pub(super) fn close(mut self, options: &Options) -> Self {
         let packed = mem::take(&mut self.packed);
-        self.lower_bound = lower_bound(&packed.pairs(), &options.packing);
+        self.lower_bound = lower_bound(&packed.pairs(), &options.rows.packing);
         self
     }
 
@@ -223,7 +223,7 @@ pub(super) struct Fate {
 
 /// Fails where a document has a weight that the rows have no column for.
 fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
-    if options.columns.contains(&RowColumn::LossWeights) {
+    if options.rows.columns.contains(&RowColumn::LossWeights) {
         return Ok(());
     }
     let Some(weight) = document.fractional_weight() else { return Ok(()) };
@@ -246,13 +246,13 @@ pub(super) fn fate(
         u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
     let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
     let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
-    let stretches = match cut(length, document.turn_ends(), &options.packing, unsaid) {
+    let stretches = match cut(length, document.turn_ends(), &options.rows.packing, unsaid) {
         Cut::Into(stretches) => stretches,
         Cut::Drop => return Ok(dropped(Reason::TooLong)),
         Cut::Refuse => {
             let message = format!(
                 "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
-                options.packing.max_length
+                options.rows.packing.max_length
             );
             return Err(Error::Record {
                 origin: document.origin(),

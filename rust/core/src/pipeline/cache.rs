@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use fastpack_tokenize::regular;
-use serde_json::{Value, json};
+use chrono::NaiveDateTime;
 
 use super::books::fate;
-use super::dir::{identified, in_folder, sources};
+use super::dir::{in_folder, made_by};
 use super::{About, Intake, Job, JobTemplate};
 use crate::assemble::Sources;
-use crate::config::{Coding, Format, Options, Output, Overlong};
+use crate::config::{Coding, Format, Output};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::{FileContent, Identity, MadeBy, Packed, ReadAs};
 use crate::ordered::ordered;
+use crate::regular::{self, Links};
 use crate::report::Report;
 use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
 use crate::source::{Blocks, Found, SourceFile};
@@ -22,7 +23,7 @@ use crate::store::Log;
 
 /// Where the tokens of some files are kept: a folder in the cache, named after all that decides them.
 pub(super) struct Entry {
-    identity: Value,
+    identity: Arc<Identity>,
     output: Output,
 }
 
@@ -32,19 +33,20 @@ impl Entry {
     /// It is found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
     /// touched has the same one.
     pub(super) fn of(job: &Job, found: &Found, cache: &Path, control: &Control) -> Result<Self> {
-        let told = json!({
-            "content": content(&found.files, job, control)?,
-            "same": same(&found.files),
-            "sources": sources(&found.sources),
-            "options": tokenizing(&job.options)?,
-            // Where conversations may be cut is kept only for who asks for it.
-            "trim": job.options.packing.overlong == Some(Overlong::Trim),
-            "now": template_time(job),
-        });
-        let identity = identified(job, told);
-        let name = blake3::hash(identity.to_string().as_bytes()).to_hex();
+        let inputs = Packed::Content(content(&found.files, job, control)?);
+        let identity = Identity {
+            fastpack: Identity::version(),
+            inputs,
+            sources: found.sources.iter().map(ReadAs::from).collect(),
+            made_by: Some(MadeBy { time: template_time(job), ..made_by(job) }),
+            token_options: job.options.tokens.clone(),
+            row_options: None,
+            output: None,
+            run: None,
+        };
+        let name = identity.name();
         let output = Output {
-            dir: cache.join(&name.as_str()[..32]),
+            dir: cache.join(&name[..32]),
             coding: Coding { format: Format::Arrow, compression: None },
             per_file: false,
             hf_layout: false,
@@ -58,7 +60,7 @@ impl Entry {
             wait: true,
             memory: 0,
         };
-        Ok(Self { identity, output })
+        Ok(Self { identity: Arc::new(identity), output })
     }
 
     /// Calls `pack` with the tokens of `found`, made unless they are there. A call that is stopped on the way is gone on
@@ -97,7 +99,7 @@ impl Entry {
 
     /// The tokens of `found`, made unless they are there.
     fn make(&self, job: &mut Job, found: &Found, control: &Control) -> Result<Kept> {
-        let now = job.options.now.time();
+        let now = job.options.now();
         in_folder(&self.output, &self.identity, (now, None), control, |folder| {
             if let JobTemplate::Ready(template) = &mut job.template {
                 template.set_now(folder.now());
@@ -132,58 +134,35 @@ fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) ->
     Ok(report)
 }
 
-/// The format and the hash of each file.
-fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Value>> {
-    let mut hashes = Vec::with_capacity(files.len());
+/// What tells the content of each file from others.
+fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<FileContent>> {
+    let ranks = Sources::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
+    let mut contents = Vec::with_capacity(files.len());
     let mut files = files.iter();
     let next = || -> Result<_> { Ok(files.next()) };
     let worker = || {
-        |file: &SourceFile| -> Result<Value> {
-            control.tick()?;
-            let mut digest = blake3::Hasher::new();
-            let opened = regular::open(&file.path).map_err(Error::io(&*file.path))?;
-            digest.update_reader(opened).map_err(Error::io(&*file.path))?;
-            let hash = digest.finalize().to_hex();
-            Ok(
-                json!({"format": file.format.to_string(), "source": file.source, "blake3": hash.as_str()}),
-            )
+        |file: &SourceFile| -> Result<FileContent> {
+            let opened = regular::open(&file.path, Links::Followed);
+            let opened = opened.map_err(Error::io(&*file.path))?;
+            Ok(FileContent {
+                format: file.format.to_string(),
+                source: file.source as u64,
+                same: ranks[&file.path],
+                blake3: regular::hash(opened, &file.path, control)?.to_hex().to_string(),
+            })
         }
     };
-    ordered(job.options.threads, next, worker, |hash| {
-        hashes.push(hash);
+    ordered(job.options.work.threads, next, worker, |content| {
+        contents.push(content);
         Ok(())
     })?;
-    Ok(hashes)
-}
-
-/// Which of the files each is, one that is read in several ways counted once.
-fn same(files: &[SourceFile]) -> Vec<u64> {
-    let ranks = Sources::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
-    files.iter().map(|file| ranks[&file.path]).collect()
-}
-
-/// The options that decide which tokens there are: all but those that decide what rows they become.
-///
-/// An option that is not known here counts: tokens made again do no harm, those of another option would.
-fn tokenizing(options: &Options) -> Result<Value> {
-    let value = |value| {
-        serde_json::to_value(value).map_err(|error| Error::option("cache_dir", error.to_string()))
-    };
-    let mut all = value(options)?;
-    let packing = serde_json::to_value(&options.packing).unwrap_or_default();
-    if let (Some(all), Some(packing)) = (all.as_object_mut(), packing.as_object()) {
-        let rows = ["pad_to", "padding_side", "pad_token_id", "shift_labels", "columns"];
-        all.retain(|name, _| !packing.contains_key(name) && !rows.contains(&name.as_str()));
-    }
-    Ok(all)
+    Ok(contents)
 }
 
 /// What the template sees as the time of day, if it looks.
-fn template_time(job: &Job) -> Option<String> {
+fn template_time(job: &Job) -> Option<NaiveDateTime> {
     match &job.template {
-        JobTemplate::Ready(template) if template.tells_time() => {
-            Some(job.options.now.time().to_string())
-        }
+        JobTemplate::Ready(template) if template.tells_time() => Some(job.options.now()),
         _ => None,
     }
 }

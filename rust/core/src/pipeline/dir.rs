@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use chrono::NaiveDateTime;
 use fastpack_tokenize::Tokenizer;
-use serde_json::json;
 
 use super::packer::Packer;
 use super::per_file::pack_each;
@@ -16,8 +15,9 @@ use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
 use crate::config::{Inputs, MaxLost, Output, Reading, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
 use crate::report::Report;
-use crate::sink::{Folder, Opened, RUN, Tokens, open};
+use crate::sink::{Folder, Opened, Tokens, open};
 use crate::source::{Blocks, Found, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 
@@ -32,12 +32,13 @@ pub fn pack_dir(
     control: &Control,
 ) -> Result<Report> {
     job.validate(inputs)?;
-    output.validate(&job.options.columns)?;
+    output.validate(&job.options.rows.columns)?;
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
     let once = !job.transform.is_identified();
     let output = Output { once, ..output.clone() };
-    let identity = identity(&job, &found, &output);
+    let files = Packed::Files(states(&found.files));
+    let identity = identity(&job, files, &found.sources, &output);
     pack_job(&mut job, Records::Files(found), &output, identity, control)
 }
 
@@ -54,18 +55,17 @@ pub fn write_memory(
 ) -> Result<Report> {
     let source = Source::of(Vec::new(), reading.clone());
     job.validate(&Inputs { sources: vec![source.clone()], recursive: false })?;
-    output.validate(&job.options.columns)?;
+    output.validate(&job.options.rows.columns)?;
     let known_as = memory.identity(control)?;
     let once = known_as.is_none() || !job.transform.is_identified();
     let output = Output { once, ..output.clone() };
     let name = memory.name().to_string_lossy().into_owned();
-    let told = json!({
-        "inputs": { name: { "place": 0, "records": known_as } },
-        "sources": sources(&[source]),
-        "options": job.options,
-        "output": output,
-    });
-    let identity = identified(&job, told);
+    let identity = identity(
+        &job,
+        Packed::Memory([(name, MemoryState { records: known_as })].into()),
+        &[source],
+        &output,
+    );
     pack_job(&mut job, Records::Memory(memory, Box::new(reading)), &output, identity, control)
 }
 
@@ -96,17 +96,17 @@ fn pack_job(
     job: &mut Job,
     records: Records,
     output: &Output,
-    mut identity: serde_json::Value,
+    mut identity: Identity,
     control: &Control,
 ) -> Result<Report> {
     if output.once {
         // Rows that are packed of its tokens must be known from those of another run.
-        identity[RUN] = json!(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
+        identity.run = Some(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
     }
-    let limits = (job.options.now.time(), job.options.max_lost);
+    let limits = (job.options.now(), job.options.work.max_lost);
     // It outlives the folder: while a large file that was removed is closed, removing what lies beside it waits.
     let mut opened = None;
-    in_folder(output, &identity, limits, control, |folder| {
+    in_folder(output, &Arc::new(identity), limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
@@ -118,7 +118,7 @@ fn pack_job(
 /// Runs `work` in the output folder, unless the job has finished there before.
 pub(super) fn in_folder(
     output: &Output,
-    identity: &serde_json::Value,
+    identity: &Arc<Identity>,
     (now, max_lost): (NaiveDateTime, Option<MaxLost>),
     control: &Control,
     work: impl FnOnce(&mut Folder) -> Result<Report>,
@@ -237,56 +237,48 @@ fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
     })
 }
 
-/// What makes a job the same as another: all that decides its output, and the state of its inputs.
-fn identity(job: &Job, found: &Found, output: &Output) -> serde_json::Value {
-    let files: serde_json::Map<String, serde_json::Value> = (0..)
-        .zip(&found.files)
-        .map(|(place, file): (u64, _)| {
-            let state = json!({
-                "place": place,
-                "size": file.size,
-                "modified": file.modified.to_string(),
-                "source": file.source,
-            });
-            (file.path.to_string_lossy().into_owned(), state)
-        })
-        .collect();
-    identified(
-        job,
-        json!({
-            "inputs": files,
-            "sources": sources(&found.sources),
-            "options": job.options,
-            "output": output,
-        }),
-    )
+/// The identity of a job that packs `inputs`, read as these sources, into a folder.
+fn identity(job: &Job, inputs: Packed, sources: &[Source], output: &Output) -> Identity {
+    Identity {
+        fastpack: Identity::version(),
+        inputs,
+        sources: sources.iter().map(ReadAs::from).collect(),
+        made_by: Some(made_by(job)),
+        token_options: job.options.tokens.clone(),
+        row_options: Some(job.options.rows.clone()),
+        output: Some(output.deciding()),
+        run: None,
+    }
 }
 
-/// Adds to an identity what turns records into tokens.
-pub(super) fn identified(job: &Job, mut identity: serde_json::Value) -> serde_json::Value {
+/// The states of files, by their paths.
+fn states(files: &[SourceFile]) -> BTreeMap<String, FileState> {
+    let state = |(place, file): (u64, &SourceFile)| {
+        let state = FileState {
+            place,
+            size: file.size,
+            modified: u64::try_from(file.modified).unwrap_or(u64::MAX),
+            source: file.source as u64,
+        };
+        (file.path.to_string_lossy().into_owned(), state)
+    };
+    (0..).zip(files).map(state).collect()
+}
+
+/// What makes tokens of the records of a job.
+pub(super) fn made_by(job: &Job) -> MadeBy {
     let template = match &job.template {
         JobTemplate::Ready(template) => Some(template.fingerprint()),
         JobTemplate::Refused(_) => None,
     };
-    let parts = [
-        ("fastpack", json!(env!("CARGO_PKG_VERSION"))),
-        ("tokenizer", json!(job.tokenizer.as_ref().map(Tokenizer::fingerprint))),
-        ("bos_id", json!(job.bos_id)),
-        ("eos_id", json!(job.eos_id)),
-        ("pad_id", json!(job.pad_id)),
-        ("template", json!(template)),
-        ("transform", json!(job.transform.identity)),
-    ];
-    for (name, part) in parts {
-        identity[name] = part;
+    MadeBy {
+        tokenizer: job.tokenizer.as_ref().map(Tokenizer::fingerprint).map(str::to_owned),
+        bos_id: job.bos_id,
+        eos_id: job.eos_id,
+        pad_id: job.pad_id,
+        template,
+        transform: job.transform.identity.clone(),
+        trims: job.options.rows.trims(),
+        time: None,
     }
-    identity
-}
-
-/// How the records of each source are read, and how many of them.
-pub(super) fn sources(sources: &[Source]) -> Vec<serde_json::Value> {
-    let told = sources.iter().map(
-        |source| json!({"reading": source.reading, "limit": source.limit, "repeat": source.repeat}),
-    );
-    told.collect()
 }

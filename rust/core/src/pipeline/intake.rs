@@ -10,7 +10,7 @@ use super::lane::{Asked, Lane};
 use super::recognise::{Recogniser, Seen, columns_read};
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::{Bos, OnBadRecord, Overlong, Source};
+use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS, ids};
@@ -80,9 +80,9 @@ impl<'a> Intake<'a> {
         self.control.expect_bytes(all);
         // Only a compiled engine can differ from the reference.
         let compiled = self.job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
-        let reference = compiled.filter(|_| self.job.options.verify > 0);
+        let reference = compiled.filter(|_| self.job.options.work.verify > 0);
         let reference = reference.map(Tokenizer::with_reference_engine).transpose()?;
-        let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.verify));
+        let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.work.verify));
         let mut seen = 0;
         if self.job.transform.is_empty() {
             blocks = blocks.choosing(columns_read);
@@ -121,7 +121,7 @@ impl<'a> Intake<'a> {
             consume(outcome)?;
             end.map_or(Ok(()), Err)
         };
-        let read = ordered(self.job.options.threads, next, worker, consume);
+        let read = ordered(self.job.options.work.threads, next, worker, consume);
         read.map_err(|error| blocks.blame(error))?;
         Ok(recogniser.into_seen())
     }
@@ -164,15 +164,15 @@ impl<'a> Intake<'a> {
         log: Option<&Log>,
     ) -> impl FnMut(&Share) -> Result<Outcome> {
         let ending = Ending {
-            eos: self.job.options.eos,
+            eos: self.job.options.tokens.eos,
             eos_id: self.job.eos_id,
-            bos_id: self.job.bos_id.filter(|_| self.job.options.bos == Bos::Always),
+            bos_id: self.job.bos_id.filter(|_| self.job.options.tokens.bos == Bos::Always),
         };
         let made = |tokenizer| DocumentMaker::new(tokenizer, ending).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(made);
         let mut lane = Lane::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
-        let trims = self.job.options.packing.overlong == Some(Overlong::Trim);
+        let trims = self.job.options.rows.trims();
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
         move |Share { number, block, shape, read, verify }| {
             let mut clock = Clock::start();
@@ -287,7 +287,7 @@ impl<'a> Intake<'a> {
             return Err(error);
         }
         let origin = Origin { path: Arc::clone(path), line };
-        match (failure, self.job.options.on_bad_record) {
+        match (failure, self.job.options.tokens.on_bad_record) {
             (Failure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
             (Failure::NoTokenizer, _) => Err(Error::no_tokenizer().asked_by(&origin, "a text")),
             (Failure::Record(Fault { reason: Reason::Empty, message }), _) => {

@@ -8,7 +8,7 @@
 use super::recognise::expectation;
 use super::render::{Failure, Made, Renderer};
 use super::{Job, JobTemplate};
-use crate::config::{Options, Overlong, Reading, ShapeName, TrainOn};
+use crate::config::{Options, Reading, ShapeName, TrainOn};
 use crate::document::tokenize::Kind;
 use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
 use crate::source::Raw;
@@ -34,18 +34,13 @@ pub(super) struct Lane<'a> {
 
 /// What is wanted of a conversation that says nothing else of itself.
 pub(super) fn wanted(options: &Options) -> Wanted {
-    match options.train_on {
-        _ if options.train_on_eos.is_some() => Wanted::Turns,
-        TrainOn::All if trims(options) => Wanted::Spans,
+    match options.tokens.train_on {
+        _ if options.tokens.train_on_eos.is_some() => Wanted::Turns,
+        TrainOn::All if options.rows.trims() => Wanted::Spans,
         TrainOn::All => Wanted::Text,
         TrainOn::LastAssistant => Wanted::LastTurn,
         TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
     }
-}
-
-/// Whether it is asked for where a conversation may be cut.
-fn trims(options: &Options) -> bool {
-    options.packing.overlong == Some(Overlong::Trim)
 }
 
 /// How the records of a block are looked at.
@@ -60,14 +55,14 @@ pub(super) struct Asked<'r, 'a> {
 impl<'a> Lane<'a> {
     pub(super) fn new(job: &'a Job) -> Self {
         let options = &job.options;
-        let texts = matches!(options.train_on, TrainOn::Auto | TrainOn::All);
+        let texts = matches!(options.tokens.train_on, TrainOn::Auto | TrainOn::All);
         let template = match &job.template {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
         };
-        let cuts = trims(options);
+        let cuts = options.rows.trims();
         Self {
-            texts: texts && options.train_on_eos.is_none(),
+            texts: texts && options.tokens.train_on_eos.is_none(),
             replayer: template.map(|template| Replayer::new(template, wanted(options), cuts)),
             skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
             replayed: Replayed::default(),

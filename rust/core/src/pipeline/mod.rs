@@ -107,10 +107,10 @@ impl Job {
             let Reading { prompt, examples, .. } = &source.reading;
             prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
         }
-        if self.options.eos == Eos::Always && self.eos_id.is_none() {
+        if self.options.tokens.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));
         }
-        if self.options.bos == Bos::Always && self.bos_id.is_none() {
+        if self.options.tokens.bos == Bos::Always && self.bos_id.is_none() {
             return Err(Error::option("bos", "is True, but the tokenizer names no `bos_token`"));
         }
         Ok(())

@@ -36,7 +36,7 @@ impl<'a> Packer<'a> {
         control: &'a Control,
         started: Instant,
     ) -> Self {
-        let packs = &packing.options.packing;
+        let packs = &packing.options.rows.packing;
         let making = match OpenPacks::in_order(packs).filter(|_| packing.draw.is_none()) {
             Some(open) => {
                 // Documents that are given up in time are never read back.
@@ -74,7 +74,7 @@ impl<'a> Packer<'a> {
                 let mut packing = rolling.finish(&mut write)?;
                 if packing.books.is_without_rows() {
                     // Whoever writes them learns the schema by a batch of none.
-                    let none = Plan::new(packing.options.packing.max_length);
+                    let none = Plan::new(packing.options.rows.packing.max_length);
                     packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }
                 packing.report(about, started)

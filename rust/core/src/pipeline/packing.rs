@@ -95,7 +95,7 @@ impl<'a> Packing<'a> {
         let pieces = mem::take(&mut self.pieces);
         let mut books = mem::take(&mut self.books);
         let plan = self.plan(pieces, &mut books, control)?;
-        books.allow(self.options.max_lost)?;
+        books.allow(self.options.work.max_lost)?;
         self.write(&plan, &mut books, done, control, emit)?;
         self.books = books;
         Ok(())
@@ -110,7 +110,7 @@ impl<'a> Packing<'a> {
     ) -> Result<Plan> {
         control.enter(Phase::Plan);
         let clock = Clock::start();
-        let planned = plan(pieces, &self.options.packing, control)?;
+        let planned = plan(pieces, &self.options.rows.packing, control)?;
         books.leave_out(&planned, &self.store, control)?;
         books.work.stages += clock.stop_after(Stage::Plan);
         Ok(planned.plan)
@@ -132,7 +132,7 @@ impl<'a> Packing<'a> {
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
-            let gathered = Gathered::of(store, plan, rows_of, options.threads, control)?;
+            let gathered = Gathered::of(store, plan, rows_of, options.work.threads, control)?;
             books.work.stages += clock.stop_after(Stage::Gather);
             let mut ranges = window.into_iter();
             let next = || {
@@ -154,7 +154,7 @@ impl<'a> Packing<'a> {
             if has_vast_rows {
                 one_by_one(next, worker(), consume)?;
             } else {
-                ordered(options.threads.min(ASSEMBLERS), next, worker, consume)?;
+                ordered(options.work.threads.min(ASSEMBLERS), next, worker, consume)?;
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ impl<'a> Packing<'a> {
 
     /// Fails if more is lost than the options allow.
     pub(crate) fn allow_losses(&self) -> Result<()> {
-        self.books.allow(self.options.max_lost)
+        self.books.allow(self.options.work.max_lost)
     }
 
     /// Assembles the rows `range` of `plan` and hands them over, but for those before the row `done`.

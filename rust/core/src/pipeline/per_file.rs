@@ -27,7 +27,8 @@ pub(super) fn pack_each(
     let started = Instant::now();
     let mut about = About::new(job, &found);
     // What is lost is measured over all files together.
-    let options = Options { max_lost: None, ..job.options.clone() };
+    let mut options = job.options.clone();
+    options.work.max_lost = None;
     let files = found.files.iter().map(|file| (Arc::clone(&file.path), file.size)).collect();
     let stems = stems(&found.files)?;
     folder.reserve(&stems)?;
@@ -53,7 +54,7 @@ pub(super) fn pack_each(
         each.finish_file()?;
     }
     let Each { total, reports, .. } = each;
-    total.allow(job.options.max_lost)?;
+    total.allow(job.options.work.max_lost)?;
     about.read(job, seen);
     let report = total.report(&job.options, about, started)?;
     Ok(Report { per_file: reports, ..report })

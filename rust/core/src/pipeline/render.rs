@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::training::{self, Choice};
 use super::{Job, JobTemplate};
-use crate::config::{Overlong, Prompt, Reading, ShapeName, TrainOn, TrainOnEos};
+use crate::config::{Prompt, Reading, ShapeName, TrainOn, TrainOnEos};
 use crate::document::ids::Trains;
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
@@ -62,9 +62,9 @@ pub(super) struct Renderer<'a> {
 impl<'a> Renderer<'a> {
     pub(super) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
         Ok(Self {
-            train_on: job.options.train_on,
-            trims: job.options.packing.overlong == Some(Overlong::Trim),
-            eos: job.options.train_on_eos,
+            train_on: job.options.tokens.train_on,
+            trims: job.options.rows.trims(),
+            eos: job.options.tokens.train_on_eos,
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),

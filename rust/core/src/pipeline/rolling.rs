@@ -58,7 +58,7 @@ impl<'a> Rolling<'a> {
         done: usize,
         control: &'a Control,
     ) -> Self {
-        let packs = &packing.options.packing;
+        let packs = &packing.options.rows.packing;
         let closed = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
         let batches = Batches::new(packing.layout.padding(), batch.rows, batch.tokens);
         let patience = (SEGMENTS, BYTES);

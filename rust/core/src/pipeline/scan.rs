@@ -173,7 +173,7 @@ pub fn scan(
     let started = Instant::now();
     let found = discover(inputs, control)?;
     let sample = sample
-        .map(|records| Sample::of(records.get(), job.options.packing.seed, &found, control))
+        .map(|records| Sample::of(records.get(), job.options.rows.packing.seed, &found, control))
         .transpose()?
         .flatten();
     let mut about = About::new(job, &found);
@@ -283,7 +283,7 @@ impl Seen {
         let bytes = sample.bytes();
         let scale =
             Scale { records: times(all, bytes), through: times(through, sample.bytes_read()) };
-        let threads = job.options.threads;
+        let threads = job.options.work.threads;
         let machine = Machine {
             threads: threads.get(),
             cores: available_parallelism().unwrap_or(threads).get(),
@@ -340,7 +340,7 @@ impl Seen {
             }),
         };
         let seconds = started.elapsed().as_secs_f64();
-        let threads = job.options.threads.get();
+        let threads = job.options.work.threads.get();
         Scan {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             files: about.files,
@@ -374,7 +374,7 @@ struct Fitting {
 impl Fitting {
     fn new(options: &Options, max_length: NonZeroU32) -> Self {
         let mut options = options.clone();
-        options.packing.max_length = max_length;
+        options.rows.packing.max_length = max_length;
         Self { options, books: Books::default(), pieces: Pieces::default() }
     }
 
@@ -390,7 +390,7 @@ impl Fitting {
     }
 
     fn plan(mut self, control: &Control) -> Result<Fit> {
-        let packing = &self.options.packing;
+        let packing = &self.options.rows.packing;
         let planned = plan(self.pieces, packing, control)?;
         let ledger = &mut self.books.ledger;
         for left in &planned.left_out {

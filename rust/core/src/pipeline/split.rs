@@ -34,7 +34,7 @@ pub(super) struct Draw {
 impl Packing<'_> {
     /// Sets documents aside, if so many are to be.
     pub(super) fn with_validation(self, validation: Option<Validation>) -> Self {
-        let seed = self.options.packing.seed;
+        let seed = self.options.rows.packing.seed;
         let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
         Self { draw, ..self }
     }
@@ -134,7 +134,7 @@ fn pack_splits(
     for (_, _, books) in &planned {
         lost.merge_read(books.clone());
     }
-    lost.allow(options.max_lost)?;
+    lost.allow(options.work.max_lost)?;
     let mut splits = BTreeMap::new();
     for (split, plan, mut books) in planned {
         sink.begin_split(split)?;

@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::json;
-
 use super::dir::{in_folder, read_report};
 use super::packer::Packer;
 use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
-use crate::config::{Options, Output, Overlong, Validation};
+use crate::config::{Options, Output, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
+use crate::identity::{Identity, Packed};
 use crate::ordered::ordered;
 use crate::report::Report;
 use crate::sink::{Kept, Sink, kept};
@@ -35,16 +34,15 @@ pub fn repack(
     control: &Control,
 ) -> Result<Report> {
     options.validate()?;
-    output.validate(&options.columns)?;
+    output.validate(&options.rows.columns)?;
     let kept = kept(source)?;
-    if options.packing.overlong == Some(Overlong::Trim) && kept.job["options"]["overlong"] != "trim"
-    {
+    if options.rows.trims() && !kept.job.trims() {
         let reason =
             "is \"trim\", but the tokens were kept without the ends of turns; keep them with it";
         return Err(Error::option("overlong", reason));
     }
-    let set_aside = &kept.job["output"]["validation"];
-    if output.validation.is_none() && !set_aside.is_null() {
+    let set_aside = kept.job.output.as_ref().and_then(|output| output.validation);
+    if let (None, Some(set_aside)) = (output.validation, set_aside) {
         let reason = format!(
             "must be given: the tokens are those of a job with validation={set_aside}, and would all be trained on"
         );
@@ -54,26 +52,37 @@ pub fn repack(
         let reason = "holds the tokens that are packed; write to a folder of its own".to_owned();
         return Err(Error::Output { path: output.dir.clone(), reason });
     }
-    let identity = json!({
-        "fastpack": env!("CARGO_PKG_VERSION"),
-        "tokens": blake3::hash(kept.job.to_string().as_bytes()).to_hex().to_string(),
-        "options": options,
-        "output": output,
-    });
-    let about = About::of(read_report(&kept.report, source)?, sources(&kept));
-    in_folder(output, &identity, (options.now.time(), options.max_lost), control, |folder| {
-        let started = Instant::now();
-        let id = |name: &str| kept.job[name].as_u64().and_then(|id| u32::try_from(id).ok());
-        let layout = Layout::new(options, id("pad_id").or(id("eos_id")), about.sources.clone())?;
-        let log = Arc::new(Log::open_finished(&kept.tokens)?);
-        let store = Store::over(Arc::clone(&log), output.memory);
-        let packing = Packing::with_store(options, layout, store);
-        let packing = packing.with_validation(output.validation);
-        let packer = Packer::new(packing, folder, control, started);
-        let report = take_all(&kept, &log, packer, options, control)?.finish(about)?;
-        folder.finish(&report.to_json(), BTreeMap::new(), None)?;
-        Ok(report)
-    })
+    let identity = Identity {
+        fastpack: Identity::version(),
+        inputs: Packed::Tokens(kept.job.name()),
+        sources: Vec::new(),
+        made_by: None,
+        token_options: options.tokens.clone(),
+        row_options: Some(options.rows.clone()),
+        output: Some(output.deciding()),
+        run: None,
+    };
+    let about = About::of(read_report(&kept.report, source)?, Sources::new(kept.job.files()));
+    in_folder(
+        output,
+        &Arc::new(identity),
+        (options.now(), options.work.max_lost),
+        control,
+        |folder| {
+            let started = Instant::now();
+            let filling =
+                kept.job.made_by.as_ref().and_then(|made_by| made_by.pad_id.or(made_by.eos_id));
+            let layout = Layout::new(options, filling, about.sources.clone())?;
+            let log = Arc::new(Log::open_finished(&kept.tokens)?);
+            let store = Store::over(Arc::clone(&log), output.memory);
+            let packing = Packing::with_store(options, layout, store);
+            let packing = packing.with_validation(output.validation);
+            let packer = Packer::new(packing, folder, control, started);
+            let report = take_all(&kept, &log, packer, options, control)?.finish(about)?;
+            folder.finish(&report.to_json(), BTreeMap::new(), None)?;
+            Ok(report)
+        },
+    )
 }
 
 /// Packs tokens that were kept into `sink`.
@@ -125,16 +134,8 @@ fn take_all<'a>(
             })
         }
     };
-    ordered(options.threads, next, worker, |outcome| packer.take(outcome))?;
+    ordered(options.work.threads, next, worker, |outcome| packer.take(outcome))?;
     Ok(packer)
-}
-
-/// The files that the tokens were made of, in their order.
-fn sources(kept: &Kept) -> Sources {
-    let inputs = kept.job["inputs"].as_object().into_iter().flatten();
-    let mut paths: Vec<_> = inputs.map(|(path, state)| (state["place"].as_u64(), path)).collect();
-    paths.sort_unstable();
-    Sources::new(paths.into_iter().map(|(_, path)| Arc::from(Path::new(path))))
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {

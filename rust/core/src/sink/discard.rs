@@ -4,8 +4,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::leftovers;
 use super::lock::{Lock, refuse_no_folder};
 use super::manifest::MANIFEST;
@@ -13,10 +11,11 @@ use super::owned;
 use super::survey::{self, REPORT, TOKENS};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::regular;
 
 /// Whether the folder `dir`, which no other job ever uses, has a manifest, but not all that `job` came to.
-pub fn is_damaged(dir: &Path, job: &Value) -> Result<bool> {
+pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
     Ok(has_manifest && survey::finished(dir, job)?.is_none())
 }
@@ -25,7 +24,7 @@ pub fn is_damaged(dir: &Path, job: &Value) -> Result<bool> {
 ///
 /// Of several calls at a time one does that. Returns whether anything was damaged. Files that fastpack does not write there
 /// stay.
-pub fn discard(dir: &Path, job: &Value, control: &Control) -> Result<bool> {
+pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     if !regular::is_folder(dir) {
         return Ok(false);
     }

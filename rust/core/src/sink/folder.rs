@@ -5,10 +5,10 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use chrono::NaiveDateTime;
-use serde_json::Value;
 
 use super::Sink;
 use super::arrangement::Arrangement;
@@ -26,6 +26,7 @@ use super::survey::{self, BLOCKS, BLOCKS_NEW, REPORT, STARTED, STARTED_NEW, TOKE
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::regular;
 
 /// An output folder that this run alone writes to.
@@ -38,7 +39,7 @@ pub struct Folder {
     created: bool,
     /// Whether no other run can go on with what this leaves behind.
     once: bool,
-    job: Value,
+    job: Arc<Identity>,
     now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
@@ -68,7 +69,7 @@ pub enum Opened {
     Finished(String),
 }
 
-/// Opens the output folder for the job whose identity is `job` (a JSON object), and makes it if need be.
+/// Opens the output folder for the job whose identity is `job`, and makes it if need be.
 ///
 /// What a run of the same job left behind that did not end is taken over, as far as it has the hashes that were written
 /// down. With `overwrite`, the job runs even if it has finished here before, and what fastpack wrote for whatever job is
@@ -79,7 +80,12 @@ pub enum Opened {
 /// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait; if something else is
 /// where files of this job go; and, without `overwrite`, if it holds anything else than the output or the leftovers of
 /// this very job; with [`Error::Io`] if it cannot be read or written; and as the run of the same job that it waited for.
-pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control) -> Result<Opened> {
+pub fn open(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    control: &Control,
+) -> Result<Opened> {
     let dir = &output.dir;
     if dir.as_os_str().is_empty() {
         return Err(Error::option("output", "must name a folder"));
@@ -101,7 +107,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
     }
     refuse_no_folder(dir)?;
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let name = name_of(job);
+    let name = job.name();
     let told = (!output.once).then_some(name.as_str());
     let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
     // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
@@ -128,7 +134,7 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         dir: dir.clone(),
         created,
         once: output.once,
-        job: job.clone(),
+        job: Arc::clone(job),
         now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
@@ -142,17 +148,12 @@ pub fn open(output: &Output, job: &Value, now: NaiveDateTime, control: &Control)
         placed: Placed::default(),
         lock: Some(lock),
     };
-    let is_mine = |it: &&Manifest| !output.once && it.differences(job).is_none();
+    let is_mine = |it: &&Manifest| !output.once && it.job.differences(job).is_none();
     match left.started.as_ref().filter(is_mine) {
         Some(started) => folder.go_on(started.now, &left, remains, &name, control)?,
         None => folder.start(&left, remains)?,
     }
     Ok(Opened::Ready(folder))
-}
-
-/// A short name of a job.
-fn name_of(job: &Value) -> String {
-    blake3::hash(job.to_string().as_bytes()).to_hex().to_string()
 }
 
 /// Removes what is left of a work folder in a finished folder, if the run that finished it was killed at the very end.
@@ -175,7 +176,7 @@ impl Folder {
         let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
         self.lock().clear(|name| name == STARTED || !is_ours(name, job))?;
         let (new, started) = (self.work().join(STARTED_NEW), self.work().join(STARTED));
-        write(&new, &Manifest::new(self.job.clone(), self.now, Vec::new()).to_text())?;
+        write(&new, &Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).to_text())?;
         fs::rename(&new, &started).map_err(Error::io(started))?;
         sync(self.work())
     }
@@ -310,7 +311,7 @@ impl Folder {
         let described = self.arrangement.describe(self.work(), &self.files)?;
         let report = (REPORT.to_owned(), report.to_owned());
         let mut manifest =
-            Manifest::new(self.job.clone(), self.now, self.arrangement.place(&self.files));
+            Manifest::new(Arc::clone(&self.job), self.now, self.arrangement.place(&self.files));
         manifest.content = content;
         manifest.tokens = tokens;
         for (name, text) in described.into_iter().chain([report]) {
@@ -361,7 +362,7 @@ impl Folder {
     pub fn fail(&mut self, error: &Error) {
         if let (Some(failure), Some(lock), false) = (Failure::of(error), &mut self.lock, self.once)
         {
-            lock.tell(name_of(&self.job), failure);
+            lock.tell(self.job.name(), failure);
         }
         if self.once || !error.may_pass() {
             self.shard = None;

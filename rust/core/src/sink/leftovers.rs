@@ -4,8 +4,6 @@ use std::fs::{self, DirEntry};
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::arrangement;
 use super::lock::{LOCK, WORK};
 use super::manifest::{MANIFEST, Manifest};
@@ -16,6 +14,7 @@ use super::survey::{
 use crate::config::{Format, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::regular::{self, Links};
 use crate::sealed;
 
@@ -69,7 +68,7 @@ impl Leftovers {
 }
 
 /// Whether a run of the job `job` puts files of this name into the work folder.
-pub(super) fn is_ours(name: &str, job: &Value) -> bool {
+pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
     let ours = [
         LOCK,
         STARTED,
@@ -86,7 +85,7 @@ pub(super) fn is_ours(name: &str, job: &Value) -> bool {
     ours.contains(&name)
         || arrangement::describes(name)
         || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
-        || (job["output"]["per_file"] == true && Format::ALL.iter().any(is_shard))
+        || (job.is_per_file() && Format::ALL.iter().any(is_shard))
 }
 
 /// Whether a file is the word of a job that was killed while it was written.

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::arrangement;
 use super::lock::WORK;
 use super::survey::TOKENS;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
 
@@ -18,13 +19,7 @@ use crate::sealed::{self, Sealed};
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The layout of the manifest. Whoever changes it counts on.
-const VERSION: u32 = 3;
-
-/// The part of a job's identity that tells a run from others of a job that cannot be known again.
-pub const RUN: &str = "run";
-
-/// The differences that a message names.
-const NAMED: usize = 6;
+const VERSION: u32 = 4;
 
 /// Which job a folder was written for, and which files it came to: [sealed] text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +27,7 @@ pub struct Manifest {
     /// The layout of the manifest.
     pub version: u32,
     /// The identity of the job: what decides the content.
-    pub job: Value,
+    pub job: Arc<Identity>,
     /// What templates saw as the time of day: the start of the first run of the job, unless it was given.
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; nothing before the job has finished.
@@ -93,7 +88,7 @@ pub struct File {
 
 impl Manifest {
     /// A manifest of the layout written today.
-    pub(super) fn new(job: Value, now: NaiveDateTime, files: Vec<File>) -> Self {
+    pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<File>) -> Self {
         let content = BTreeMap::new();
         Self { version: VERSION, job, now, content, tokens: None, files, beside: Vec::new() }
     }
@@ -115,21 +110,7 @@ impl Manifest {
     }
 
     pub(super) fn to_text(&self) -> String {
-        sealed::seal(&serde_json::to_value(self).expect("strings and numbers become JSON"))
-    }
-
-    /// Where this job and `job` differ, in words; nothing if they are the same.
-    pub(super) fn differences(&self, job: &Value) -> Option<String> {
-        // Through text, as the manifest went: a float may come back as its neighbour.
-        let job = serde_json::from_str(&job.to_string()).expect("JSON that was just written");
-        let mut found = Vec::new();
-        compare("", &self.job, &job, &mut found);
-        let more = found.len().saturating_sub(NAMED);
-        found.truncate(NAMED);
-        if more > 0 {
-            found.push(format!("and {more} more"));
-        }
-        Some(found.join(", ")).filter(|words| !words.is_empty())
+        sealed::seal(self)
     }
 }
 
@@ -142,42 +123,4 @@ fn is_plain(name: &str) -> bool {
     let path = Path::new(name);
     // What is not its own last part is absolute, has folders in it, or is none.
     path.file_name().is_some_and(|last| last == path.as_os_str()) && name != WORK
-}
-
-fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
-    let (Value::Object(old), Value::Object(new)) = (there, here) else {
-        if there != here {
-            found.push(format!("`{name}` ({} there, {} here)", brief(there), brief(here)));
-        }
-        return;
-    };
-    let added = new.keys().filter(|key| !old.contains_key(*key));
-    // Two runs of a job that cannot be known again may well be of the same job.
-    let keys = old.keys().chain(added).filter(|key| !name.is_empty() || *key != RUN);
-    for key in keys {
-        let name = match name {
-            // Options are named as they are given, and so are files.
-            "" | "options" | "output" | "inputs" => key.clone(),
-            name => format!("{name}.{key}"),
-        };
-        match (old.get(key), new.get(key)) {
-            (Some(Value::Object(_)), None) => found.push(format!("`{name}` (there alone)")),
-            (None, Some(Value::Object(_))) => found.push(format!("`{name}` (here alone)")),
-            (there, here) => {
-                let side = |value: Option<&Value>| value.cloned().unwrap_or(Value::Null);
-                compare(&name, &side(there), &side(here), found);
-            }
-        }
-    }
-}
-
-/// A value short enough for a message.
-fn brief(value: &Value) -> String {
-    /// Characters that tell most values apart and leave a message readable.
-    const MOST: usize = 40;
-    let text = value.to_string();
-    if text.chars().count() <= MOST {
-        return text;
-    }
-    text.chars().take(MOST).chain(['…']).collect()
 }

@@ -52,7 +52,7 @@ use crate::error::Result;
 
 pub use discard::{discard, is_damaged};
 pub use folder::{Folder, Opened, open};
-pub use manifest::{Beside, File, Manifest, RUN, Tokens};
+pub use manifest::{Beside, File, Manifest, Tokens};
 pub use survey::{Kept, kept};
 pub use tables::Tables;
 

@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -14,9 +14,6 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::regular::{self, Links};
-
-/// Bytes of a file that are hashed at once: little enough to be cancelled between two.
-const PIECE: usize = 1 << 20;
 
 /// The files in an output folder that fastpack wrote, known by their content.
 ///
@@ -205,24 +202,14 @@ pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Ha
 
 /// The hash of a file; nothing if it cannot be opened any more.
 fn hash(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
-    let mut file: File = match regular::open(path, Links::Refused) {
+    let file = match regular::open(path, Links::Refused) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
             return Ok(None);
         }
         Err(error) => return Err(Error::io(path)(error)),
     };
-    let mut hasher = blake3::Hasher::new();
-    let mut piece = vec![0; PIECE];
-    loop {
-        control.tick()?;
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(Some(hasher.finalize())),
-            Ok(read) => hasher.update(&piece[..read]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Error::io(path)(error)),
-        };
-    }
+    regular::hash(file, path, control).map(Some)
 }
 
 #[cfg(test)]
@@ -233,17 +220,17 @@ mod tests {
     fn a_file_is_whole_with_its_size_and_hash_alone() {
         let dir = tempfile::tempdir().expect("a folder for temporary files");
         let path = dir.path().join("shard");
-        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * PIECE + 5).collect();
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(3 * regular::PIECE + 5).collect();
         let hash = blake3::hash(&bytes).to_hex().to_string();
         let control = Control::default();
         let is_whole = |bytes: &[u8], control: &Control| {
             fs::write(&path, bytes).expect("room");
-            is_whole(&path, 3 * PIECE as u64 + 5, &hash, control)
+            is_whole(&path, 3 * regular::PIECE as u64 + 5, &hash, control)
         };
         assert!(is_whole(&bytes, &control).expect("a file"));
         assert!(!is_whole(&bytes[1..], &control).expect("a file"));
         let mut spoilt = bytes.clone();
-        spoilt[2 * PIECE] ^= 1;
+        spoilt[2 * regular::PIECE] ^= 1;
         assert!(!is_whole(&spoilt, &control).expect("a file"));
         control.cancel();
         assert!(is_whole(&bytes, &control).is_err());

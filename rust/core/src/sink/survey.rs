@@ -3,8 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-
-use serde_json::Value;
+use std::sync::Arc;
 
 use super::arrangement::{self, Arrangement};
 use super::leftovers::Leftovers;
@@ -13,6 +12,7 @@ use super::manifest::{MANIFEST, Manifest};
 use crate::config::{Format, Split};
 use crate::error::{Error, Result};
 use crate::frames::Frames;
+use crate::identity::Identity;
 use crate::regular::{self, Links};
 
 /// The name of the file that tells what a run came to.
@@ -69,11 +69,12 @@ pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
 }
 
 /// The report of the job, if the folder holds all that it came to.
-pub(super) fn finished(dir: &Path, job: &Value) -> Result<Option<String>> {
+pub(super) fn finished(dir: &Path, job: &Identity) -> Result<Option<String>> {
     let links = Links::Refused;
     match Manifest::read(&dir.join(MANIFEST), links)? {
         Some(manifest)
-            if manifest.differences(job).is_none() && damage(dir, &manifest, links)?.is_none() =>
+            if manifest.job.differences(job).is_none()
+                && damage(dir, &manifest, links)?.is_none() =>
         {
             read_report(dir, links).map(Some)
         }
@@ -95,7 +96,7 @@ pub struct Kept {
     /// How many blocks it holds, numbered from 0.
     pub blocks: u64,
     /// The identity of the job.
-    pub job: Value,
+    pub job: Arc<Identity>,
     /// What the job came to, as JSON.
     pub report: String,
 }
@@ -176,14 +177,14 @@ fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
 }
 
 /// Fails with [`Error::Output`] if the folder holds the output of whatever job, or what is left of another one.
-pub(super) fn refuse_other_jobs(dir: &Path, job: &Value, left: &Leftovers) -> Result<()> {
+pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) -> Result<()> {
     let refuse = |what: String| {
         let reason =
             format!("{what}; pass overwrite=True to replace it, or write to another folder");
         Err(Error::Output { path: dir.to_owned(), reason })
     };
     if let Some(manifest) = Manifest::read(&dir.join(MANIFEST), Links::Refused)? {
-        if let Some(differences) = manifest.differences(job) {
+        if let Some(differences) = manifest.job.differences(job) {
             return refuse(format!("holds the output of a job that differs in {differences}"));
         }
         return match damage(dir, &manifest, Links::Refused)? {
@@ -198,17 +199,19 @@ pub(super) fn refuse_other_jobs(dir: &Path, job: &Value, left: &Leftovers) -> Re
             }
             // Such a one is found before, unless nothing tells what a job packs.
             None => {
-                let unknown = match &job["transform"] {
-                    Value::Null => "it was of the same records",
-                    _ => "its records and functions were the same",
-                };
+                let unknown =
+                    if job.made_by.as_ref().is_none_or(|made_by| made_by.transform.is_none()) {
+                        "it was of the same records"
+                    } else {
+                        "its records and functions were the same"
+                    };
                 refuse(format!(
                     "holds the output of a job with the same options, and whether {unknown} cannot be told"
                 ))
             }
         };
     }
-    match left.started.as_ref().and_then(|started| started.differences(job)) {
+    match left.started.as_ref().and_then(|started| started.job.differences(job)) {
         Some(differences) => {
             refuse(format!("holds what is left of a job that differs in {differences}"))
         }
