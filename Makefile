@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -87,6 +87,9 @@ memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 
 wheel: $(STAMPS)/python  ## build the wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
+
+signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
+	PYTHONPATH=python $(BIN)/python scripts/signatures.py
 
 fmt:  ## format everything
 	cargo fmt --all

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import shutil
 import subprocess
 import sys
 import typing
-from dataclasses import fields
 
 import pytest
 from conftest import ROOT
 
 import fastpack
 from fastpack import api
-from fastpack.api import arguments, options
+from fastpack.api import run
+from fastpack.api.calls import arguments
+from fastpack.options import OPTIONS
+from fastpack.options.calls import CALLS
 
 CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
 PACKAGE = ROOT / "python" / "fastpack"
-API = sorted((PACKAGE / "api").glob("*.py"))
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
 SHARED = {
@@ -31,6 +31,7 @@ SHARED = {
     "control",
     "error",
     "frames",
+    "identity",
     "ledger",
     "message",
     "regular",
@@ -143,7 +144,7 @@ def test_column_names_have_one_home():
 
 
 def test_defaults_are_written_once():
-    """Native functions and core options have none; in `api` each stands in the group of its option."""
+    """Native functions and core options have none; in Python each stands in the table of options."""
     for path in BINDING.glob("*.rs"):
         for signature in re.findall(r"signature = \((.*?)\)\)\]", code(path), flags=re.DOTALL):
             assert "=" not in signature, f"{path.name} has a default"
@@ -151,32 +152,32 @@ def test_defaults_are_written_once():
         r"impl Default for Options|derive\([^)]*Default[^)]*\)\]\s*pub struct Options",
         code(CORE / "config.rs"),
     )
-    for path in API:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-            arguments = [*function.args.args, *function.args.kwonlyargs]
-            defaults = [*function.args.defaults, *function.args.kw_defaults]
-            for argument, default in zip(arguments[::-1], defaults[::-1], strict=False):
-                assert is_no_value_of_its_own(argument.arg, default), f"{path.name}: {ast.dump(default)}"
 
 
-def is_no_value_of_its_own(argument, default):
-    """Whether a default says that nothing is said, or takes what a constant or the option's group says."""
-    if default is None or isinstance(default, ast.Name):
-        return True
-    if isinstance(default, ast.Attribute):
-        return default.attr == argument
-    return isinstance(default, ast.Constant) and default.value in {None, False}
+def test_what_is_written_from_the_table_of_options_is_up_to_date():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "signatures.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
-    """An option is in a group, which takes it from the arguments of a call, or the function itself names it."""
-    groups = {field.name for group in options._Group.__subclasses__() for field in fields(group)}
-    function = getattr(api, name)
-    body = ast.parse(inspect.getsource(function)).body[0].body
-    named = {node.id for line in body for node in ast.walk(line) if isinstance(node, ast.Name)}
-    assert set(inspect.signature(function).parameters) <= groups | named
+    """An option is in a group, which takes it from the arguments of a call, or what the call does names it."""
+    named = set(re.findall(r'given\["(\w+)"\]', inspect.getsource(run)))
+    own = {CALLS[name].own[0]} if CALLS[name].own else set()
+    grouped = {option.name for option in OPTIONS.values() if option.group}
+    assert set(inspect.signature(getattr(api, name)).parameters) - own <= grouped | named
+
+
+def test_a_new_option_touches_the_table_and_the_core_alone():
+    """Outside of the table, Python names an option only where it does something with it."""
+    padding = {path.name for path in PACKAGE.rglob("*.py") if "padding_side" in code(path)}
+    generated = {path.name for path in (PACKAGE / "api" / "calls").glob("*.py")}
+    assert padding - generated == {"rows.py"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="overloads are forgotten before Python 3.11")
@@ -218,6 +219,14 @@ def test_the_package_imports_downwards():
         "errors",
         "_checks",
         "_folder",
+        "options.option",
+        "options.rows",
+        "options.tokens",
+        "options.records",
+        "options.output",
+        "options.work",
+        "options",
+        "options.calls",
         "report",
         "_scan",
         "_cgroup",
@@ -237,12 +246,11 @@ def test_the_package_imports_downwards():
         "tokenizer",
         "_sources",
         "api.options",
-        "api.arguments",
-        "api.files",
-        "api.memory",
-        "api.planning",
-        "api.repacking",
-        "api.streaming",
+        "api.run",
+        "api.suggest",
+        "api.calls.arguments",
+        *(f"api.calls.{name}" for name in sorted(CALLS)),
+        "api.calls",
         "api",
         "_rows",
         "_verify",

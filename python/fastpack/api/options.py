@@ -1,13 +1,13 @@
-"""The options that public functions share: their defaults, and what the native module makes of them.
+"""What the native module takes, made of the arguments of a call.
 
-A function passes its `locals()` here. So an option stands in its signature, in a group below and in the native module, and
-nowhere between. Signatures take their defaults from the groups; an option that a function does not have is at its default.
+A call hands over its arguments by their names; `fastpack.options` says which of them belong together, and what stands for
+one that the call does not have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from fastpack import _fastpack
@@ -15,60 +15,23 @@ from fastpack._budget import available_memory
 from fastpack._checks import check_switch, check_type, folder_of
 from fastpack._sources import choose_inputs, choose_reading
 from fastpack._threads import available_threads, is_one_of_many
-from fastpack._tokenizer import TEMPLATE_ENGINE, check_access, choose_template
+from fastpack._tokenizer import check_access, choose_template
 from fastpack._transform import transform
 from fastpack._types import Splits
 from fastpack.errors import OptionError
+from fastpack.options import default, group_of
+from fastpack.options.option import INPUTS, MODEL, OUTPUT, PACKING, READING, RUN
 from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
-    from typing_extensions import Self
 
-    from fastpack._tokenizer import NativeTemplate, TokenizerArgument
+    from fastpack._tokenizer import NativeTemplate
     from fastpack._transform import NativeTransform
-    from fastpack._types import (
-        Bos,
-        Column,
-        Compression,
-        Eos,
-        Examples,
-        Fields,
-        Files,
-        Format,
-        JsonValue,
-        Keep,
-        MaxLost,
-        OnBadRecord,
-        OnRemainder,
-        Order,
-        Overlong,
-        PadTo,
-        Prompt,
-        RecordFilter,
-        RecordMap,
-        Shape,
-        Side,
-        Source,
-        Strategy,
-        StrPath,
-        Tail,
-        TemplateEngine,
-        TrainOn,
-        TrainOnEos,
-        Validation,
-    )
-    from fastpack.tokenizer import Tokenizer
 
 __all__ = [
-    "Inputs",
-    "Model",
-    "Output",
-    "Packing",
-    "Reading",
-    "Run",
     "native_folder",
     "native_inputs",
     "native_model",
@@ -81,114 +44,21 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Options that belong together, each with its default."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, object]) -> Self:
-        """Those that are among the arguments of a call."""
-        return cls(**{option.name: given[option.name] for option in fields(cls) if option.name in given})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Packing(_Group):
-    """How documents become rows."""
-
-    max_length: int
-    strategy: Strategy = "mix"
-    overlong: Overlong | None = None
-    keep: Keep = "start"
-    tail: Tail = "keep"
-    max_documents_per_pack: int | None = None
-    align_documents_to: int | None = None
-    order: Order | None = None
-    world_size: int | None = None
-    on_remainder: OnRemainder = "pad"
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run(_Group):
-    """What documents and rows hold, what may be lost, and how the work is done."""
-
-    pad_to: PadTo | None = None
-    padding_side: Side = "right"
-    pad_token_id: int | None = None
-    train_on: TrainOn = "auto"
-    shift_labels: bool = False
-    train_on_eos: TrainOnEos | None = None
-    eos: Eos = "auto"
-    bos: Bos = "auto"
-    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths")
-    on_bad_record: OnBadRecord = "error"
-    max_lost: MaxLost | None = None
-    now: datetime | None = None
-    verify: int = 0
-    threads: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading(_Group):
-    """What records mean."""
-
-    shape: Shape | None = None
-    fields: Fields | None = None
-    prompt: Prompt | None = None
-    examples: Examples | None = None
-    separator: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inputs(_Group):
-    """Where records come from."""
-
-    files: Files | None = None
-    sources: Sequence[Source] | None = None
-    recursive: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Model(_Group):
-    """What makes tokens of records."""
-
-    tokenizer: TokenizerArgument | Tokenizer | None = None
-    chat_template: StrPath | None = None
-    chat_template_kwargs: Mapping[str, JsonValue] | None = None
-    template_engine: TemplateEngine = TEMPLATE_ENGINE
-    filter: RecordFilter | None = None
-    filter_fingerprint: str | None = None
-    map: RecordMap | None = None
-    map_fingerprint: str | None = None
-    revision: str | None = None
-    token: str | bool | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output(_Group):
-    """Where rows are written, and how."""
-
-    output: StrPath | None = None
-    format: Format = "arrow"
-    compression: Compression | None = None
-    per_file: bool = False
-    hf_layout: bool = False
-    validation: Validation | None = None
-    shard_size: int | str = "512MB"
-    memory: int | str | None = None
-    keep_tokens: bool = False
-    overwrite: bool = False
-    wait: bool = True
+def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
+    """The options that the native module takes together: as the caller gave them, or at their defaults."""
+    return SimpleNamespace(
+        **{option.name: given.get(option.name, option.default) for option in group_of(group)}
+    )
 
 
 def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
     """The options of packing alone."""
-    return _fastpack.PackOptions(**vars(Packing.of(given)))
+    return _fastpack.PackOptions(**vars(_taken(PACKING, given)))
 
 
 def native_options(given: Mapping[str, object]) -> _fastpack.Options:
     """The options of a run."""
-    run = Run.of(given)
+    run = _taken(RUN, given)
     check_type(
         "now", run.now, (datetime, type(None)), "a datetime.datetime such as datetime(2026, 1, 31, 12)"
     )
@@ -201,20 +71,22 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
 
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
     """The files or sources that are read."""
-    inputs = Inputs.of(given)
-    return choose_inputs(inputs.files, inputs.sources, vars(Reading.of(given)), recursive=inputs.recursive)
+    inputs = _taken(INPUTS, given)
+    return choose_inputs(
+        inputs.files, inputs.sources, vars(_taken(READING, given)), recursive=inputs.recursive
+    )
 
 
 def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
     """How records are looked at that lie in no file."""
-    return choose_reading(vars(Reading.of(given)))
+    return choose_reading(vars(_taken(READING, given)))
 
 
 def native_model(
     given: Mapping[str, object],
 ) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
     """The tokenizer if there is one, the chat template, and the functions that records pass before."""
-    model = Model.of(given)
+    model = _taken(MODEL, given)
     loaded = None
     if model.tokenizer is None:
         check_access(model.revision, model.token)
@@ -239,7 +111,7 @@ def native_model(
 
 def native_output(given: Mapping[str, object]) -> _fastpack.Output:
     """The folder that is written."""
-    output = Output.of(given)
+    output = _taken(OUTPUT, given)
     if output.output is None:
         _refuse_missing("output")
     for switch in ("per_file", "hf_layout", "keep_tokens", "overwrite", "wait"):
@@ -251,20 +123,18 @@ def native_output(given: Mapping[str, object]) -> _fastpack.Output:
 
 def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
     """The folder that is written, if one is; without one, options of it are refused."""
-    if given["output"] is not None:
+    if given.get("output") is not None:
         return native_output(given)
-    defaults = {option.name: option.default for option in fields(Output)}
-    del defaults["validation"]
-    for option, default in defaults.items():
-        if given.get(option, default) != default:
-            message = f"invalid option `{option}`: needs `output`, the folder to write"
-            raise OptionError(message, option)
+    for option in group_of(OUTPUT):
+        if option.name != "validation" and given.get(option.name, option.default) != option.default:
+            message = f"invalid option `{option.name}`: needs `output`, the folder to write"
+            raise OptionError(message, option.name)
     return None
 
 
 def native_validation(given: Mapping[str, object]) -> _fastpack.Validation | None:
     """How many documents are set aside, where the rows stay in memory."""
-    validation = Output.of(given).validation
+    validation = _taken(OUTPUT, given).validation
     return None if validation is None else _fastpack.Validation(validation)
 
 
@@ -285,13 +155,13 @@ def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
 
 
 _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
-    "eos": (Run.eos, False, None),
-    "bos": (Run.bos, None),
+    "eos": (default("eos"), False, None),
+    "bos": (default("bos"), None),
     "train_on_eos": (None,),
-    "verify": (Run.verify, None),
+    "verify": (default("verify"), None),
     "chat_template": (None,),
     "chat_template_kwargs": (None,),
-    "template_engine": (Model.template_engine, None),
+    "template_engine": (default("template_engine"), None),
     "prompt": (None,),
     "examples": (None,),
     "revision": (None,),

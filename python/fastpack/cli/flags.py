@@ -1,4 +1,4 @@
-"""The flags of the command line, in one table: each is an option of the functions that have it."""
+"""The flags of the command line: each is an option of the functions that have it, as the table of options spells it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ import inspect
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, get_args
 
 from fastpack import _types
-from fastpack.cli.values import (
-    auto_yes_no,
-    comma_list,
-    count_or_text,
-    function_at,
-    json_list,
-    json_list_or_file,
-    json_object,
-    moment,
-    pairs,
-)
+from fastpack.cli.values import VALUES
+from fastpack.options import GROUPS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from fastpack.options.option import Option
 
 __all__ = ["FLAGS", "Flag", "Function", "add_flags"]
 
@@ -103,147 +96,35 @@ def add_flags(command: argparse.ArgumentParser, own: Iterable[Flag], function: F
             flag.add_to(group, missing.pop(flag.option))
 
 
+_FIRST: Final = ("output", "tokenizer", "max_length")
+"""The options that a command lists before all others, under no title."""
+
+
+def _flag(option: Option) -> Flag | None:
+    """The flag that sets an option, if there is one."""
+    if option.flag is None:
+        return None
+    spelling, help_, words, metavar, type_, switch = option.flag
+    return Flag(
+        spelling,
+        help_,
+        words=words and getattr(_types, words),
+        metavar=metavar,
+        type=VALUES[type_] if type_ else None,
+        switch=switch,
+        required=option.name == "output",
+    )
+
+
+def _flags(options: Iterable[Option]) -> tuple[Flag, ...]:
+    return tuple(flag for flag in map(_flag, options) if flag)
+
+
 FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
-    None: (
-        Flag("-o --output", "the folder to write", metavar="DIR", required=True),
-        Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
-        Flag("-m --max-length", "tokens that a row holds at most", type=int, metavar="TOKENS"),
-    ),
-    "files that are written": (
-        Flag("-f --format", "file format", words=_types.Format),
-        Flag("--compression", "how columns are compressed", words=_types.Compression),
-        Flag("--shard-size", "size of an output file, such as 512MB or 2GiB", metavar="SIZE"),
-        Flag("--per-file", "write an output for each input, named after it", switch=True),
-        Flag("--hf-layout", "arrange the folder as datasets.load_from_disk maps it", switch=True),
-        Flag(
-            "--validation",
-            "documents to set aside for validation: a number, or a share such as 0.01 or 1%%",
-            type=count_or_text,
-            metavar="DOCUMENTS",
-        ),
-        Flag("--keep-tokens", "leave the tokens in the folder, to be packed again", switch=True),
-        Flag("--overwrite", "replace what fastpack wrote into the folder before", switch=True),
-        Flag("--wait", "wait where another process packs into the folder, rather than fail", switch=True),
-    ),
-    "rows": (
-        Flag("-s --strategy", "how documents are put together", words=_types.Strategy),
-        Flag("--overlong", "documents longer than a row", words=_types.Overlong),
-        Flag("--keep", "end of a truncated document that is kept", words=_types.Keep),
-        Flag("--tail", "last row of concat if it is not full", words=_types.Tail),
-        Flag("--max-documents-per-pack", "documents that a row holds at most", type=int, metavar="N"),
-        Flag(
-            "--align-documents-to",
-            "what the length of each document in a row is a multiple of, as context parallel training wants it",
-            type=int,
-            metavar="N",
-        ),
-        Flag("--order", "order of the rows, if not the strategy's own", words=_types.Order),
-        Flag("--world-size", "ranks that share the rows of --order balanced", type=int, metavar="RANKS"),
-        Flag("--on-remainder", "rows that they cannot share equally", words=_types.OnRemainder),
-        Flag("--seed", "decides what is left to chance", type=int, metavar="N"),
-        Flag(
-            "--pad-to",
-            "what rows are filled up to: max_length, or a multiple that divides it",
-            type=count_or_text,
-            metavar="LENGTH",
-        ),
-        Flag("--padding-side", "end of a row at which it is filled up", words=_types.Side),
-        Flag("--pad-token-id", "id to fill up with, if not the tokenizer's own", type=int, metavar="ID"),
-        Flag("--columns", "columns of the rows, separated by commas", type=comma_list, metavar="NAMES"),
-    ),
-    "tokens and labels": (
-        Flag("--train-on", "tokens that carry a label", words=_types.TrainOn),
-        Flag("--train-on-eos", "ends of trained turns that carry one", words=_types.TrainOnEos),
-        Flag("--shift-labels", "put each label one place before its token", switch=True),
-        Flag(
-            "--eos",
-            "whether documents end with the end-of-text token: auto, yes, no",
-            type=auto_yes_no,
-        ),
-        Flag(
-            "--bos",
-            "whether documents begin with the token that begins a text: auto, yes",
-            type=auto_yes_no,
-        ),
-        Flag(
-            "--chat-template", "a Jinja text, a file, or a name that the tokenizer knows", metavar="TEMPLATE"
-        ),
-        Flag(
-            "--chat-template-kwargs",
-            "variables for the chat template",
-            type=json_object,
-            metavar="JSON",
-        ),
-        Flag("--template-engine", "what renders templates that are refused", words=_types.TemplateEngine),
-    ),
-    "records": (
-        Flag("--shape", "what the records are, if not to be found out", words=_types.Shape),
-        Flag(
-            "--fields",
-            "fields that hold parts of a record, such as question=query,answer=solution",
-            type=pairs,
-            metavar="PART=FIELD,...",
-        ),
-        Flag(
-            "--prompt",
-            "how requests become texts: a text with {instruction}, a file, or one of",
-            words=_types.NamedPrompt,
-        ),
-        Flag(
-            "--examples",
-            "list of [request, answer] before each request",
-            type=json_list,
-            metavar="JSON",
-        ),
-        Flag("--separator", "what stands between the documents of a text file", metavar="TEXT"),
-        Flag(
-            "--sources",
-            "in place of files: a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
-            type=json_list_or_file,
-            metavar="JSON",
-        ),
-        Flag("--recursive", "read folders inside folders too", switch=True),
-        Flag(
-            "--filter",
-            "Python function of a pyarrow.RecordBatch that says which records stay: filters.py:good, or module:good",
-            type=function_at,
-            metavar="PLACE:NAME",
-        ),
-        Flag(
-            "--filter-fingerprint",
-            "name for that function, to be changed with it, where its code cannot be followed",
-            metavar="NAME",
-        ),
-        Flag(
-            "--map",
-            "Python function of a pyarrow.RecordBatch that makes others of the records",
-            type=function_at,
-            metavar="PLACE:NAME",
-        ),
-        Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME"),
-        Flag("--on-bad-record", "records that cannot be read", words=_types.OnBadRecord),
-        Flag("--max-lost", "how much may be lost before the run fails, such as 0.1%%", metavar="SHARE"),
-    ),
-    "how the work is done": (
-        Flag(
-            "--threads", "worker threads; as many as the machine allows if not given", type=int, metavar="N"
-        ),
-        Flag("--memory", "memory for documents, such as 2GB; a quarter of all if not given", metavar="SIZE"),
-        Flag(
-            "--verify",
-            "documents that the Hugging Face crate encodes too, to compare",
-            type=int,
-            metavar="N",
-        ),
-        Flag(
-            "--now",
-            "the time that templates see, such as 2026-01-31T12:00",
-            type=moment,
-            metavar="TIME",
-        ),
-        Flag("--progress", "draw a bar; if not given, where stderr is a terminal", switch=True),
-        Flag("--revision", "branch, tag or commit of a hub name"),
-        Flag("--token", "access token for a hub name; better given as $HF_TOKEN"),
-    ),
+    None: _flags(OPTIONS[name] for name in _FIRST),
+    **{
+        title: _flags(option for option in options if option.name not in _FIRST)
+        for title, options in GROUPS.items()
+    },
 }
 """By the titles under which the help of a command lists them; those of the first have none."""

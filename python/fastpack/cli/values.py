@@ -8,22 +8,13 @@ import sys
 from argparse import ArgumentTypeError
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
-__all__ = [
-    "auto_yes_no",
-    "comma_list",
-    "count_or_text",
-    "function_at",
-    "json_list",
-    "json_list_or_file",
-    "json_object",
-    "moment",
-    "pairs",
-]
+__all__ = ["VALUES"]
 
 
 def comma_list(text: str) -> tuple[str, ...]:
@@ -127,3 +118,23 @@ def _json(text: str) -> object:
     except (RecursionError, ValueError) as refused:
         message = f"`{text}` is no JSON: {refused}"
         raise ArgumentTypeError(message) from refused
+
+
+VALUES: Final[dict[str, Callable[[str], object]]] = {
+    "int": int,
+    **{
+        made.__name__: made
+        for made in (
+            auto_yes_no,
+            comma_list,
+            count_or_text,
+            function_at,
+            json_list,
+            json_list_or_file,
+            json_object,
+            moment,
+            pairs,
+        )
+    },
+}
+"""What makes a value of a text, by the names that the table of options has for it."""

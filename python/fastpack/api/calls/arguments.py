@@ -1,0 +1,186 @@
+"""The keyword arguments of overloads, for the types of these alone.
+
+Written by `make signatures` from `fastpack/options/`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from fastpack._types import (
+        Bos,
+        Column,
+        Compression,
+        Eos,
+        Examples,
+        Fields,
+        Format,
+        JsonValue,
+        Keep,
+        MaxLost,
+        OnBadRecord,
+        OnRemainder,
+        Order,
+        Overlong,
+        PadTo,
+        ProgressOption,
+        Prompt,
+        RecordFilter,
+        RecordMap,
+        Shape,
+        Side,
+        Source,
+        Strategy,
+        StrPath,
+        Tail,
+        TemplateEngine,
+        TrainOn,
+        TrainOnEos,
+    )
+
+__all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
+
+
+class RecordArguments(TypedDict, total=False):
+    """How records become rows; each as in `pack_records`."""
+
+    strategy: Strategy
+    overlong: Overlong | None
+    keep: Keep
+    tail: Tail
+    max_documents_per_pack: int | None
+    align_documents_to: int | None
+    order: Order | None
+    world_size: int | None
+    on_remainder: OnRemainder
+    seed: int
+    pad_to: PadTo | None
+    padding_side: Side
+    pad_token_id: int | None
+    shift_labels: bool
+    columns: Sequence[Column]
+    train_on: TrainOn
+    train_on_eos: TrainOnEos | None
+    eos: Eos
+    bos: Bos
+    chat_template: StrPath | None
+    chat_template_kwargs: Mapping[str, JsonValue] | None
+    template_engine: TemplateEngine
+    now: datetime | None
+    revision: str | None
+    token: str | bool | None
+    shape: Shape | None
+    fields: Fields | None
+    prompt: Prompt | None
+    examples: Examples | None
+    filter: RecordFilter | None
+    filter_fingerprint: str | None
+    map: RecordMap | None
+    map_fingerprint: str | None
+    on_bad_record: OnBadRecord
+    max_lost: MaxLost | None
+    threads: int | None
+    verify: int
+    progress: ProgressOption
+
+
+class FileArguments(TypedDict, total=False):
+    """How files become rows; each as in `pack_files`."""
+
+    strategy: Strategy
+    overlong: Overlong | None
+    keep: Keep
+    tail: Tail
+    max_documents_per_pack: int | None
+    align_documents_to: int | None
+    order: Order | None
+    world_size: int | None
+    on_remainder: OnRemainder
+    seed: int
+    pad_to: PadTo | None
+    padding_side: Side
+    pad_token_id: int | None
+    shift_labels: bool
+    columns: Sequence[Column]
+    train_on: TrainOn
+    train_on_eos: TrainOnEos | None
+    eos: Eos
+    bos: Bos
+    chat_template: StrPath | None
+    chat_template_kwargs: Mapping[str, JsonValue] | None
+    template_engine: TemplateEngine
+    now: datetime | None
+    revision: str | None
+    token: str | bool | None
+    sources: Sequence[Source] | None
+    recursive: bool
+    shape: Shape | None
+    fields: Fields | None
+    prompt: Prompt | None
+    examples: Examples | None
+    separator: str | None
+    filter: RecordFilter | None
+    filter_fingerprint: str | None
+    map: RecordMap | None
+    map_fingerprint: str | None
+    on_bad_record: OnBadRecord
+    max_lost: MaxLost | None
+    cache_dir: StrPath | None
+    threads: int | None
+    verify: int
+    progress: ProgressOption
+
+
+class OutputArguments(TypedDict, total=False):
+    """How records become rows in a folder; each as in `pack_records`."""
+
+    strategy: Strategy
+    overlong: Overlong | None
+    keep: Keep
+    tail: Tail
+    max_documents_per_pack: int | None
+    align_documents_to: int | None
+    order: Order | None
+    world_size: int | None
+    on_remainder: OnRemainder
+    seed: int
+    pad_to: PadTo | None
+    padding_side: Side
+    pad_token_id: int | None
+    shift_labels: bool
+    columns: Sequence[Column]
+    train_on: TrainOn
+    train_on_eos: TrainOnEos | None
+    eos: Eos
+    bos: Bos
+    chat_template: StrPath | None
+    chat_template_kwargs: Mapping[str, JsonValue] | None
+    template_engine: TemplateEngine
+    now: datetime | None
+    revision: str | None
+    token: str | bool | None
+    shape: Shape | None
+    fields: Fields | None
+    prompt: Prompt | None
+    examples: Examples | None
+    filter: RecordFilter | None
+    filter_fingerprint: str | None
+    map: RecordMap | None
+    map_fingerprint: str | None
+    on_bad_record: OnBadRecord
+    max_lost: MaxLost | None
+    format: Format
+    compression: Compression | None
+    hf_layout: bool
+    shard_size: int | str
+    keep_tokens: bool
+    overwrite: bool
+    wait: bool
+    memory: int | str | None
+    threads: int | None
+    verify: int
+    progress: ProgressOption

@@ -1,0 +1,313 @@
+"""`fastpack.pack_files`.
+
+Written by `make signatures` from `fastpack/options/`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from fastpack.api.run import pack_files as run
+from fastpack.api.suggest import suggesting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import (
+        Bos,
+        Column,
+        Eos,
+        Examples,
+        Fields,
+        Files,
+        JsonValue,
+        Keep,
+        MaxLost,
+        OnBadRecord,
+        OnRemainder,
+        Order,
+        Overlong,
+        PadTo,
+        ProgressOption,
+        Prompt,
+        RecordFilter,
+        RecordMap,
+        Shape,
+        Side,
+        Source,
+        Splits,
+        Strategy,
+        StrPath,
+        Tail,
+        TemplateEngine,
+        TrainOn,
+        TrainOnEos,
+        Validation,
+    )
+    from fastpack.api.calls.arguments import FileArguments
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = ["pack_files"]
+
+
+@overload
+def pack_files(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    validation: None = None,
+    **options: Unpack[FileArguments],
+) -> pa.Table: ...
+@overload
+def pack_files(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    validation: Validation,
+    **options: Unpack[FileArguments],
+) -> Splits: ...
+@suggesting
+def pack_files(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int,
+    strategy: Strategy = "mix",
+    overlong: Overlong | None = None,
+    keep: Keep = "start",
+    tail: Tail = "keep",
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = "pad",
+    seed: int = 0,
+    pad_to: PadTo | None = None,
+    padding_side: Side = "right",
+    pad_token_id: int | None = None,
+    shift_labels: bool = False,
+    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths"),
+    train_on: TrainOn = "auto",
+    train_on_eos: TrainOnEos | None = None,
+    eos: Eos = "auto",
+    bos: Bos = "auto",
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = "native",
+    now: datetime | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    sources: Sequence[Source] | None = None,
+    recursive: bool = False,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    examples: Examples | None = None,
+    separator: str | None = None,
+    filter: RecordFilter | None = None,
+    filter_fingerprint: str | None = None,
+    map: RecordMap | None = None,
+    map_fingerprint: str | None = None,
+    on_bad_record: OnBadRecord = "error",
+    max_lost: MaxLost | None = None,
+    validation: Validation | None = None,
+    cache_dir: StrPath | None = None,
+    threads: int | None = None,
+    verify: int = 0,
+    progress: ProgressOption = None,
+) -> pa.Table | Splits:
+    """Packs files of conversations, requests or text into one table, or one to train on and one to validate.
+
+    Args:
+        files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
+            a list of these. A folder's files are read in the order of their paths.
+        tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
+            `transformers` or `tokenizers`. Records that are ids need none.
+        max_length: Tokens that a row holds at most.
+        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
+            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
+            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
+            end to end in input order, cut where a row ends; `none`: a row per document.
+        overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
+            is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
+            drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
+            `error`. If not given, text is split, and conversations and ids are dropped.
+        keep: Which end of a truncated document is kept: `start` or `end`.
+        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
+        align_documents_to: What the length that each document takes in a row is a multiple of, as context and
+            tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
+            as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
+            `world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
+            `best_fit` and `heap` are shuffled.
+        world_size: The ranks that share the rows of `balanced`.
+        on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
+            nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
+        seed: What decides all that is left to chance: the same seed, the same rows.
+        pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
+            positions of its own from 0, and one last entry in `seq_lengths`.
+        padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in
+            `seq_lengths` comes first.
+        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
+            Without a tokenizer it must be given.
+        shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
+            that do not shift labels themselves, as those of `transformers` and TRL do.
+        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`,
+            and those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number
+            the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
+            0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
+            padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
+            record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
+            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row
+            in.
+        train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
+            request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
+            and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
+        train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`;
+            those that the chat template marks if not given. `none` holds for the end of a text too, and for that
+            of ids without labels.
+        eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
+            a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
+        bos: Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and
+            template, `True` adds it where it is missing.
+        chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
+            tokenizer's own if not given.
+        chat_template_kwargs: Variables for the chat template; those of a record win over them.
+        template_engine: What renders a chat template, or a value in it, that is not known to render as in
+            `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes of
+            its own, which is much slower, and says so in the report.
+        now: What templates see as the time of day; the time of the call if not given.
+        revision: The branch, tag or commit of a hub name.
+        token: The access token for a hub name.
+        sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
+            `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
+            of them, and `repeat`, how many times.
+        recursive: Whether the folders inside a folder are read too.
+        shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
+            `text` or `tokens`; found for each file by its first records if not given.
+        fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
+            "query", "answer": "solution"}`.
+        prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
+            prompts for mathematics (`qa`, `wizardmath-cot`, `deepseekmath`, `deepseekmath-tool`, `xwinmath`,
+            `mammoth2-cot`, `llama3-math`), a text with places such as `{instruction}`, a dict of parts, or a file
+            of either. If not given, instructions and questions become a conversation for the chat template, or
+            are put as `alpaca` has them where there is none; a prompt and its completion are joined as they are.
+        examples: Requests with their answers that stand before each request, and are not trained.
+        separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
+        filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
+            boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
+            of the input, on the thread of this call.
+        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed
+            or found in a cache; change it whenever the function changes. If not given, the function is told by
+            its code and all that this reaches. If it reaches what cannot be followed, such as a file, the run
+            starts anew each time, and the report says why.
+        map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
+            them and returns one with as many rows.
+        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
+        on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
+        max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
+            more, the run fails before anything is in its place, and says why and where. No limit if not given.
+        validation: How many documents are set aside for validation, drawn by `seed` and packed into a table of
+            their own: a number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those
+            that `pack_dir` sets aside of the same files.
+        cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
+            the files, whatever their names, and by the tokenizer, the template and the options that decide them;
+            other rows of them, such as of another `max_length`, take no tokenizing. A template that tells the
+            time finds them for the same `now` alone.
+        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
+            not given. Never changes the output.
+        verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so
+            that a difference ends the run.
+        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
+            a bar where stderr is a terminal.
+
+    Returns:
+        A table with a row per pack. Each column is a list of int32: `input_ids`; `labels`, unshifted and -100 where
+        not trained; `position_ids`, from 0 in each document; `seq_lengths`, a length per document; but `loss_weights`
+        of float32, 0 where not trained. The schema metadata holds the timeless part of the report:
+        `Report.of(table)`. With `validation`, `Splits` of two such tables, `train` and `validation`, which unpack as
+        a pair; the report of both counts both, and has one of each as `splits`.
+
+    Raises:
+        OptionError: An option has a value that it cannot have.
+        RecordError: A record is not what it must be; has `path`, `line` and `reason`.
+        TemplateError: The chat template cannot be used.
+        TokenizerError: The tokenizer cannot be used.
+        InputNotFoundError: A file is not there.
+        VerificationError: The ids of a document that was verified differ.
+        LossError: More is lost than `max_lost` allows.
+
+    Examples:
+        >>> import fastpack
+        >>> table = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512
+        ... )
+        >>> row = table.slice(0, 1).to_pydict()
+        >>> sum(row["seq_lengths"][0]) == len(row["input_ids"][0]) <= 512
+        True
+        >>> row["labels"][0][0]
+        -100
+        >>> train, held_out = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512, validation=0.1
+        ... )
+        >>> fastpack.Report.of(train).splits["validation"].rows == held_out.num_rows
+        True
+    """
+    return run(
+        {
+            "files": files,
+            "tokenizer": tokenizer,
+            "max_length": max_length,
+            "strategy": strategy,
+            "overlong": overlong,
+            "keep": keep,
+            "tail": tail,
+            "max_documents_per_pack": max_documents_per_pack,
+            "align_documents_to": align_documents_to,
+            "order": order,
+            "world_size": world_size,
+            "on_remainder": on_remainder,
+            "seed": seed,
+            "pad_to": pad_to,
+            "padding_side": padding_side,
+            "pad_token_id": pad_token_id,
+            "shift_labels": shift_labels,
+            "columns": columns,
+            "train_on": train_on,
+            "train_on_eos": train_on_eos,
+            "eos": eos,
+            "bos": bos,
+            "chat_template": chat_template,
+            "chat_template_kwargs": chat_template_kwargs,
+            "template_engine": template_engine,
+            "now": now,
+            "revision": revision,
+            "token": token,
+            "sources": sources,
+            "recursive": recursive,
+            "shape": shape,
+            "fields": fields,
+            "prompt": prompt,
+            "examples": examples,
+            "separator": separator,
+            "filter": filter,
+            "filter_fingerprint": filter_fingerprint,
+            "map": map,
+            "map_fingerprint": map_fingerprint,
+            "on_bad_record": on_bad_record,
+            "max_lost": max_lost,
+            "validation": validation,
+            "cache_dir": cache_dir,
+            "threads": threads,
+            "verify": verify,
+            "progress": progress,
+        }
+    )

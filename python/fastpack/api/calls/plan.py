@@ -1,0 +1,91 @@
+"""`fastpack.plan`.
+
+Written by `make signatures` from `fastpack/options/`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastpack.api.run import plan as run
+from fastpack.api.suggest import suggesting
+
+if TYPE_CHECKING:
+    from fastpack import _fastpack
+    from fastpack._types import Keep, Lengths, OnRemainder, Order, Overlong, Strategy, Tail
+
+__all__ = ["plan"]
+
+
+@suggesting
+def plan(
+    lengths: Lengths,
+    *,
+    max_length: int,
+    strategy: Strategy = "mix",
+    overlong: Overlong | None = None,
+    keep: Keep = "start",
+    tail: Tail = "keep",
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = "pad",
+    seed: int = 0,
+) -> _fastpack.Plan:
+    """Packs lengths alone: which documents share a row, and in which order.
+
+    Args:
+        lengths: The length of each document, in tokens.
+        max_length: Tokens that a row holds at most.
+        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
+            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
+            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
+            end to end in input order, cut where a row ends; `none`: a row per document.
+        overlong: As in `pack_files`, where a length of unknown kind counts as a conversation without turns.
+        keep: Which end of a truncated document is kept: `start` or `end`.
+        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
+        align_documents_to: What the length that each document takes in a row is a multiple of, as context and
+            tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
+            as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
+            `world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
+            `best_fit` and `heap` are shuffled.
+        world_size: The ranks that share the rows of `balanced`.
+        on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
+            nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
+        seed: What decides all that is left to chance: the same seed, the same rows.
+
+    Returns:
+        The plan, as numpy arrays: row `r` holds the pieces `offsets[r]` to `offsets[r + 1]`, and piece `p` is
+        `lengths[p]` tokens of document `members[p]`, from its token `starts[p]` on. `dropped` names the documents
+        that are in no row; `fill` is from 0 to 1, and `lower_bound` counts the rows that no packing of these pieces
+        can do without.
+
+    Raises:
+        OptionError: An option has a value that it cannot have, or a length is below 1 or above what can be cut
+            (2**31 - 1).
+
+    Examples:
+        >>> import fastpack
+        >>> found = fastpack.plan([5, 3, 7, 2], max_length=8, order="input")
+        >>> found.offsets.tolist(), found.members.tolist()
+        ([0, 2, 3, 4], [0, 1, 2, 3])
+    """
+    return run(
+        {
+            "lengths": lengths,
+            "max_length": max_length,
+            "strategy": strategy,
+            "overlong": overlong,
+            "keep": keep,
+            "tail": tail,
+            "max_documents_per_pack": max_documents_per_pack,
+            "align_documents_to": align_documents_to,
+            "order": order,
+            "world_size": world_size,
+            "on_remainder": on_remainder,
+            "seed": seed,
+        }
+    )

@@ -1,0 +1,192 @@
+"""`fastpack.repack`.
+
+Written by `make signatures` from `fastpack/options/`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastpack.api.run import repack as run
+from fastpack.api.suggest import suggesting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastpack._types import (
+        Column,
+        Compression,
+        Format,
+        Keep,
+        MaxLost,
+        OnRemainder,
+        Order,
+        Overlong,
+        PadTo,
+        ProgressOption,
+        Side,
+        Strategy,
+        StrPath,
+        Tail,
+        Validation,
+    )
+    from fastpack.report import Report
+
+__all__ = ["repack"]
+
+
+@suggesting
+def repack(
+    source: StrPath,
+    output: StrPath,
+    *,
+    max_length: int,
+    strategy: Strategy = "mix",
+    overlong: Overlong | None = None,
+    keep: Keep = "start",
+    tail: Tail = "keep",
+    max_documents_per_pack: int | None = None,
+    align_documents_to: int | None = None,
+    order: Order | None = None,
+    world_size: int | None = None,
+    on_remainder: OnRemainder = "pad",
+    seed: int = 0,
+    pad_to: PadTo | None = None,
+    padding_side: Side = "right",
+    pad_token_id: int | None = None,
+    shift_labels: bool = False,
+    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths"),
+    max_lost: MaxLost | None = None,
+    format: Format = "arrow",
+    compression: Compression | None = None,
+    hf_layout: bool = False,
+    validation: Validation | None = None,
+    shard_size: int | str = "512MB",
+    overwrite: bool = False,
+    wait: bool = True,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+) -> Report:
+    """Packs the tokens that `pack_dir(keep_tokens=True)` kept once more, without tokenizing.
+
+    Whole documents were kept, so those that were dropped for their length are back where they fit. The rows are
+    those of `pack_dir` with these options and the files as they were.
+
+    Args:
+        source: The folder that `pack_dir` wrote.
+        output: Another folder; made if it is not there.
+        max_length: Tokens that a row holds at most.
+        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
+            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
+            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
+            end to end in input order, cut where a row ends; `none`: a row per document.
+        overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
+        keep: Which end of a truncated document is kept: `start` or `end`.
+        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
+        align_documents_to: What the length that each document takes in a row is a multiple of, as context and
+            tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
+            as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
+            `world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
+            `best_fit` and `heap` are shuffled.
+        world_size: The ranks that share the rows of `balanced`.
+        on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
+            nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
+        seed: What decides all that is left to chance: the same seed, the same rows.
+        pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
+            positions of its own from 0, and one last entry in `seq_lengths`.
+        padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in
+            `seq_lengths` comes first.
+        pad_token_id: The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given.
+            Without a tokenizer it must be given.
+        shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
+            that do not shift labels themselves, as those of `transformers` and TRL do.
+        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`,
+            and those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number
+            the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
+            0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
+            padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
+            record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
+            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row
+            in.
+        max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
+            more, the run fails before anything is in its place, and says why and where. No limit if not given.
+        format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; `msgpack`, a map a row, one
+            after the other; or `msgpack_arrays`, one array with an array a row, which holds ids, labels,
+            positions and the length.
+        compression: How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for
+            `parquet`. If not given, `parquet` is compressed by `zstd` and `arrow` is not.
+        hf_layout: Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with
+            `validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that
+            are not named after their inputs.
+        validation: As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it
+            sets the same documents aside, whatever else differs.
+        shard_size: The size at which a file is closed and another begun, in bytes of column data: a number, or a
+            text such as `512MB` or `2GiB`.
+        overwrite: Whether what fastpack wrote into `output` before, for whatever job, may be replaced. Files of
+            others never are: one in the place of a file of the job is refused.
+        wait: Whether to wait where another process packs into the folder, and return its report or raise its
+            error, rather than to fail: so all ranks of a training run can call this, and one does the work.
+        memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back
+            from the folder. A quarter of what the machine and cgroup allow, if not given.
+        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
+            not given. Never changes the output.
+        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
+            a bar where stderr is a terminal.
+
+    Returns:
+        The report, which `output` holds as `report.json`.
+
+    Raises:
+        OutputError: `source` holds no tokens; or `output` as in `pack_dir`.
+        FastpackError: As in `pack_files`.
+
+    Examples:
+        >>> import fastpack, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     long = fastpack.pack_dir(
+        ...         "examples/chat.jsonl",
+        ...         f"{folder}/long",
+        ...         tokenizer="examples/tokenizer",
+        ...         max_length=512,
+        ...         keep_tokens=True,
+        ...     )
+        ...     short = fastpack.repack(f"{folder}/long", f"{folder}/short", max_length=128)
+        >>> short.documents.read == long.documents.read
+        True
+    """
+    return run(
+        {
+            "source": source,
+            "output": output,
+            "max_length": max_length,
+            "strategy": strategy,
+            "overlong": overlong,
+            "keep": keep,
+            "tail": tail,
+            "max_documents_per_pack": max_documents_per_pack,
+            "align_documents_to": align_documents_to,
+            "order": order,
+            "world_size": world_size,
+            "on_remainder": on_remainder,
+            "seed": seed,
+            "pad_to": pad_to,
+            "padding_side": padding_side,
+            "pad_token_id": pad_token_id,
+            "shift_labels": shift_labels,
+            "columns": columns,
+            "max_lost": max_lost,
+            "format": format,
+            "compression": compression,
+            "hf_layout": hf_layout,
+            "validation": validation,
+            "shard_size": shard_size,
+            "overwrite": overwrite,
+            "wait": wait,
+            "memory": memory,
+            "threads": threads,
+            "progress": progress,
+        }
+    )

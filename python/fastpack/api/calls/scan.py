@@ -1,0 +1,194 @@
+"""`fastpack.scan`.
+
+Written by `make signatures` from `fastpack/options/`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastpack.api.run import scan as run
+from fastpack.api.suggest import suggesting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from fastpack._scan import ScanReport
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import (
+        Eos,
+        Examples,
+        Fields,
+        Files,
+        JsonValue,
+        Keep,
+        Overlong,
+        ProgressOption,
+        Prompt,
+        RecordFilter,
+        RecordMap,
+        Shape,
+        Source,
+        Strategy,
+        StrPath,
+        TemplateEngine,
+        TrainOn,
+        TrainOnEos,
+    )
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = ["scan"]
+
+
+@suggesting
+def scan(
+    files: Files | None = None,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+    *,
+    max_length: int | Sequence[int] = (2048, 4096, 8192, 16384, 32768),
+    strategy: Strategy = "mix",
+    overlong: Overlong | None = None,
+    keep: Keep = "start",
+    max_documents_per_pack: int | None = None,
+    train_on: TrainOn = "auto",
+    train_on_eos: TrainOnEos | None = None,
+    eos: Eos = "auto",
+    chat_template: StrPath | None = None,
+    chat_template_kwargs: Mapping[str, JsonValue] | None = None,
+    template_engine: TemplateEngine = "native",
+    now: datetime | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    sources: Sequence[Source] | None = None,
+    recursive: bool = False,
+    shape: Shape | None = None,
+    fields: Fields | None = None,
+    prompt: Prompt | None = None,
+    examples: Examples | None = None,
+    separator: str | None = None,
+    filter: RecordFilter | None = None,
+    filter_fingerprint: str | None = None,
+    map: RecordMap | None = None,
+    map_fingerprint: str | None = None,
+    threads: int | None = None,
+    progress: ProgressOption = None,
+    sample: int | None = None,
+) -> ScanReport:
+    """Reads files and packs nothing: what they hold, which records are bad, and how rows of each length would do.
+
+    All is done that packing does, up to the plan of the rows; a bad record is counted and named, and ends nothing.
+
+    Args:
+        files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
+            a list of these. A folder's files are read in the order of their paths.
+        tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
+            `transformers` or `tokenizers`. Records that are ids need none.
+        max_length: The lengths of rows to try, one or several.
+        strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
+            row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
+            longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
+            end to end in input order, cut where a row ends; `none`: a row per document.
+        overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
+            is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
+            drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
+            `error`. If not given, text is split, and conversations and ids are dropped.
+        keep: Which end of a truncated document is kept: `start` or `end`.
+        max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
+        train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
+            request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
+            and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
+        train_on_eos: Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`;
+            those that the chat template marks if not given. `none` holds for the end of a text too, and for that
+            of ids without labels.
+        eos: Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by
+            a prompt, and leaves conversations as their template ends them; `True` and `False` hold for both.
+        chat_template: A Jinja text, the path of one, or the name of one of the tokenizer's templates; the
+            tokenizer's own if not given.
+        chat_template_kwargs: Variables for the chat template; those of a record win over them.
+        template_engine: What renders a chat template, or a value in it, that is not known to render as in
+            `transformers`: `native` refuses it by name; `python` lets `transformers` render it, in processes of
+            its own, which is much slower, and says so in the report.
+        now: What templates see as the time of day; the time of the call if not given.
+        revision: The branch, tag or commit of a hub name.
+        token: The access token for a hub name.
+        sources: In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`,
+            `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
+            of them, and `repeat`, how many times.
+        recursive: Whether the folders inside a folder are read too.
+        shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
+            `text` or `tokens`; found for each file by its first records if not given.
+        fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
+            "query", "answer": "solution"}`.
+        prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
+            prompts for mathematics (`qa`, `wizardmath-cot`, `deepseekmath`, `deepseekmath-tool`, `xwinmath`,
+            `mammoth2-cot`, `llama3-math`), a text with places such as `{instruction}`, a dict of parts, or a file
+            of either. If not given, instructions and questions become a conversation for the chat template, or
+            are put as `alpaca` has them where there is none; a prompt and its completion are joined as they are.
+        examples: Requests with their answers that stand before each request, and are not trained.
+        separator: What stands between the documents of a `.txt` or `.md` file; each is one document if not given.
+        filter: A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a
+            boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order
+            of the input, on the thread of this call.
+        filter_fingerprint: A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed
+            or found in a cache; change it whenever the function changes. If not given, the function is told by
+            its code and all that this reaches. If it reaches what cannot be followed, such as a file, the run
+            starts anew each time, and the report says why.
+        map: A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of
+            them and returns one with as many rows.
+        map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
+        threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
+            not given. Never changes the output.
+        progress: `True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given,
+            a bar where stderr is a terminal.
+        sample: About how many records to read, the same ones each time, from places all over the files; all if
+            not given. What is told of records, tokens, rows and time is then an estimate for all of them. Line
+            files that are not compressed are entered throughout, others are read through as far as a second goes;
+            a warning says up to where.
+
+    Returns:
+        What was found; `print` it.
+
+    Raises:
+        FastpackError: As in `pack_files`, but for bad records.
+
+    Examples:
+        >>> import fastpack
+        >>> found = fastpack.scan("examples/chat.jsonl", "examples/tokenizer", max_length=[256, 512])
+        >>> [fit.max_length for fit in found.fits], found.lost
+        ([256, 512], {})
+    """
+    return run(
+        {
+            "files": files,
+            "tokenizer": tokenizer,
+            "max_length": max_length,
+            "strategy": strategy,
+            "overlong": overlong,
+            "keep": keep,
+            "max_documents_per_pack": max_documents_per_pack,
+            "train_on": train_on,
+            "train_on_eos": train_on_eos,
+            "eos": eos,
+            "chat_template": chat_template,
+            "chat_template_kwargs": chat_template_kwargs,
+            "template_engine": template_engine,
+            "now": now,
+            "revision": revision,
+            "token": token,
+            "sources": sources,
+            "recursive": recursive,
+            "shape": shape,
+            "fields": fields,
+            "prompt": prompt,
+            "examples": examples,
+            "separator": separator,
+            "filter": filter,
+            "filter_fingerprint": filter_fingerprint,
+            "map": map,
+            "map_fingerprint": map_fingerprint,
+            "threads": threads,
+            "progress": progress,
+            "sample": sample,
+        }
+    )

@@ -1,0 +1,156 @@
+"""What the public functions do, each with its arguments by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from fastpack import _fastpack
+from fastpack._checks import check_choice, folder_of, is_series, shown
+from fastpack._memory import rows_of, values_of
+from fastpack._progress import watcher, watching
+from fastpack._scan import ScanReport
+from fastpack._types import StreamStrategy
+from fastpack.api.options import (
+    native_folder,
+    native_inputs,
+    native_model,
+    native_options,
+    native_output,
+    native_packing,
+    native_reading,
+    native_validation,
+    tables,
+)
+from fastpack.errors import OptionError
+from fastpack.options import default
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from fastpack._types import Lengths, Splits
+    from fastpack.report import Report
+
+Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
+
+__all__ = [
+    "pack_dir",
+    "pack_files",
+    "pack_records",
+    "pack_table",
+    "plan",
+    "repack",
+    "scan",
+    "stream",
+]
+
+
+def pack_files(given: Given) -> pa.Table | Splits:
+    """Packs files into tables."""
+    options = native_options(given)
+    inputs = native_inputs(given)
+    aside = native_validation(given)
+    model = native_model(given)
+    cache_dir = given["cache_dir"]
+    cache = None if cache_dir is None else folder_of("cache_dir", cache_dir)
+    with watching(given["progress"]) as callback:
+        return tables(_fastpack.pack_files(inputs, options, *model, aside, cache, callback))
+
+
+def pack_dir(given: Given) -> Report:
+    """Packs files into a folder."""
+    options = native_options(given)
+    inputs = native_inputs(given)
+    destination = native_output(given)
+    model = native_model(given)
+    with watching(given["progress"]) as callback:
+        return _fastpack.pack_dir(inputs, destination, options, *model, callback)
+
+
+def pack_table(given: Given) -> pa.Table | Splits | Report:
+    """Packs the rows of a table."""
+    return _pack(rows_of(given["table"]), given)
+
+
+def pack_records(given: Given) -> pa.Table | Splits | Report:
+    """Packs records that Python makes."""
+    return _pack(values_of(given["records"]), given)
+
+
+def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
+    """Packs records into the folder that a call names, or else into tables."""
+    options, aside, folder = native_options(given), native_validation(given), native_folder(given)
+    model = native_model(given)
+    reading = native_reading(given)
+    with watching(given["progress"]) as callback:
+        if folder is not None:
+            return _fastpack.write_records(records, reading, folder, options, *model, callback)
+        return tables(_fastpack.pack_records(records, reading, options, *model, aside, callback))
+
+
+def stream(given: Given) -> _fastpack.PackStream:
+    """Packs files while they are read."""
+    check_choice("strategy", given["strategy"], StreamStrategy, " in a stream")
+    options = native_options(given)
+    inputs = native_inputs(given)
+    model = native_model(given)
+    ahead = given["batch_size"], given["open_packs"]
+    return _fastpack.PackStream(inputs, options, *model, *ahead, watcher(given["progress"]))
+
+
+def scan(given: Given) -> ScanReport:
+    """Reads files and packs nothing."""
+    max_length = given["max_length"]
+    lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
+    if not lengths:
+        message = "invalid option `max_length`: must name at least one length"
+        raise OptionError(message, "max_length")
+    # No row is made, so none lacks a column.
+    scanned = {**given, "on_bad_record": "skip", "columns": [*default("columns"), "loss_weights"]}
+    options = [native_options({**scanned, "max_length": length}) for length in lengths]
+    inputs = native_inputs(given)
+    model = native_model(given)
+    with watching(given["progress"]) as callback:
+        found = _fastpack.scan(inputs, lengths, given["sample"], options[0], *model, callback)
+    return ScanReport.from_json(found)
+
+
+def plan(given: Given) -> _fastpack.Plan:
+    """Packs lengths."""
+    return _fastpack.plan(_whole_numbers(given["lengths"]), native_packing(given))
+
+
+def repack(given: Given) -> Report:
+    """Packs tokens that a folder keeps."""
+    options = native_options(given)
+    kept = folder_of("source", given["source"])
+    destination = native_output(given)
+    with watching(given["progress"]) as callback:
+        return _fastpack.repack(kept, destination, options, callback)
+
+
+def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
+    """Takes lengths as the core does, and refuses what a cast would change."""
+    import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    try:
+        array = np.asarray(lengths)
+    except (TypeError, ValueError, OverflowError) as refused:
+        message = f"invalid option `lengths`: must be whole numbers in one dimension, not `{shown(lengths)}`"
+        raise OptionError(message, "lengths") from refused
+    if np.ma.isMaskedArray(lengths) or (
+        array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
+    ):
+        message = "invalid option `lengths`: must not be masked, and must fit 64 bits with a sign"
+        raise OptionError(message, "lengths")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        message = (
+            "invalid option `lengths`: must be whole numbers in one dimension, not an array of "
+            f"{array.dtype} with {array.ndim} dimensions"
+        )
+        raise OptionError(message, "lengths")
+    return np.ascontiguousarray(array, dtype=np.int64)

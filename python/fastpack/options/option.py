@@ -1,0 +1,144 @@
+"""`Option`: what is said once of an option of the public functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "EVERY_CALL",
+    "FILE_CALLS",
+    "FOLDER_CALLS",
+    "INPUTS",
+    "KEEPING_CALLS",
+    "MODEL",
+    "ORDERING_CALLS",
+    "OUTPUT",
+    "PACKING",
+    "PACKING_CALLS",
+    "PIECE_CALLS",
+    "READING",
+    "REQUIRED",
+    "ROW_CALLS",
+    "RUN",
+    "RUNNING_CALLS",
+    "SPLITTING_CALLS",
+    "TOKENIZING_CALLS",
+    "TRAINING_CALLS",
+    "Differs",
+    "Flag",
+    "Option",
+]
+
+REQUIRED: Final = object()
+"""The default of an option that must be given."""
+
+PACKING, RUN, READING, INPUTS, MODEL, OUTPUT = "packing", "run", "reading", "inputs", "model", "output"
+"""What the native module takes together: `PackOptions`, `Options`, and so on."""
+
+PACKING_CALLS: Final = frozenset({"pack_files", "pack_dir", "pack_table", "pack_records"})
+"""The calls that pack records."""
+
+KEEPING_CALLS: Final = PACKING_CALLS - {"pack_files"}
+"""Those that can leave tokens in a folder."""
+
+TRAINING_CALLS: Final = PACKING_CALLS | {"stream"}
+"""Those whose rows are trained on as they come."""
+
+TOKENIZING_CALLS: Final = TRAINING_CALLS | {"scan"}
+"""Those that make tokens of records."""
+
+FILE_CALLS: Final = TOKENIZING_CALLS - {"pack_table", "pack_records"}
+"""Those that read files."""
+
+ROW_CALLS: Final = TRAINING_CALLS | {"repack"}
+"""Those that make rows."""
+
+RUNNING_CALLS: Final = TOKENIZING_CALLS | {"repack"}
+"""Those that work for a while."""
+
+ORDERING_CALLS: Final = PACKING_CALLS | {"plan", "repack"}
+"""Those that choose the order of rows."""
+
+PIECE_CALLS: Final = ORDERING_CALLS | {"stream"}
+"""Those that choose which pieces share a row."""
+
+EVERY_CALL: Final = PIECE_CALLS | {"scan"}
+"""All of them."""
+
+SPLITTING_CALLS: Final = PACKING_CALLS | {"repack"}
+"""Those that can set documents aside."""
+
+FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
+"""Those that can write a folder."""
+
+
+class Flag(NamedTuple):
+    """How the command line spells an option.
+
+    Attributes:
+        spelling: What is typed, such as `-s --strategy`.
+        help: What it is for. What it may be, and its default, are appended.
+        words: The name in `fastpack._types` of the `Literal` of what it may be.
+        metavar: What stands for its value in the help.
+        type: What makes a value of the text: `int`, or a function of `fastpack.cli.values`.
+        switch: Whether it is on or off, and has no value.
+    """
+
+    spelling: str
+    help: str
+    words: str | None = None
+    metavar: str | None = None
+    type: str | None = None
+    switch: bool = False
+
+
+class Differs(NamedTuple):
+    """How an option differs in one call.
+
+    Attributes:
+        doc: What it decides there; as everywhere if empty.
+        type: Its type there; as everywhere if empty.
+        default: Its default there; as everywhere if `...`.
+    """
+
+    doc: str = ""
+    type: str = ""
+    default: object = ...
+
+
+class Option(NamedTuple):
+    """An option of the public functions: its signature, help, flag and conversion come from here.
+
+    Attributes:
+        name: The keyword.
+        type: Its type, as a signature has it.
+        default: Its default, or `REQUIRED`.
+        calls: The functions that take it.
+        doc: What it decides.
+        group: What the native module takes it with; empty where a function passes it by itself.
+        differs: How it differs in some of the calls.
+        flag: How the command line spells it, if it can.
+    """
+
+    name: str
+    type: str
+    default: object
+    calls: frozenset[str]
+    doc: str
+    group: str = ""
+    differs: Mapping[str, Differs] = {}
+    flag: Flag | None = None
+
+    def in_call(self, call: str) -> Option:
+        """The option as this call has it."""
+        differs = self.differs.get(call)
+        if differs is None:
+            return self
+        return self._replace(
+            type=differs.type or self.type,
+            default=self.default if differs.default is ... else differs.default,
+            doc=differs.doc or self.doc,
+        )

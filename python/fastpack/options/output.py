@@ -1,0 +1,194 @@
+"""Where rows go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastpack.options.option import (
+    FOLDER_CALLS,
+    KEEPING_CALLS,
+    OUTPUT,
+    REQUIRED,
+    SPLITTING_CALLS,
+    Differs,
+    Flag,
+    Option,
+)
+
+__all__ = ["OUTPUT_OPTIONS"]
+
+OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "output",
+        "StrPath | None",
+        None,
+        FOLDER_CALLS,
+        "The folder; made if it is not there.",
+        group=OUTPUT,
+        differs={
+            "pack_table": Differs(
+                doc=(
+                    "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
+                    "A `pa.Table` is known again by its content, and a `datasets.Dataset` by its fingerprint: the same "
+                    "job on them returns its report at once, and goes on where it was stopped. Of other tables nobody "
+                    "knows whether they are the same before they are read: the job starts anew, and what it has finished "
+                    "is refused unless `overwrite` is set."
+                )
+            ),
+            "pack_records": Differs(
+                doc=(
+                    "A folder to write, as `pack_dir` writes it: whole or not at all. If not given, rows stay in memory. "
+                    "Nobody knows whether records are the same as others before they are made: a job that was stopped "
+                    "starts anew, one that has finished is refused unless `overwrite` is set, and of several ranks one "
+                    "alone is to call this."
+                )
+            ),
+            "repack": Differs(
+                type="StrPath", default=REQUIRED, doc="Another folder; made if it is not there."
+            ),
+        },
+        flag=Flag("-o --output", "the folder to write", metavar="DIR"),
+    ),
+    Option(
+        "format",
+        "Format",
+        "arrow",
+        FOLDER_CALLS,
+        (
+            "`arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; `msgpack`, a map a row, one after the "
+            "other; or `msgpack_arrays`, one array with an array a row, which holds ids, labels, positions and the "
+            "length."
+        ),
+        group=OUTPUT,
+        flag=Flag("-f --format", "file format", words="Format"),
+    ),
+    Option(
+        "compression",
+        "Compression | None",
+        None,
+        FOLDER_CALLS,
+        (
+            "How columns are compressed: `none`; `lz4` or `zstd` for `arrow`; those and `snappy` for `parquet`. If "
+            "not given, `parquet` is compressed by `zstd` and `arrow` is not."
+        ),
+        group=OUTPUT,
+        flag=Flag("--compression", "how columns are compressed", words="Compression"),
+    ),
+    Option(
+        "per_file",
+        "bool",
+        False,
+        frozenset({"pack_dir"}),
+        (
+            "Whether each input has an output of its own, named after it and packed by itself: `data/a.jsonl` becomes "
+            "`a.arrow`. Inputs of one name are told apart by their folders: `x-a.arrow`, `y-a.arrow`."
+        ),
+        group=OUTPUT,
+        flag=Flag("--per-file", "write an output for each input, named after it", switch=True),
+    ),
+    Option(
+        "hf_layout",
+        "bool",
+        False,
+        FOLDER_CALLS,
+        (
+            "Whether the folder is one that `datasets.load_from_disk` maps into memory: a `Dataset`, or with "
+            "`validation` a `DatasetDict` of `train` and `validation`. Needs the format `arrow`, and outputs that are "
+            "not named after their inputs."
+        ),
+        group=OUTPUT,
+        flag=Flag("--hf-layout", "arrange the folder as datasets.load_from_disk maps it", switch=True),
+    ),
+    Option(
+        "validation",
+        "Validation | None",
+        None,
+        SPLITTING_CALLS,
+        (
+            "How many documents are set aside for validation, drawn by `seed` and packed into a table of their own: a "
+            "number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those that "
+            "`pack_dir` sets aside of the same files."
+        ),
+        group=OUTPUT,
+        differs={
+            "pack_dir": Differs(
+                doc=(
+                    "How many documents are set aside for validation, drawn by `seed` and packed by themselves into "
+                    "`validation-*` files beside the `train-*` files: a number such as 1000, or a share of all such as "
+                    "0.01 or `1%`, one at least."
+                )
+            ),
+            "repack": Differs(
+                doc=(
+                    "As in `pack_dir`; must be given where the tokens were kept with it. With the same `seed` it sets the "
+                    "same documents aside, whatever else differs."
+                )
+            ),
+        },
+        flag=Flag(
+            "--validation",
+            "documents to set aside for validation: a number, or a share such as 0.01 or 1%%",
+            metavar="DOCUMENTS",
+            type="count_or_text",
+        ),
+    ),
+    Option(
+        "shard_size",
+        "int | str",
+        "512MB",
+        FOLDER_CALLS,
+        (
+            "The size at which a file is closed and another begun, in bytes of column data: a number, or a text such "
+            "as `512MB` or `2GiB`."
+        ),
+        group=OUTPUT,
+        flag=Flag("--shard-size", "size of an output file, such as 512MB or 2GiB", metavar="SIZE"),
+    ),
+    Option(
+        "keep_tokens",
+        "bool",
+        False,
+        KEEPING_CALLS,
+        "Whether the tokens stay in the folder, as `tokens.fastpack`, for `repack`.",
+        group=OUTPUT,
+        flag=Flag("--keep-tokens", "leave the tokens in the folder, to be packed again", switch=True),
+    ),
+    Option(
+        "overwrite",
+        "bool",
+        False,
+        FOLDER_CALLS,
+        (
+            "Whether what fastpack wrote into `output` before, for whatever job, may be replaced. Files of others "
+            "never are: one in the place of a file of the job is refused."
+        ),
+        group=OUTPUT,
+        flag=Flag("--overwrite", "replace what fastpack wrote into the folder before", switch=True),
+    ),
+    Option(
+        "wait",
+        "bool",
+        True,
+        FOLDER_CALLS,
+        (
+            "Whether to wait where another process packs into the folder, and return its report or raise its error, "
+            "rather than to fail: so all ranks of a training run can call this, and one does the work."
+        ),
+        group=OUTPUT,
+        flag=Flag(
+            "--wait", "wait where another process packs into the folder, rather than fail", switch=True
+        ),
+    ),
+    Option(
+        "cache_dir",
+        "StrPath | None",
+        None,
+        frozenset({"pack_files"}),
+        (
+            "A folder in which tokens are kept from one call to the next. They are found by the content of the files, "
+            "whatever their names, and by the tokenizer, the template and the options that decide them; other rows of "
+            "them, such as of another `max_length`, take no tokenizing. A template that tells the time finds them for "
+            "the same `now` alone."
+        ),
+    ),
+)

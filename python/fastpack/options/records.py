@@ -1,0 +1,221 @@
+"""Which records are read, and what they mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastpack.options.option import (
+    FILE_CALLS,
+    INPUTS,
+    MODEL,
+    READING,
+    ROW_CALLS,
+    RUN,
+    TOKENIZING_CALLS,
+    TRAINING_CALLS,
+    Differs,
+    Flag,
+    Option,
+)
+
+__all__ = ["RECORD_OPTIONS"]
+
+RECORD_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "files",
+        "Files | None",
+        None,
+        FILE_CALLS,
+        (
+            "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
+            "list of these. A folder's files are read in the order of their paths."
+        ),
+        group=INPUTS,
+    ),
+    Option(
+        "sources",
+        "Sequence[Source] | None",
+        None,
+        FILE_CALLS,
+        (
+            "In place of `files`: dicts of a `path`, which is what `files` would be, and what of `shape`, `fields`, "
+            "`prompt` and `separator` these files need for themselves; `limit`, how many records are read of them, "
+            "and `repeat`, how many times."
+        ),
+        group=INPUTS,
+        flag=Flag(
+            "--sources",
+            "in place of files: a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
+            metavar="JSON",
+            type="json_list_or_file",
+        ),
+    ),
+    Option(
+        "recursive",
+        "bool",
+        False,
+        FILE_CALLS,
+        "Whether the folders inside a folder are read too.",
+        group=INPUTS,
+        flag=Flag("--recursive", "read folders inside folders too", switch=True),
+    ),
+    Option(
+        "shape",
+        "Shape | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or "
+            "`tokens`; found for each file by its first records if not given."
+        ),
+        group=READING,
+        flag=Flag("--shape", "what the records are, if not to be found out", words="Shape"),
+    ),
+    Option(
+        "fields",
+        "Fields | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            'The fields that hold the parts of a record, where the usual ones do not, such as `{"question": "query", '
+            '"answer": "solution"}`.'
+        ),
+        group=READING,
+        flag=Flag(
+            "--fields",
+            "fields that hold parts of a record, such as question=query,answer=solution",
+            metavar="PART=FIELD,...",
+            type="pairs",
+        ),
+    ),
+    Option(
+        "prompt",
+        "Prompt | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the prompts "
+            "for mathematics (`qa`, `wizardmath-cot`, `deepseekmath`, `deepseekmath-tool`, `xwinmath`, "
+            "`mammoth2-cot`, `llama3-math`), a text with places such as `{instruction}`, a dict of parts, or a file "
+            "of either. If not given, instructions and questions become a conversation for the chat template, or are "
+            "put as `alpaca` has them where there is none; a prompt and its completion are joined as they are."
+        ),
+        group=READING,
+        flag=Flag(
+            "--prompt",
+            "how requests become texts: a text with {instruction}, a file, or one of",
+            words="NamedPrompt",
+        ),
+    ),
+    Option(
+        "examples",
+        "Examples | None",
+        None,
+        TOKENIZING_CALLS,
+        "Requests with their answers that stand before each request, and are not trained.",
+        group=READING,
+        flag=Flag(
+            "--examples", "list of [request, answer] before each request", metavar="JSON", type="json_list"
+        ),
+    ),
+    Option(
+        "separator",
+        "str | None",
+        None,
+        FILE_CALLS,
+        "What stands between the documents of a `.txt` or `.md` file; each is one document if not given.",
+        group=READING,
+        flag=Flag("--separator", "what stands between the documents of a text file", metavar="TEXT"),
+    ),
+    Option(
+        "filter",
+        "RecordFilter | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "A function that chooses among the records: it takes a `pyarrow.RecordBatch` of them and returns a "
+            "boolean for each. Those left out are counted in the report, as `filtered`. It is called in the order of "
+            "the input, on the thread of this call."
+        ),
+        group=MODEL,
+        flag=Flag(
+            "--filter",
+            (
+                "Python function of a pyarrow.RecordBatch that says which records stay: filters.py:good, or "
+                "module:good"
+            ),
+            metavar="PLACE:NAME",
+            type="function_at",
+        ),
+    ),
+    Option(
+        "filter_fingerprint",
+        "str | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            'A name for `filter`, such as `"v1"`, that stands for its code where a job is resumed or found in a '
+            "cache; change it whenever the function changes. If not given, the function is told by its code and all "
+            "that this reaches. If it reaches what cannot be followed, such as a file, the run starts anew each time, "
+            "and the report says why."
+        ),
+        group=MODEL,
+        flag=Flag(
+            "--filter-fingerprint",
+            "name for that function, to be changed with it, where its code cannot be followed",
+            metavar="NAME",
+        ),
+    ),
+    Option(
+        "map",
+        "RecordMap | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "A function that makes others of the records that were chosen: it takes a `pyarrow.RecordBatch` of them "
+            "and returns one with as many rows."
+        ),
+        group=MODEL,
+        flag=Flag(
+            "--map",
+            "Python function of a pyarrow.RecordBatch that makes others of the records",
+            metavar="PLACE:NAME",
+            type="function_at",
+        ),
+    ),
+    Option(
+        "map_fingerprint",
+        "str | None",
+        None,
+        TOKENIZING_CALLS,
+        "A name for `map`, as `filter_fingerprint` is one for `filter`.",
+        group=MODEL,
+        flag=Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME"),
+    ),
+    Option(
+        "on_bad_record",
+        "OnBadRecord",
+        "error",
+        TRAINING_CALLS,
+        "What happens to a record that cannot be read: `error`, or `skip` and count it.",
+        group=RUN,
+        flag=Flag("--on-bad-record", "records that cannot be read", words="OnBadRecord"),
+    ),
+    Option(
+        "max_lost",
+        "MaxLost | None",
+        None,
+        ROW_CALLS,
+        (
+            'How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is more, '
+            "the run fails before anything is in its place, and says why and where. No limit if not given."
+        ),
+        group=RUN,
+        differs={
+            "stream": Differs(
+                doc="As in `pack_files`, but it is at its end, when all is counted, that a stream fails."
+            ),
+        },
+        flag=Flag("--max-lost", "how much may be lost before the run fails, such as 0.1%%", metavar="SHARE"),
+    ),
+)

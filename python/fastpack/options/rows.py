@@ -1,0 +1,247 @@
+"""How documents become rows, and what these hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastpack.options.option import (
+    EVERY_CALL,
+    ORDERING_CALLS,
+    PACKING,
+    PIECE_CALLS,
+    REQUIRED,
+    ROW_CALLS,
+    RUN,
+    Differs,
+    Flag,
+    Option,
+)
+
+__all__ = ["ROW_OPTIONS"]
+
+ROW_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "max_length",
+        "int",
+        REQUIRED,
+        EVERY_CALL,
+        "Tokens that a row holds at most.",
+        group=PACKING,
+        differs={
+            "scan": Differs(
+                type="int | Sequence[int]",
+                default=(2048, 4096, 8192, 16384, 32768),
+                doc="The lengths of rows to try, one or several.",
+            ),
+        },
+        flag=Flag("-m --max-length", "tokens that a row holds at most", metavar="TOKENS", type="int"),
+    ),
+    Option(
+        "strategy",
+        "Strategy",
+        "mix",
+        EVERY_CALL,
+        (
+            "How documents are put together. `mix`: the longest, then others at random, then what fills the row to "
+            "the last token; `best_fit`: longest first, each into the row that it fills best; `heap`: longest first, "
+            "into the one open row; `sequential`: in input order, into the one open row; `concat`: end to end in "
+            "input order, cut where a row ends; `none`: a row per document."
+        ),
+        group=PACKING,
+        differs={
+            "stream": Differs(
+                type="StreamStrategy",
+                default="sequential",
+                doc=(
+                    "`sequential`, `concat` or `none`, which give the rows of `pack_files`; or `best_fit` over "
+                    "`open_packs` rows."
+                ),
+            ),
+        },
+        flag=Flag("-s --strategy", "how documents are put together", words="Strategy"),
+    ),
+    Option(
+        "overlong",
+        "Overlong | None",
+        None,
+        EVERY_CALL,
+        (
+            "What happens to a document longer than a row: `drop` and count it; `truncate` it and count what is cut "
+            "off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and drops what "
+            "cannot be trimmed; `split` it into pieces that are documents of their own from then on; or `error`. If "
+            "not given, text is split, and conversations and ids are dropped."
+        ),
+        group=PACKING,
+        differs={
+            "plan": Differs(
+                doc="As in `pack_files`, where a length of unknown kind counts as a conversation without turns."
+            ),
+            "repack": Differs(doc="As in `pack_files`; `trim` only where the tokens were kept with it."),
+        },
+        flag=Flag("--overlong", "documents longer than a row", words="Overlong"),
+    ),
+    Option(
+        "keep",
+        "Keep",
+        "start",
+        EVERY_CALL,
+        "Which end of a truncated document is kept: `start` or `end`.",
+        group=PACKING,
+        flag=Flag("--keep", "end of a truncated document that is kept", words="Keep"),
+    ),
+    Option(
+        "tail",
+        "Tail",
+        "keep",
+        PIECE_CALLS,
+        "Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.",
+        group=PACKING,
+        flag=Flag("--tail", "last row of concat if it is not full", words="Tail"),
+    ),
+    Option(
+        "max_documents_per_pack",
+        "int | None",
+        None,
+        EVERY_CALL,
+        "Documents that a row holds at most, each piece of one counted.",
+        group=PACKING,
+        flag=Flag("--max-documents-per-pack", "documents that a row holds at most", metavar="N", type="int"),
+    ),
+    Option(
+        "align_documents_to",
+        "int | None",
+        None,
+        PIECE_CALLS,
+        (
+            "What the length that each document takes in a row is a multiple of, as context and tensor parallel "
+            "training want it; it must divide `max_length`. What makes a length a multiple counts as padding: no "
+            "labels, positions that count on, and part of the document in `seq_lengths`."
+        ),
+        group=PACKING,
+        flag=Flag(
+            "--align-documents-to",
+            "what the length of each document in a row is a multiple of, as context parallel training wants it",
+            metavar="N",
+            type="int",
+        ),
+    ),
+    Option(
+        "order",
+        "Order | None",
+        None,
+        ORDERING_CALLS,
+        (
+            "The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of "
+            "`world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`, "
+            "`best_fit` and `heap` are shuffled."
+        ),
+        group=PACKING,
+        flag=Flag("--order", "order of the rows, if not the strategy's own", words="Order"),
+    ),
+    Option(
+        "world_size",
+        "int | None",
+        None,
+        ORDERING_CALLS,
+        "The ranks that share the rows of `balanced`.",
+        group=PACKING,
+        flag=Flag(
+            "--world-size", "ranks that share the rows of --order balanced", metavar="RANKS", type="int"
+        ),
+    ),
+    Option(
+        "on_remainder",
+        "OnRemainder",
+        "pad",
+        ORDERING_CALLS,
+        (
+            "What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of nothing but "
+            "padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them."
+        ),
+        group=PACKING,
+        flag=Flag("--on-remainder", "rows that they cannot share equally", words="OnRemainder"),
+    ),
+    Option(
+        "seed",
+        "int",
+        0,
+        ORDERING_CALLS,
+        "What decides all that is left to chance: the same seed, the same rows.",
+        group=PACKING,
+        flag=Flag("--seed", "decides what is left to chance", metavar="N", type="int"),
+    ),
+    Option(
+        "pad_to",
+        "PadTo | None",
+        None,
+        ROW_CALLS,
+        (
+            "What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels, "
+            "positions of its own from 0, and one last entry in `seq_lengths`."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--pad-to",
+            "what rows are filled up to: max_length, or a multiple that divides it",
+            metavar="LENGTH",
+            type="count_or_text",
+        ),
+    ),
+    Option(
+        "padding_side",
+        "Side",
+        "right",
+        ROW_CALLS,
+        (
+            "The end of a row at which it is filled up: `right`, or `left`, where its entry in `seq_lengths` comes "
+            "first."
+        ),
+        group=RUN,
+        flag=Flag("--padding-side", "end of a row at which it is filled up", words="Side"),
+    ),
+    Option(
+        "pad_token_id",
+        "int | None",
+        None,
+        ROW_CALLS,
+        (
+            "The id to fill up with; the tokenizer's `pad_token`, else its `eos_token`, if not given. Without a "
+            "tokenizer it must be given."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--pad-token-id", "id to fill up with, if not the tokenizer's own", metavar="ID", type="int"
+        ),
+    ),
+    Option(
+        "shift_labels",
+        "bool",
+        False,
+        ROW_CALLS,
+        (
+            "Whether each label stands one place before its token, where it is predicted; for trainers that do not "
+            "shift labels themselves, as those of `transformers` and TRL do."
+        ),
+        group=RUN,
+        flag=Flag("--shift-labels", "put each label one place before its token", switch=True),
+    ),
+    Option(
+        "columns",
+        "Sequence[Column]",
+        ("input_ids", "labels", "position_ids", "seq_lengths"),
+        ROW_CALLS,
+        (
+            "The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`, and those "
+            "that are written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents "
+            "of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is "
+            "no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding; "
+            "`source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record "
+            "there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` "
+            "without the row's padding; `group`, the number of the step that `balanced` puts the row in."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--columns", "columns of the rows, separated by commas", metavar="NAMES", type="comma_list"
+        ),
+    ),
+)

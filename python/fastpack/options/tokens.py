@@ -1,0 +1,160 @@
+"""Which tokens there are, and which of them are trained."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastpack.options.option import (
+    MODEL,
+    RUN,
+    TOKENIZING_CALLS,
+    TRAINING_CALLS,
+    Differs,
+    Flag,
+    Option,
+)
+
+__all__ = ["TOKEN_OPTIONS"]
+
+TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "tokenizer",
+        "TokenizerArgument | Tokenizer | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of "
+            "`transformers` or `tokenizers`. Records that are ids need none."
+        ),
+        group=MODEL,
+        flag=Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
+    ),
+    Option(
+        "train_on",
+        "TrainOn",
+        "auto",
+        TOKENIZING_CALLS,
+        (
+            "Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a request, "
+            "`all`; or `auto`, which is the first for conversations, the third for requests with answers and `all` "
+            "for text. A message may say for itself: `train`, true or false, or `weight`."
+        ),
+        group=RUN,
+        flag=Flag("--train-on", "tokens that carry a label", words="TrainOn"),
+    ),
+    Option(
+        "train_on_eos",
+        "TrainOnEos | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "Which tokens that end a trained turn are trained: of every `turn`, of the `last`, or `none`; those that "
+            "the chat template marks if not given. `none` holds for the end of a text too, and for that of ids "
+            "without labels."
+        ),
+        group=RUN,
+        flag=Flag("--train-on-eos", "ends of trained turns that carry one", words="TrainOnEos"),
+    ),
+    Option(
+        "eos",
+        "Eos",
+        "auto",
+        TOKENIZING_CALLS,
+        (
+            "Whether the end-of-text token is appended: `auto` does so for text and for requests put into words by a "
+            "prompt, and leaves conversations as their template ends them; `True` and `False` hold for both."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--eos", "whether documents end with the end-of-text token: auto, yes, no", type="auto_yes_no"
+        ),
+    ),
+    Option(
+        "bos",
+        "Bos",
+        "auto",
+        TRAINING_CALLS,
+        (
+            "Whether a document begins with the token that begins a text: `auto` leaves it to tokenizer and template, "
+            "`True` adds it where it is missing."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--bos",
+            "whether documents begin with the token that begins a text: auto, yes",
+            type="auto_yes_no",
+        ),
+    ),
+    Option(
+        "chat_template",
+        "StrPath | None",
+        None,
+        TOKENIZING_CALLS,
+        (
+            "A Jinja text, the path of one, or the name of one of the tokenizer's templates; the tokenizer's own if "
+            "not given."
+        ),
+        group=MODEL,
+        flag=Flag(
+            "--chat-template", "a Jinja text, a file, or a name that the tokenizer knows", metavar="TEMPLATE"
+        ),
+    ),
+    Option(
+        "chat_template_kwargs",
+        "Mapping[str, JsonValue] | None",
+        None,
+        TOKENIZING_CALLS,
+        "Variables for the chat template; those of a record win over them.",
+        group=MODEL,
+        flag=Flag(
+            "--chat-template-kwargs", "variables for the chat template", metavar="JSON", type="json_object"
+        ),
+    ),
+    Option(
+        "template_engine",
+        "TemplateEngine",
+        "native",
+        TOKENIZING_CALLS,
+        (
+            "What renders a chat template, or a value in it, that is not known to render as in `transformers`: "
+            "`native` refuses it by name; `python` lets `transformers` render it, in processes of its own, which is "
+            "much slower, and says so in the report."
+        ),
+        group=MODEL,
+        flag=Flag("--template-engine", "what renders templates that are refused", words="TemplateEngine"),
+    ),
+    Option(
+        "now",
+        "datetime | None",
+        None,
+        TOKENIZING_CALLS,
+        "What templates see as the time of day; the time of the call if not given.",
+        group=RUN,
+        differs={
+            "pack_dir": Differs(
+                doc="What templates see as the time of day; the time of the first call if not given, kept on resuming."
+            ),
+        },
+        flag=Flag(
+            "--now", "the time that templates see, such as 2026-01-31T12:00", metavar="TIME", type="moment"
+        ),
+    ),
+    Option(
+        "revision",
+        "str | None",
+        None,
+        TOKENIZING_CALLS,
+        "The branch, tag or commit of a hub name.",
+        group=MODEL,
+        flag=Flag("--revision", "branch, tag or commit of a hub name"),
+    ),
+    Option(
+        "token",
+        "str | bool | None",
+        None,
+        TOKENIZING_CALLS,
+        "The access token for a hub name.",
+        group=MODEL,
+        flag=Flag("--token", "access token for a hub name; better given as $HF_TOKEN"),
+    ),
+)

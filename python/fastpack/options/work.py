@@ -1,0 +1,112 @@
+"""How the work is done."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastpack.options.option import (
+    FOLDER_CALLS,
+    OUTPUT,
+    RUN,
+    RUNNING_CALLS,
+    TRAINING_CALLS,
+    Differs,
+    Flag,
+    Option,
+)
+
+__all__ = ["WORK_OPTIONS"]
+
+WORK_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "memory",
+        "int | str | None",
+        None,
+        FOLDER_CALLS,
+        (
+            "Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back from "
+            "the folder. A quarter of what the machine and cgroup allow, if not given."
+        ),
+        group=OUTPUT,
+        flag=Flag(
+            "--memory", "memory for documents, such as 2GB; a quarter of all if not given", metavar="SIZE"
+        ),
+    ),
+    Option(
+        "threads",
+        "int | None",
+        None,
+        RUNNING_CALLS,
+        (
+            "Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if not "
+            "given. Never changes the output."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--threads", "worker threads; as many as the machine allows if not given", metavar="N", type="int"
+        ),
+    ),
+    Option(
+        "verify",
+        "int",
+        0,
+        TRAINING_CALLS,
+        (
+            "How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so that a "
+            "difference ends the run."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--verify",
+            "documents that the Hugging Face crate encodes too, to compare",
+            metavar="N",
+            type="int",
+        ),
+    ),
+    Option(
+        "progress",
+        "ProgressOption",
+        None,
+        RUNNING_CALLS,
+        (
+            "`True` for a bar on stderr, `False` for none, a callable that takes a `Progress`; if not given, a bar "
+            "where stderr is a terminal."
+        ),
+        differs={
+            "stream": Differs(default=False, doc="As in `pack_files`, but no bar unless asked for."),
+        },
+        flag=Flag("--progress", "draw a bar; if not given, where stderr is a terminal", switch=True),
+    ),
+    Option(
+        "sample",
+        "int | None",
+        None,
+        frozenset({"scan"}),
+        (
+            "About how many records to read, the same ones each time, from places all over the files; all if not "
+            "given. What is told of records, tokens, rows and time is then an estimate for all of them. Line files "
+            "that are not compressed are entered throughout, others are read through as far as a second goes; a "
+            "warning says up to where."
+        ),
+        flag=Flag(
+            "--sample",
+            "read about N records all over the files, and estimate what all of them are like",
+            metavar="N",
+            type="int",
+        ),
+    ),
+    Option(
+        "batch_size",
+        "int",
+        8,
+        frozenset({"stream"}),
+        "Rows of a table; the last may have fewer.",
+    ),
+    Option(
+        "open_packs",
+        "int",
+        64,
+        frozenset({"stream"}),
+        "Rows that `best_fit` keeps open; more of them fill better and come later.",
+    ),
+)

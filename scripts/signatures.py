@@ -1,0 +1,248 @@
+"""Writes what follows from the table of options: the public functions, their overloads, and `docs/options.md`.
+
+`make signatures` writes; with `--check` nothing is written, and a file that would change is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastpack.options import GROUPS, options_of
+from fastpack.options.calls import CALLS, Call, Overload
+from fastpack.options.option import REQUIRED, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT: Final = Path(__file__).parent.parent
+PLACE: Final = ROOT / "python/fastpack/api/calls"
+PAGE: Final = ROOT / "docs/options.md"
+HEAD: Final = '"""{about}\n\nWritten by `make signatures` from `fastpack/options/`: change that, not this.\n"""\n\nfrom __future__ import annotations\n'
+WIDTH: Final = 110
+
+MODULES: Final = {
+    "collections.abc": ("Iterable", "Mapping", "Sequence"),
+    "datetime": ("datetime",),
+    "fastpack._tokenizer": ("TokenizerArgument",),
+    "fastpack._scan": ("ScanReport",),
+    "fastpack.report": ("Report",),
+    "fastpack.tokenizer": ("Tokenizer",),
+}
+"""Where the names of types come from; all others are in `fastpack._types`."""
+
+DICTS: Final = {
+    "RecordArguments": ("How records become rows; each as in `pack_records`.", "pack_records", "output"),
+    "FileArguments": ("How files become rows; each as in `pack_files`.", "pack_files", ""),
+    "OutputArguments": (
+        "How records become rows in a folder; each as in `pack_records`.",
+        "pack_records",
+        "",
+    ),
+}
+"""The `TypedDict`s of overloads: what they are, the call whose options they hold, and the group that they leave out."""
+
+
+def main() -> int:
+    """Writes or checks all files, and returns the exit code."""
+    wanted = {PLACE / f"{name}.py": function(name, call) for name, call in CALLS.items()}
+    wanted[PLACE / "__init__.py"] = package()
+    wanted[PLACE / "arguments.py"] = arguments()
+    wanted[PAGE] = page()
+    checking = "--check" in sys.argv[1:]
+    changed = []
+    for path, text in wanted.items():
+        made = formatted(text) if path.suffix == ".py" else text
+        if not path.exists() or path.read_text(encoding="utf-8") != made:
+            changed.append(path.relative_to(ROOT))
+            if not checking:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(made, encoding="utf-8")
+    if checking and changed:
+        sys.stderr.write(
+            f"written by `make signatures`, but not up to date: {', '.join(map(str, changed))}\n"
+        )
+        return 1
+    return 0
+
+
+def formatted(text: str) -> str:
+    """Python as ruff formats it."""
+    ruff = [sys.executable, "-m", "ruff"]
+    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+        done = subprocess.run(  # noqa: S603  our own tool on our own text
+            [*ruff, *command, "--stdin-filename", str(PLACE / "made.py"), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        text = done.stdout
+    return text
+
+
+def function(name: str, call: Call) -> str:
+    """The module of a public function."""
+    options = options_of(name)
+    required = [option for option in options if option.name in call.positional]
+    required.sort(key=lambda option: call.positional.index(option.name))
+    rest = [option for option in options if option.name not in call.positional]
+    first = [f"{call.own[0]}: {call.own[1]}"] if call.own else []
+    positional = [*first, *map(parameter, required)]
+    texts = [overload(name, call.returns, positional, rest, way) for way in call.overloads]
+    parameters = ", ".join([*positional, "*", *map(parameter, rest)])
+    passed = [*([call.own[0]] if call.own else []), *(option.name for option in [*required, *rest])]
+    given = ", ".join(f'"{option}": {option}' for option in passed)
+    texts.append(
+        f"@suggesting\ndef {name}({parameters}) -> {call.returns}:\n"
+        f"{textwrap.indent(docstring(name, call), '    ')}\n    return run({{{given}}})\n"
+    )
+    body = "\n".join(texts)
+    typing = ["TYPE_CHECKING", *(["overload"] if call.overloads else [])]
+    types = [*(option.type for option in options), call.returns, *(call.own[1:2] if call.own else ())]
+    dicts = sorted({way.rest for way in call.overloads})
+    imports = type_imports([*types, *(way.returns for way in call.overloads)])
+    if dicts:
+        imports += f"    from fastpack.api.calls.arguments import {', '.join(dicts)}\n"
+        imports += "    from typing_extensions import Unpack\n"
+    return (
+        HEAD.format(about=f"`fastpack.{name}`.")
+        + f"\nfrom typing import {', '.join(typing)}\n\nfrom fastpack.api.run import {name} as run\n"
+        + "from fastpack.api.suggest import suggesting\n"
+        + f'\nif TYPE_CHECKING:\n{imports}\n__all__ = ["{name}"]\n\n\n{body}'
+    )
+
+
+def overload(name: str, _returns: str, positional: list[str], rest: list[Option], way: Overload) -> str:
+    """A way to call it that decides what it returns."""
+    required = [parameter(option) for option in rest if option.default is REQUIRED]
+    parameters = ", ".join([*positional, "*", *required, *way.fixed, f"**options: Unpack[{way.rest}]"])
+    return f"@overload\ndef {name}({parameters}) -> {way.returns}: ..."
+
+
+def parameter(option: Option) -> str:
+    """An option in a signature."""
+    default = "" if option.default is REQUIRED else f" = {option.default!r}"
+    return f"{option.name}: {option.type}{default}"
+
+
+def type_imports(types: Iterable[str]) -> str:
+    """The imports that types need, inside `if TYPE_CHECKING`."""
+    names = {name for text in types for name in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)}
+    names -= {"None", "int", "str", "bool", "float", "tuple", "list", "dict"}
+    lines = []
+    for native in {"pa": "import pyarrow as pa", "_fastpack": "from fastpack import _fastpack"}.items():
+        if native[0] in names:
+            names.discard(native[0])
+            lines.append(native[1])
+    known = {name: module for module, found in MODULES.items() for name in found}
+    modules: dict[str, list[str]] = {}
+    for name in sorted(names):
+        modules.setdefault(known.get(name, "fastpack._types"), []).append(name)
+    lines += [f"from {module} import {', '.join(found)}" for module, found in modules.items()]
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def docstring(name: str, call: Call) -> str:
+    """What `help` shows."""
+    parts = [call.about, "Args:"]
+    own = [(call.own[0], call.own[2])] if call.own else []
+    listed = [*own, *((option.name, option.doc) for option in options_of(name))]
+    order = [*(it[0] for it in own), *call.positional]
+    listed.sort(key=lambda it: order.index(it[0]) if it[0] in order else len(order))
+    parts[-1] += "".join(f"\n{entry(option, doc)}" for option, doc in listed)
+    parts.append(f"Returns:\n{textwrap.indent(call.result, '    ')}")
+    raised = "\n".join(entry(*error.split(": ", 1)) for error in call.raises)
+    parts.append(f"Raises:\n{raised}")
+    parts.append(f"Examples:\n{textwrap.indent(call.example, '    ')}")
+    text = "\n\n".join(parts)
+    marks = 'r"""' if "\\" in text else '"""'
+    return f'{marks}{text}\n"""'
+
+
+def entry(name: str, doc: str) -> str:
+    """A line of a list in a docstring, and those below it."""
+    return textwrap.fill(
+        f"{name}: {' '.join(doc.split())}",
+        WIDTH,
+        initial_indent=" " * 4,
+        subsequent_indent=" " * 8,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def package() -> str:
+    """The module that names all functions."""
+    imports = "".join(f"from fastpack.api.calls.{name} import {name}\n" for name in CALLS)
+    names = ", ".join(f'"{name}"' for name in sorted(CALLS))
+    return HEAD.format(about="The public functions.") + f"\n{imports}\n__all__ = [{names}]\n"
+
+
+def arguments() -> str:
+    """The `TypedDict`s of overloads."""
+    texts = []
+    types = []
+    for name, (about, call, without) in DICTS.items():
+        fixed = {
+            text.split(":")[0] for way in CALLS[call].overloads if way.rest == name for text in way.fixed
+        }
+        held = [
+            option
+            for option in options_of(call)
+            if option.name not in {*fixed, *CALLS[call].positional}
+            and option.default is not REQUIRED
+            and (not without or option.group != without)
+        ]
+        types += [option.type for option in held]
+        fields = "".join(f"    {option.name}: {option.type}\n" for option in held)
+        texts.append(f'class {name}(TypedDict, total=False):\n    """{about}"""\n\n{fields}')
+    names = ", ".join(f'"{name}"' for name in sorted(DICTS))
+    return (
+        HEAD.format(about="The keyword arguments of overloads, for the types of these alone.")
+        + f"\nfrom typing import TYPE_CHECKING, TypedDict\n\nif TYPE_CHECKING:\n{type_imports(types)}\n"
+        + f"__all__ = [{names}]\n\n\n"
+        + "\n\n".join(texts)
+    )
+
+
+def page() -> str:
+    """The page of all options."""
+    return "\n".join(_page()) + "\n"
+
+
+def _page() -> Iterator[str]:
+    yield "# Options"
+    yield ""
+    yield "Every option of every function, with its default. It is called the same on the command line, with dashes: `--max-length 4096`."
+    yield "The functions are listed in [the README](../README.md); each shows its own options in `help(fastpack.pack_files)`."
+    for title, options in GROUPS.items():
+        yield ""
+        yield f"## {title[0].upper()}{title[1:]}"
+        for option in options:
+            default = (
+                "must be given" if option.default is REQUIRED else f"`{option.default!r}`".replace("'", '"')
+            )
+            taken = ", ".join(f"`{name}`" for name in CALLS if name in option.calls)
+            flag = f"; `{'`, `'.join(option.flag.spelling.split())}`" if option.flag else ""
+            yield ""
+            yield f"### `{option.name}`"
+            yield ""
+            yield f"`{option.type}`, {default}{flag}. Taken by {taken}."
+            yield ""
+            yield from textwrap.wrap(option.doc, 150, break_long_words=False, break_on_hyphens=False)
+            for call, differs in option.differs.items():
+                if differs.doc:
+                    yield ""
+                    yield from textwrap.wrap(
+                        f"In `{call}`: {differs.doc}", 150, break_long_words=False, break_on_hyphens=False
+                    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
