@@ -28,7 +28,6 @@ __all__ = [
     "Format",
     "HubDataset",
     "JsonValue",
-    "Keep",
     "Lengths",
     "MaxLost",
     "NamedPrompt",
@@ -50,7 +49,6 @@ __all__ = [
     "StrPath",
     "Strategy",
     "StreamStrategy",
-    "Tail",
     "TemplateEngine",
     "Texts",
     "TrainOn",
@@ -107,8 +105,6 @@ JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
-Keep: TypeAlias = Literal["start", "end"]
-Tail: TypeAlias = Literal["keep", "drop"]
 Order: TypeAlias = Literal["shuffle", "input", "balanced"]
 OnRemainder: TypeAlias = Literal["pad", "drop", "repeat"]
 Side: TypeAlias = Literal["left", "right"]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU32;
 
-use fastpack_core::config::{Order, PackOptions, Strategy, Tail};
+use fastpack_core::config::{Order, PackOptions, Strategy};
 use fastpack_core::pack::{Piece, lower_bound, plan};
 use fastpack_core::{Control, Error};
 use proptest::prelude::*;
@@ -276,7 +276,7 @@ proptest! {
             row.iter().map(|piece| piece.length).sum::<u32>() == max_length
         };
         let tail = expected.pop_if(|row| !full(row)).unwrap_or_default();
-        let options = PackOptions { tail: Tail::Drop, ..options(max_length, Strategy::Concat) };
+        let options = PackOptions { drop_last: true, ..options(max_length, Strategy::Concat) };
         let made = plan(pieces(&lengths), &options, &Control::default()).expect("nobody cancels");
         let left_out: Vec<Piece> = made.left_out.iter().map(|left| left.piece).collect();
         prop_assert_eq!(left_out, tail);

@@ -1,7 +1,7 @@
 //! Bare lengths: what is too long, and what is no length.
 
 use fastpack_core::Control;
-use fastpack_core::config::{Keep, Overlong, PackOptions, Strategy, Tail};
+use fastpack_core::config::{Overlong, PackOptions, Side, Strategy};
 use fastpack_core::pack::{Cut, Lengths, PlannedLengths, cut};
 use proptest::prelude::*;
 
@@ -27,22 +27,22 @@ proptest! {
     #[test]
     fn what_is_too_long_is_cut_as_told(
         (max_length, lengths) in lengths(),
-        (overlong, keep) in prop::sample::select(&[
-            (None, Keep::Start),
-            (Some(Overlong::Drop), Keep::Start),
-            (Some(Overlong::Truncate), Keep::Start),
-            (Some(Overlong::Truncate), Keep::End),
-            (Some(Overlong::Split), Keep::Start),
+        (overlong, truncation_side) in prop::sample::select(&[
+            (None, Side::Right),
+            (Some(Overlong::Drop), Side::Right),
+            (Some(Overlong::Truncate), Side::Right),
+            (Some(Overlong::Truncate), Side::Left),
+            (Some(Overlong::Split), Side::Right),
         ][..]),
     ) {
         let most = max_length.div_ceil(3);
         let mut expected = Vec::new();
         let mut dropped = Vec::new();
         for (document, &length) in (0..).zip(&lengths) {
-            match (overlong, keep) {
+            match (overlong, truncation_side) {
                 _ if length <= most => expected.push((document, 0, length)),
-                (Some(Overlong::Truncate), Keep::Start) => expected.push((document, 0, most)),
-                (Some(Overlong::Truncate), Keep::End) => {
+                (Some(Overlong::Truncate), Side::Right) => expected.push((document, 0, most)),
+                (Some(Overlong::Truncate), Side::Left) => {
                     expected.push((document, length - most, most));
                 }
                 (Some(Overlong::Split), _) => {
@@ -52,7 +52,7 @@ proptest! {
                 _ => dropped.push(document),
             }
         }
-        let options = PackOptions { overlong, keep, ..options(most, Strategy::Mix) };
+        let options = PackOptions { overlong, truncation_side, ..options(most, Strategy::Mix) };
         let made = planned(&lengths, &options);
         prop_assert_eq!(packed(&made), expected);
         prop_assert_eq!(made.dropped, dropped);
@@ -62,7 +62,7 @@ proptest! {
     fn a_dropped_tail_names_the_documents_that_are_gone(
         max_length in 1..40_u32, lengths in prop::collection::vec(1..90_u32, 0..30),
     ) {
-        let options = PackOptions { tail: Tail::Drop, ..options(max_length, Strategy::Concat) };
+        let options = PackOptions { drop_last: true, ..options(max_length, Strategy::Concat) };
         let made = planned(&lengths, &options);
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
         prop_assert_eq!(made.plan.tokens(), tokens - tokens % u64::from(max_length));
@@ -98,7 +98,7 @@ fn conversations_are_never_split_unless_told_trl_5075() {
 fn truncation_keeps_the_end_where_told_verl_6372() {
     let keep_end = PackOptions {
         overlong: Some(Overlong::Truncate),
-        keep: Keep::End,
+        truncation_side: Side::Left,
         ..options(8, Strategy::Mix)
     };
     assert_eq!(packed(&planned(&[20], &keep_end)), [(0, 12, 8)]);
@@ -143,8 +143,12 @@ fn options_that_contradict_each_other_are_refused() {
     assert!(
         refusal(&cut).starts_with("invalid option `overlong`: is given, but strategy=\"concat\"")
     );
-    let tail = PackOptions { tail: Tail::Drop, ..mix.clone() };
-    assert!(refusal(&tail).starts_with("invalid option `tail`: is \"drop\", but strategy=\"mix\""));
-    let keep = PackOptions { keep: Keep::End, ..mix };
-    assert!(refusal(&keep).starts_with("invalid option `keep`: is \"end\", which only"));
+    let tail = PackOptions { drop_last: true, ..mix.clone() };
+    assert!(
+        refusal(&tail).starts_with("invalid option `drop_last`: is given, but strategy=\"mix\"")
+    );
+    let keep = PackOptions { truncation_side: Side::Left, ..mix };
+    assert!(
+        refusal(&keep).starts_with("invalid option `truncation_side`: is \"left\", which only")
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
-use fastpack_core::config::{Order, PackOptions, Strategy, Tail};
+use fastpack_core::config::{Order, PackOptions, Strategy};
 use fastpack_core::control::Control;
 use fastpack_core::pack::{OpenPacks, Piece, Plan, plan};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ proptest! {
         let options = PackOptions {
             max_documents_per_pack: most.and_then(NonZeroU32::new),
             align_documents_to: align.filter(|it| max_length.is_multiple_of(*it)).and_then(NonZeroU32::new),
-            tail: if drops && strategy == Strategy::Concat { Tail::Drop } else { Tail::Keep },
+            drop_last: drops && strategy == Strategy::Concat,
             ..options(max_length, strategy)
         };
         // Only `concat` takes documents that are longer than a row.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use fastpack_core::Control;
-use fastpack_core::config::{Keep, OnRemainder, Order, PackOptions, Strategy, Tail};
+use fastpack_core::config::{OnRemainder, Order, PackOptions, Side, Strategy};
 use fastpack_core::pack::{Piece, Plan, plan};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
@@ -27,12 +27,13 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
         max_length: max(max_length),
         strategy,
         overlong: None,
-        keep: Keep::Start,
-        tail: Tail::Keep,
+        truncation_side: Side::Right,
+        drop_last: false,
+        shuffle: false,
         max_documents_per_pack: None,
         align_documents_to: None,
         order: Some(Order::Input),
-        world_size: None,
+        balance_ranks: None,
         on_remainder: OnRemainder::Pad,
         seed: 0,
     }

@@ -63,8 +63,8 @@ pub(super) fn other_job() -> Arc<Identity> {
 /// A job that packs one file with these options of its rows.
 pub(super) fn job_of(options: Value) -> Arc<Identity> {
     let packing = json!({
-        "max_length": 4096, "strategy": "mix", "overlong": null, "keep": "start", "tail": "keep",
-        "max_documents_per_pack": null, "align_documents_to": null, "order": null, "world_size": null,
+        "max_length": 4096, "strategy": "mix", "overlong": null, "truncation_side": "right", "drop_last": false, "shuffle": false,
+        "max_documents_per_pack": null, "align_documents_to": null, "order": null, "balance_ranks": null,
         "on_remainder": "pad", "seed": 0,
     });
     let mut job = json!({

@@ -73,7 +73,7 @@ def first_fit(lengths: Sequence[int], max_length: int, most: int | None = None) 
 
 
 def stretches(
-    lengths: Sequence[int], max_length: int, strategy: object, overlong: object, keep: object
+    lengths: Sequence[int], max_length: int, strategy: object, overlong: object, truncation_side: object
 ) -> list[tuple[int, int, int]]:
     """What of each document is packed: its number, the first token and the token after the last."""
     kept = []
@@ -81,7 +81,7 @@ def stretches(
         if length <= max_length or strategy == "concat" or overlong == "split":
             kept.append((document, 0, length))
         elif overlong == "truncate":
-            start = length - max_length if keep == "end" else 0
+            start = length - max_length if truncation_side == "left" else 0
             kept.append((document, start, start + max_length))
     return kept
 

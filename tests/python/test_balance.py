@@ -28,7 +28,7 @@ def costs(plan):
 def test_every_rank_has_as_many_rows_and_every_row_is_there(lengths, ranks, remainder, strategy):
     options = {"max_length": 64, "strategy": strategy}
     plain = fastpack.plan(lengths, **options)
-    made = fastpack.plan(lengths, **options, order="balanced", world_size=ranks, on_remainder=remainder)
+    made = fastpack.plan(lengths, **options, order="balanced", balance_ranks=ranks, on_remainder=remainder)
     assert len(made) % ranks == 0
     missing = -len(plain) % ranks
     if not lengths:
@@ -54,7 +54,7 @@ def test_ranks_wait_less_for_each_other_than_in_a_random_order(ranks):
     lengths = np.random.default_rng(0).lognormal(np.log(600), 1.0, 60_000).clip(1, 8192).astype(np.int64)
     whole = {}
     for order in ("shuffle", "balanced"):
-        size = {"world_size": ranks, "on_remainder": "drop"} if order == "balanced" else {}
+        size = {"balance_ranks": ranks, "on_remainder": "drop"} if order == "balanced" else {}
         plan = fastpack.plan(lengths, max_length=8192, order=order, **size)
         cost = costs(plan)[: len(plan) // ranks * ranks].reshape(-1, ranks)
         whole[order] = (cost.max(axis=1) / cost.mean(axis=1)).mean()
@@ -64,7 +64,7 @@ def test_ranks_wait_less_for_each_other_than_in_a_random_order(ranks):
 
 def test_groups_are_in_random_order_and_a_seed_decides():
     lengths = np.random.default_rng(1).integers(1, 300, 4000)
-    options = {"max_length": 512, "order": "balanced", "world_size": 4}
+    options = {"max_length": 512, "order": "balanced", "balance_ranks": 4}
     one, two = (fastpack.plan(lengths, **options, seed=5) for _ in range(2))
     assert one.members.tolist() == two.members.tolist()
     steps = costs(one)[: len(one) // 4 * 4].reshape(-1, 4).sum(axis=1)
@@ -77,7 +77,7 @@ def test_columns_name_the_step_and_the_cost():
         max_length=8,
         strategy="none",
         order="balanced",
-        world_size=2,
+        balance_ranks=2,
         pad_token_id=0,
         columns=["input_ids", "labels", "seq_lengths", "attn_cost", "group"],
     )
@@ -91,7 +91,7 @@ def test_columns_name_the_step_and_the_cost():
 def shared(ranks, **options):
     """Three rows of one document each, shared among ranks."""
     options = {"max_length": 8, "order": "balanced", "strategy": "none", **options}
-    return fastpack.pack_table(documents(6, 5, 4), world_size=ranks, **options)
+    return fastpack.pack_table(documents(6, 5, 4), balance_ranks=ranks, **options)
 
 
 def test_a_row_of_padding_is_as_long_as_others_are_filled_up_to():
@@ -128,7 +128,7 @@ def test_a_split_document_of_which_a_row_is_dropped_is_kept_in_part():
         max_length=8,
         overlong="split",
         order="balanced",
-        world_size=2,
+        balance_ranks=2,
         on_remainder="drop",
     )
     report = fastpack.Report.of(table)
@@ -140,11 +140,11 @@ def test_a_split_document_of_which_a_row_is_dropped_is_kept_in_part():
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"order": "balanced"}, "world_size"),
-        ({"world_size": 2}, "world_size"),
-        ({"order": "balanced", "world_size": 0}, "world_size"),
-        ({"order": "balanced", "world_size": 2, "on_remainder": "lose"}, "on_remainder"),
-        ({"order": "balanced", "world_size": 2}, "on_remainder"),
+        ({"order": "balanced"}, "balance_ranks"),
+        ({"balance_ranks": 2}, "balance_ranks"),
+        ({"order": "balanced", "balance_ranks": 0}, "balance_ranks"),
+        ({"order": "balanced", "balance_ranks": 2, "on_remainder": "lose"}, "on_remainder"),
+        ({"order": "balanced", "balance_ranks": 2}, "on_remainder"),
     ],
 )
 def test_ranks_that_cannot_be_are_refused_by_name(options, option):

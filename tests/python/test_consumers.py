@@ -87,7 +87,7 @@ def test_shifted_labels_are_what_a_loss_that_does_not_shift_compares_with(corpus
 
 def test_rows_are_a_data_set_that_maps_filters_and_trains_by_step(write_jsonl, tokenizer_dir, tmp_path):
     path = write_jsonl(map(conversation, range(120)))
-    options = {"order": "balanced", "world_size": 4, "on_remainder": "repeat"}
+    options = {"order": "balanced", "balance_ranks": 4, "on_remainder": "repeat"}
     columns = ["input_ids", "labels", "seq_lengths", "attn_cost", "group"]
     fastpack.pack_dir(
         path, tmp_path / "out", tokenizer=tokenizer_dir, max_length=128, **options, columns=columns

@@ -34,12 +34,12 @@ def jobs(draw: st.DrawFn) -> tuple[list[int], dict[str, object]]:
         "max_length": max_length,
         "strategy": strategy,
         "overlong": overlong,
-        "keep": draw(st.sampled_from(["start", "end"])) if overlong == "truncate" else "start",
-        "tail": draw(st.sampled_from(["keep", "drop"])) if strategy == "concat" else "keep",
+        "truncation_side": draw(st.sampled_from(["left", "right"])) if overlong == "truncate" else "right",
+        "drop_last": strategy == "concat" and draw(st.booleans()),
         "max_documents_per_pack": draw(st.none() | st.integers(1, 4)),
         "align_documents_to": align,
         "order": order,
-        "world_size": ranks,
+        "balance_ranks": ranks,
         "on_remainder": draw(st.sampled_from(["pad", "drop", "repeat"])),
         "seed": draw(st.integers(0, 3)),
     }
@@ -70,23 +70,25 @@ def test_every_kept_token_is_in_one_row_and_rows_hold_what_they_may(job):
             kept |= stretch
     assert made.tokens == len(kept)
     stretches = reference.stretches(
-        lengths, options["max_length"], options["strategy"], options["overlong"], options["keep"]
+        lengths, options["max_length"], options["strategy"], options["overlong"], options["truncation_side"]
     )
     wanted = {(document, token) for document, start, end in stretches for token in range(start, end)}
     assert kept <= wanted
-    if options["tail"] == "keep" and not (options["world_size"] and options["on_remainder"] == "drop"):
+    if not options["drop_last"] and not (options["balance_ranks"] and options["on_remainder"] == "drop"):
         assert kept == wanted
     packed = {document for document, _ in kept}
     assert made.dropped.tolist() == sorted(set(range(len(lengths))) - packed)
-    assert len(made) % (options["world_size"] or 1) == 0
+    assert len(made) % (options["balance_ranks"] or 1) == 0
 
 
 @settings(max_examples=200)
 @given(jobs())
 def test_mix_needs_no_more_rows_than_first_fit_decreasing(job):
     lengths, options = job
-    options = {**options, "strategy": "mix", "tail": "keep", "order": "input", "world_size": None}
-    cut = reference.stretches(lengths, options["max_length"], "mix", options["overlong"], options["keep"])
+    options = {**options, "strategy": "mix", "drop_last": False, "order": "input", "balance_ranks": None}
+    cut = reference.stretches(
+        lengths, options["max_length"], "mix", options["overlong"], options["truncation_side"]
+    )
     pieces = [
         min(end, at + options["max_length"]) - at
         for _, start, end in cut
@@ -129,6 +131,6 @@ def test_sums_beyond_32_bits_are_sums():
         made = fastpack.plan(lengths, max_length=GIANT, strategy=strategy)
         assert (len(made), made.tokens, made.lower_bound) == (9, 9 * GIANT, 9)
     balanced_rows = fastpack.plan(
-        lengths, max_length=GIANT, order="balanced", world_size=2, on_remainder="repeat"
+        lengths, max_length=GIANT, order="balanced", balance_ranks=2, on_remainder="repeat"
     )
     assert (len(balanced_rows), balanced_rows.tokens) == (10, 9 * GIANT)

@@ -106,11 +106,11 @@ def number_options():
 
 def test_the_options_that_are_numbers_are_found():
     found = set(number_options())
-    assert {("pack_files", "max_length"), ("plan", "world_size"), ("stream", "batch_size")} <= found
+    assert {("pack_files", "max_length"), ("plan", "balance_ranks"), ("stream", "batch_size")} <= found
     assert len(found) > 60
 
 
-NEEDS = {"world_size": {"order": "balanced", "pad_token_id": 0}, "open_packs": {"strategy": "best_fit"}}
+NEEDS = {"balance_ranks": {"order": "balanced", "pad_token_id": 0}, "open_packs": {"strategy": "best_fit"}}
 
 
 def needs(name, option):
@@ -140,9 +140,9 @@ TOGETHER = [
     {"max_length": 2**31 - 1, "align_documents_to": 2**31 - 1},
     {"max_length": 2**31 - 1, "pad_to": "max_length", "columns": ["input_ids"]},
     {"max_length": 2**30, "pad_to": "max_length", "strategy": "sequential"},
-    {"order": "balanced", "world_size": 2**31},
-    {"order": "balanced", "world_size": 2**32 - 1, "on_remainder": "repeat"},
-    {"order": "balanced", "world_size": 2**31, "pad_to": "max_length"},
+    {"order": "balanced", "balance_ranks": 2**31},
+    {"order": "balanced", "balance_ranks": 2**32 - 1, "on_remainder": "repeat"},
+    {"order": "balanced", "balance_ranks": 2**31, "pad_to": "max_length"},
 ]
 
 
@@ -166,12 +166,12 @@ def test_plans_that_no_memory_holds_are_refused(tokenizer_dir, write_jsonl, tmp_
         {"lengths": [2**31 - 1] * 3, "max_length": 1, "overlong": "split"},
         {"lengths": [2**31 - 1], "max_length": 1, "strategy": "concat"},
         {"lengths": [2**30] * 100, "max_length": 2, "strategy": "concat"},
-        {"lengths": [1], "max_length": 1, "order": "balanced", "world_size": 2**31},
+        {"lengths": [1], "max_length": 1, "order": "balanced", "balance_ranks": 2**31},
         {
             "lengths": [1],
             "max_length": 1,
             "order": "balanced",
-            "world_size": 2**32 - 1,
+            "balance_ranks": 2**32 - 1,
             "on_remainder": "repeat",
         },
     ]
@@ -184,7 +184,7 @@ def test_plans_that_no_memory_holds_are_refused(tokenizer_dir, write_jsonl, tmp_
         {"lengths": [2**31 - 1], "max_length": 2**20, "overlong": "split"},
         {"lengths": [1, 2**31 - 1], "max_length": 2**31 - 1, "strategy": "best_fit"},
         {"lengths": [2**31 - 1, 5], "max_length": 2**20, "strategy": "concat"},
-        {"lengths": [1] * 1000, "max_length": 2**31 - 1, "order": "balanced", "world_size": 1000},
+        {"lengths": [1] * 1000, "max_length": 2**31 - 1, "order": "balanced", "balance_ranks": 1000},
     ]
     cases = [("plan", options) for options in fine]
     for case, (kind, said, _) in outcomes(cases, tokenizer_dir, corpus, tmp_path, python):

@@ -190,3 +190,14 @@ def test_a_message_shows_the_beginning_of_a_value(corpus, tokenizer_dir):
     with pytest.raises(fastpack.OptionError) as refused:
         fastpack.pack_files(corpus, tokenizer_dir, max_length="9" * 10_000)
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("max_lenght", "max_length"), ("chat_templat", "chat_template")]
+)
+def test_a_misspelt_keyword_is_refused_with_the_option_that_was_meant(misspelt, meant):
+    with pytest.raises(fastpack.OptionTypeError, match=f"`{misspelt}`: .*did you mean `{meant}`") as refused:
+        fastpack.pack_files("a.jsonl", **{"max_length": 8, misspelt: 8})
+    assert isinstance(refused.value, TypeError)
+    with pytest.raises(fastpack.OptionTypeError, match="`zzz`: pack_files has none of that name$"):
+        fastpack.pack_files("a.jsonl", max_length=8, zzz=1)

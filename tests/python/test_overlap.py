@@ -88,7 +88,7 @@ def test_a_tail_that_is_dropped_is_counted_by_documents_that_begin_in_it(write_j
     alone = fastpack.pack_files(path, tokenizer_dir, max_length=256, strategy="none")
     first, *others = map(len, alone["input_ids"].to_pylist())
     room = first - 1
-    packed = fastpack.pack_files(path, tokenizer_dir, max_length=room, strategy="concat", tail="drop")
+    packed = fastpack.pack_files(path, tokenizer_dir, max_length=room, strategy="concat", drop_last=True)
     report = fastpack.Report.of(packed)
     assert packed.num_rows == 1
     assert report.dropped == {"tail": (2, 1 + sum(others))}

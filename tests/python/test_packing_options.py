@@ -67,7 +67,7 @@ def test_concat_is_the_input_cut_into_rows():
 
 
 def test_a_tail_that_is_dropped_is_counted():
-    table = fastpack.pack_table(documents(5, 3, 3, 2, 2), max_length=4, strategy="concat", tail="drop")
+    table = fastpack.pack_table(documents(5, 3, 3, 2, 2), max_length=4, strategy="concat", drop_last=True)
     report = fastpack.Report.of(table)
     assert table["seq_lengths"].to_pylist() == [[4], [1, 3], [3, 1]]
     assert report.dropped == {"tail": (1, 3)}
@@ -78,7 +78,7 @@ def test_a_tail_that_is_dropped_is_counted():
 def test_truncation_keeps_the_end_verl_6372():
     options = {"max_length": 4, "overlong": "truncate", "strategy": "none"}
     start = fastpack.pack_table(documents(6, 2), **options)
-    end = fastpack.pack_table(documents(6, 2), **options, keep="end")
+    end = fastpack.pack_table(documents(6, 2), **options, truncation_side="left")
     assert start["input_ids"].to_pylist() == [[1, 2, 3, 4], [1001, 1002]]
     assert end["input_ids"].to_pylist() == [[3, 4, 5, 6], [1001, 1002]]
     assert fastpack.Report.of(end).truncated == (1, 2)
@@ -158,8 +158,8 @@ def test_a_seed_decides_whatever_the_threads(strategy, threads, texts, tokenizer
         ({"max_documents_per_pack": 0}, "max_documents_per_pack"),
         ({"seed": -1}, "seed"),
         ({"seed": True}, "seed"),
-        ({"keep": "end"}, "keep"),
-        ({"tail": "drop"}, "tail"),
+        ({"truncation_side": "left"}, "truncation_side"),
+        ({"drop_last": True}, "drop_last"),
         ({"strategy": "concat", "overlong": "drop"}, "overlong"),
     ],
 )

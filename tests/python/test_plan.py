@@ -98,8 +98,8 @@ def wishes(draw: st.DrawFn) -> dict[str, str | int | None]:
     return {
         "strategy": strategy,
         "overlong": overlong,
-        "keep": draw(st.sampled_from(["start", "end"])) if overlong == "truncate" else "start",
-        "tail": draw(st.sampled_from(["keep", "drop"])) if strategy == "concat" else "keep",
+        "truncation_side": draw(st.sampled_from(["left", "right"])) if overlong == "truncate" else "right",
+        "drop_last": strategy == "concat" and draw(st.booleans()),
         "max_documents_per_pack": draw(st.none() | st.integers(1, 6)),
         "order": draw(st.sampled_from([None, "input", "shuffle"])),
         "seed": draw(st.integers(0, 2**64 - 1)),
@@ -113,13 +113,15 @@ def test_every_kept_token_is_in_one_row_and_in_order(
     max_length, lengths = case
     shorter = -(-max_length // 3)
     made = plan(lengths, shorter, **wish)
-    stretches = reference.stretches(lengths, shorter, wish["strategy"], wish["overlong"], wish["keep"])
+    stretches = reference.stretches(
+        lengths, shorter, wish["strategy"], wish["overlong"], wish["truncation_side"]
+    )
     kept = [(document, token) for document, start, end in stretches for token in range(start, end)]
     pieces = zip(made.members.tolist(), made.starts.tolist(), made.lengths.tolist(), strict=True)
     packed = sorted((document, token) for document, start, n in pieces for token in range(start, start + n))
     tail = len(kept) - len(packed)
     assert packed == kept[: len(packed)]
-    assert 0 <= tail < shorter if wish["tail"] == "drop" else tail == 0
+    assert 0 <= tail < shorter if wish["drop_last"] else tail == 0
     assert made.dropped.tolist() == sorted(set(range(len(lengths))) - set(made.members.tolist()))
     assert made.tokens == len(packed)
 
@@ -290,7 +292,7 @@ def test_rows_of_huge_documents_are_those_of_the_oracle(strategy: str, lengths: 
 
 
 def test_huge_documents_are_aligned_and_shared_among_ranks() -> None:
-    options = {"align_documents_to": 2**20, "order": "balanced", "world_size": 4}
+    options = {"align_documents_to": 2**20, "order": "balanced", "balance_ranks": 4}
     made = plan(HUGE["32 bits"] * 4, 2**30, strategy="best_fit", **options)
     assert len(made) % 4 == 0
     assert made.tokens == sum(map(int, made.lengths)) == 4 * sum(HUGE["32 bits"])
@@ -319,7 +321,7 @@ def test_max_length_has_bounds(max_length: int) -> None:
         plan([1], max_length)
 
 
-@pytest.mark.parametrize("option", ["strategy", "overlong", "keep", "tail", "order"])
+@pytest.mark.parametrize("option", ["strategy", "overlong", "truncation_side", "order"])
 def test_unknown_names_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match="sideways"):
         plan([1], 8, **{option: "sideways"})

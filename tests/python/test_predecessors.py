@@ -132,7 +132,7 @@ def test_the_rows_of_the_alpaca_recipe_are_reproduced(write_jsonl, tokenizer_dir
         tokenizer_dir,
         max_length=1025,
         strategy="concat",
-        tail="drop",
+        drop_last=True,
         prompt="alpaca",
         train_on="all",
         shift_labels=True,
@@ -207,7 +207,7 @@ def test_003_the_last_row_and_its_tail_are_kept_and_dropped_only_when_asked(writ
     options: Any = {"max_length": 64, "strategy": "concat", "prompt": "alpaca", "train_on": "all"}
     kept = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, **options))
     assert (kept.tokens.read, kept.tokens.dropped) == (kept.tokens.kept, 0)
-    dropped = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, tail="drop", **options))
+    dropped = fastpack.Report.of(fastpack.pack_files(path, tokenizer_dir, drop_last=True, **options))
     assert dropped.dropped["tail"].tokens == kept.tokens.kept % 64
 
 

@@ -49,8 +49,8 @@ def pack(files, folder, tokenizer, **options):
     [
         {"max_length": 64},
         {"max_length": 512, "seed": 7},
-        {"max_length": 100, "strategy": "best_fit", "overlong": "truncate", "keep": "end"},
-        {"max_length": 128, "strategy": "concat", "tail": "drop", "columns": ["input_ids", "labels"]},
+        {"max_length": 100, "strategy": "best_fit", "overlong": "truncate", "truncation_side": "left"},
+        {"max_length": 128, "strategy": "concat", "drop_last": True, "columns": ["input_ids", "labels"]},
         {"max_length": 256, "pad_to": "max_length", "strategy": "sequential", "format": "jsonl"},
         {"max_length": 256, "memory": 0, "shard_size": "100KB", "threads": 2},
     ],

@@ -26,7 +26,7 @@ def worker_threads():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"strategy": "concat"}, {"strategy": "concat", "tail": "drop"}, {"strategy": "none"}],
+    [{}, {"strategy": "concat"}, {"strategy": "concat", "drop_last": True}, {"strategy": "none"}],
     ids=str,
 )
 def test_strategies_that_never_look_back_give_the_rows_of_pack_files(options, corpus, tokenizer_dir):

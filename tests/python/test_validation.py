@@ -91,11 +91,11 @@ def test_threads_and_memory_do_not_change_a_byte(files, tokenizer_dir, tmp_path)
 
 
 def test_each_split_has_its_ledger_and_both_together_have_one(files, write_jsonl, tokenizer_dir, tmp_path):
-    options = {"max_length": 64, "strategy": "concat", "tail": "drop", "on_bad_record": "skip"}
+    options = {"max_length": 64, "strategy": "concat", "drop_last": True, "on_bad_record": "skip"}
     for strategy in (
         {},
-        {"strategy": "mix", "tail": "keep"},
-        {"strategy": "mix", "tail": "keep", "overlong": "truncate"},
+        {"strategy": "mix", "drop_last": False},
+        {"strategy": "mix", "drop_last": False, "overlong": "truncate"},
     ):
         mine = options | strategy
         bad = write_jsonl([b"{no json"], "bad.jsonl")

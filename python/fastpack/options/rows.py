@@ -81,22 +81,35 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--overlong", "documents longer than a row", words="Overlong"),
     ),
     Option(
-        "keep",
-        "Keep",
-        "start",
+        "truncation_side",
+        "Side",
+        "right",
         EVERY_CALL,
-        "Which end of a truncated document is kept: `start` or `end`.",
+        "The end at which `truncate` cuts a document: at the `right` its last tokens go, at the `left` its first.",
         group=PACKING,
-        flag=Flag("--keep", "end of a truncated document that is kept", words="Keep"),
+        flag=Flag("--truncation-side", "end at which a document is truncated", words="Side"),
     ),
     Option(
-        "tail",
-        "Tail",
-        "keep",
+        "drop_last",
+        "bool",
+        False,
         PIECE_CALLS,
-        "Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.",
+        "Whether `concat` drops its last row, and counts it, if it is not full.",
         group=PACKING,
-        flag=Flag("--tail", "last row of concat if it is not full", words="Tail"),
+        flag=Flag("--drop-last", "drop the last row of concat if it is not full", switch=True),
+    ),
+    Option(
+        "shuffle",
+        "bool",
+        False,
+        ORDERING_CALLS,
+        (
+            "Whether documents are put in an order drawn from `seed` before `sequential`, `concat` and `none` take them: "
+            "files that are sorted by topic give rows of many topics. The other strategies draw an order of their own. "
+            "Rows come once all documents are read."
+        ),
+        group=PACKING,
+        flag=Flag("--shuffle", "put documents in an order drawn from the seed", switch=True),
     ),
     Option(
         "max_documents_per_pack",
@@ -132,21 +145,21 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ORDERING_CALLS,
         (
             "The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of "
-            "`world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`, "
+            "`balance_ranks` rows that cost as much attention, one for each rank. If not given, rows of `mix`, "
             "`best_fit` and `heap` are shuffled."
         ),
         group=PACKING,
         flag=Flag("--order", "order of the rows, if not the strategy's own", words="Order"),
     ),
     Option(
-        "world_size",
+        "balance_ranks",
         "int | None",
         None,
         ORDERING_CALLS,
         "The ranks that share the rows of `balanced`.",
         group=PACKING,
         flag=Flag(
-            "--world-size", "ranks that share the rows of --order balanced", metavar="RANKS", type="int"
+            "--balance-ranks", "ranks that share the rows of --order balanced", metavar="RANKS", type="int"
         ),
     ),
     Option(

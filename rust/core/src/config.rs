@@ -18,7 +18,7 @@ use crate::room;
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
 };
-pub use packing::{Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail};
+pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 pub use validation::{Split, Validation};
 
 /// Which tokens carry a label.

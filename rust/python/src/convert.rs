@@ -23,6 +23,25 @@ macro_rules! words {
 
 pub(crate) use words;
 
+/// Makes a newtype of an option that is on or off.
+macro_rules! switches {
+    ($(#[$doc:meta])* $name:ident, $option:literal) => {
+        $(#[$doc])*
+        pub(crate) struct $name(pub(crate) bool);
+
+        impl<'py> FromPyObject<'_, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                let on = value.cast::<PyBool>().map(|on| Self(on.is_true()));
+                on.map_err(|_| refuse(value, $option, "True or False"))
+            }
+        }
+    };
+}
+
+pub(crate) use switches;
+
 /// Makes a newtype of an option that is a whole number from 1 to `$most`.
 macro_rules! counts {
     ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:expr) => {

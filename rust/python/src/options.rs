@@ -12,7 +12,7 @@ use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::convert::{bytes_given, counts, refuse, share_given, word, words};
+use crate::convert::{bytes_given, counts, refuse, share_given, switches, word, words};
 use crate::error;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
 use crate::written::has_list;
@@ -166,17 +166,10 @@ impl<'py> FromPyObject<'_, 'py> for PyBos {
     }
 }
 
-/// Whether each label stands one place before its token.
-pub(crate) struct PyShiftLabels(bool);
-
-impl<'py> FromPyObject<'_, 'py> for PyShiftLabels {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let shifted = value.cast::<PyBool>().map(|shifted| Self(shifted.is_true()));
-        shifted.map_err(|_| refuse(value, "shift_labels", "True or False"))
-    }
-}
+switches!(
+    /// Whether each label stands one place before its token.
+    PyShiftLabels, "shift_labels"
+);
 
 /// How much may be lost: a share, or a text such as `0.1%`.
 pub(crate) struct PyMaxLost(MaxLost);

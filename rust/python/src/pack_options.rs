@@ -2,13 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use fastpack_core::config::{
-    Keep, OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy, Tail,
-};
+use fastpack_core::config::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::convert::{counts, refuse, word, words};
+use crate::convert::{counts, refuse, switches, word, words};
 use crate::error;
 
 /// How documents become rows.
@@ -19,18 +17,19 @@ pub(crate) struct PyPackOptions(pub(crate) PackOptions);
 #[pymethods]
 impl PyPackOptions {
     #[new]
-    #[pyo3(signature = (*, max_length, strategy, overlong, keep, tail, max_documents_per_pack, align_documents_to, order, world_size, on_remainder, seed))]
+    #[pyo3(signature = (*, max_length, strategy, overlong, truncation_side, drop_last, shuffle, max_documents_per_pack, align_documents_to, order, balance_ranks, on_remainder, seed))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         max_length: PyMaxLength,
         strategy: PyStrategy,
         overlong: Option<PyOverlong>,
-        keep: PyKeep,
-        tail: PyTail,
+        truncation_side: PyTruncationSide,
+        drop_last: PyDropLast,
+        shuffle: PyShuffle,
         max_documents_per_pack: Option<PyMaxDocuments>,
         align_documents_to: Option<PyAlign>,
         order: Option<PyOrder>,
-        world_size: Option<PyWorldSize>,
+        balance_ranks: Option<PyWorldSize>,
         on_remainder: PyOnRemainder,
         seed: PySeed,
     ) -> PyResult<Self> {
@@ -38,12 +37,13 @@ impl PyPackOptions {
             max_length: max_length.0,
             strategy: strategy.0,
             overlong: overlong.map(|overlong| overlong.0),
-            keep: keep.0,
-            tail: tail.0,
+            truncation_side: truncation_side.0,
+            drop_last: drop_last.0,
+            shuffle: shuffle.0,
             max_documents_per_pack: max_documents_per_pack.map(|most| most.0),
             align_documents_to: align_documents_to.map(|align| align.0),
             order: order.map(|order| order.0),
-            world_size: world_size.map(|size| size.0),
+            balance_ranks: balance_ranks.map(|size| size.0),
             on_remainder: on_remainder.0,
             seed: seed.0,
         };
@@ -74,18 +74,19 @@ words!(
     }
 );
 words!(
-    /// Which end of a truncated document is kept.
-    PyKeep(Keep), "keep", {
-        "start" => Keep::Start,
-        "end" => Keep::End,
+    /// The end at which a document is truncated.
+    PyTruncationSide(Side), "truncation_side", {
+        "left" => Side::Left,
+        "right" => Side::Right,
     }
 );
-words!(
-    /// What happens to the last row of `concat`.
-    PyTail(Tail), "tail", {
-        "keep" => Tail::Keep,
-        "drop" => Tail::Drop,
-    }
+switches!(
+    /// Whether the last row of `concat` is dropped if it is not full.
+    PyDropLast, "drop_last"
+);
+switches!(
+    /// Whether documents are put in an order drawn from the seed.
+    PyShuffle, "shuffle"
 );
 words!(
     /// The order of the rows.
@@ -125,7 +126,7 @@ counts!(
 );
 counts!(
     /// Ranks that share the rows.
-    PyWorldSize(NonZeroU32), "world_size", u32::MAX
+    PyWorldSize(NonZeroU32), "balance_ranks", u32::MAX
 );
 
 /// What decides what is left to chance.

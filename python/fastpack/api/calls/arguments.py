@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Fields,
         Format,
         JsonValue,
-        Keep,
         MaxLost,
         OnBadRecord,
         OnRemainder,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
         Source,
         Strategy,
         StrPath,
-        Tail,
         TemplateEngine,
         TrainOn,
         TrainOnEos,
@@ -50,12 +48,13 @@ class RecordArguments(TypedDict, total=False):
 
     strategy: Strategy
     overlong: Overlong | None
-    keep: Keep
-    tail: Tail
+    truncation_side: Side
+    drop_last: bool
+    shuffle: bool
     max_documents_per_pack: int | None
     align_documents_to: int | None
     order: Order | None
-    world_size: int | None
+    balance_ranks: int | None
     on_remainder: OnRemainder
     seed: int
     pad_to: PadTo | None
@@ -93,12 +92,13 @@ class FileArguments(TypedDict, total=False):
 
     strategy: Strategy
     overlong: Overlong | None
-    keep: Keep
-    tail: Tail
+    truncation_side: Side
+    drop_last: bool
+    shuffle: bool
     max_documents_per_pack: int | None
     align_documents_to: int | None
     order: Order | None
-    world_size: int | None
+    balance_ranks: int | None
     on_remainder: OnRemainder
     seed: int
     pad_to: PadTo | None
@@ -140,12 +140,13 @@ class OutputArguments(TypedDict, total=False):
 
     strategy: Strategy
     overlong: Overlong | None
-    keep: Keep
-    tail: Tail
+    truncation_side: Side
+    drop_last: bool
+    shuffle: bool
     max_documents_per_pack: int | None
     align_documents_to: int | None
     order: Order | None
-    world_size: int | None
+    balance_ranks: int | None
     on_remainder: OnRemainder
     seed: int
     pad_to: PadTo | None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         Fields,
         Files,
         JsonValue,
-        Keep,
         MaxLost,
         OnBadRecord,
         OnRemainder,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
         Splits,
         Strategy,
         StrPath,
-        Tail,
         TemplateEngine,
         TrainOn,
         TrainOnEos,
@@ -81,12 +79,13 @@ def pack_files(
     max_length: int,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
-    keep: Keep = "start",
-    tail: Tail = "keep",
+    truncation_side: Side = "right",
+    drop_last: bool = False,
+    shuffle: bool = False,
     max_documents_per_pack: int | None = None,
     align_documents_to: int | None = None,
     order: Order | None = None,
-    world_size: int | None = None,
+    balance_ranks: int | None = None,
     on_remainder: OnRemainder = "pad",
     seed: int = 0,
     pad_to: PadTo | None = None,
@@ -139,16 +138,20 @@ def pack_files(
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
             `error`. If not given, text is split, and conversations and ids are dropped.
-        keep: Which end of a truncated document is kept: `start` or `end`.
-        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
+            `left` its first.
+        drop_last: Whether `concat` drops its last row, and counts it, if it is not full.
+        shuffle: Whether documents are put in an order drawn from `seed` before `sequential`, `concat` and `none`
+            take them: files that are sorted by topic give rows of many topics. The other strategies draw an order
+            of their own. Rows come once all documents are read.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
         align_documents_to: What the length that each document takes in a row is a multiple of, as context and
             tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
             as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
         order: The order of the rows: `shuffle`; `input`, by the first document in each; or `balanced`, groups of
-            `world_size` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
+            `balance_ranks` rows that cost as much attention, one for each rank. If not given, rows of `mix`,
             `best_fit` and `heap` are shuffled.
-        world_size: The ranks that share the rows of `balanced`.
+        balance_ranks: The ranks that share the rows of `balanced`.
         on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
             nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
         seed: What decides all that is left to chance: the same seed, the same rows.
@@ -268,12 +271,13 @@ def pack_files(
             "max_length": max_length,
             "strategy": strategy,
             "overlong": overlong,
-            "keep": keep,
-            "tail": tail,
+            "truncation_side": truncation_side,
+            "drop_last": drop_last,
+            "shuffle": shuffle,
             "max_documents_per_pack": max_documents_per_pack,
             "align_documents_to": align_documents_to,
             "order": order,
-            "world_size": world_size,
+            "balance_ranks": balance_ranks,
             "on_remainder": on_remainder,
             "seed": seed,
             "pad_to": pad_to,

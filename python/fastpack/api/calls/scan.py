@@ -22,13 +22,13 @@ if TYPE_CHECKING:
         Fields,
         Files,
         JsonValue,
-        Keep,
         Overlong,
         ProgressOption,
         Prompt,
         RecordFilter,
         RecordMap,
         Shape,
+        Side,
         Source,
         Strategy,
         StrPath,
@@ -49,7 +49,7 @@ def scan(
     max_length: int | Sequence[int] = (2048, 4096, 8192, 16384, 32768),
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
-    keep: Keep = "start",
+    truncation_side: Side = "right",
     max_documents_per_pack: int | None = None,
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
@@ -93,7 +93,8 @@ def scan(
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
             `error`. If not given, text is split, and conversations and ids are dropped.
-        keep: Which end of a truncated document is kept: `start` or `end`.
+        truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
+            `left` its first.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
@@ -165,7 +166,7 @@ def scan(
             "max_length": max_length,
             "strategy": strategy,
             "overlong": overlong,
-            "keep": keep,
+            "truncation_side": truncation_side,
             "max_documents_per_pack": max_documents_per_pack,
             "train_on": train_on,
             "train_on_eos": train_on_eos,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         Fields,
         Files,
         JsonValue,
-        Keep,
         MaxLost,
         OnBadRecord,
         Overlong,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
         Source,
         StreamStrategy,
         StrPath,
-        Tail,
         TemplateEngine,
         TrainOn,
         TrainOnEos,
@@ -56,8 +54,8 @@ def stream(
     max_length: int,
     strategy: StreamStrategy = "sequential",
     overlong: Overlong | None = None,
-    keep: Keep = "start",
-    tail: Tail = "keep",
+    truncation_side: Side = "right",
+    drop_last: bool = False,
     max_documents_per_pack: int | None = None,
     align_documents_to: int | None = None,
     pad_to: PadTo | None = None,
@@ -108,8 +106,9 @@ def stream(
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
             `error`. If not given, text is split, and conversations and ids are dropped.
-        keep: Which end of a truncated document is kept: `start` or `end`.
-        tail: Whether `concat` shall `keep` its last row if it is not full, or `drop` and count it.
+        truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
+            `left` its first.
+        drop_last: Whether `concat` drops its last row, and counts it, if it is not full.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
         align_documents_to: What the length that each document takes in a row is a multiple of, as context and
             tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
@@ -209,8 +208,8 @@ def stream(
             "max_length": max_length,
             "strategy": strategy,
             "overlong": overlong,
-            "keep": keep,
-            "tail": tail,
+            "truncation_side": truncation_side,
+            "drop_last": drop_last,
             "max_documents_per_pack": max_documents_per_pack,
             "align_documents_to": align_documents_to,
             "pad_to": pad_to,

@@ -38,7 +38,7 @@ impl Layout {
             padding: Padding::new(options, pad_id)?,
             shift_labels: options.rows.shift_labels,
             sources,
-            group: options.rows.packing.world_size.map_or(1, |size| size.get() as usize),
+            group: options.rows.packing.balance_ranks.map_or(1, |size| size.get() as usize),
         })
     }
 

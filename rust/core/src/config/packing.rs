@@ -65,26 +65,6 @@ pub enum Overlong {
     Error,
 }
 
-/// Which end of a truncated document is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Keep {
-    /// Its first tokens.
-    Start,
-    /// Its last tokens.
-    End,
-}
-
-/// What happens to the last row of [`Strategy::Concat`] if it is not full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tail {
-    /// It is a row like the others.
-    Keep,
-    /// It is dropped, and counted.
-    Drop,
-}
-
 /// The order of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -110,13 +90,13 @@ pub enum OnRemainder {
     Repeat,
 }
 
-/// An end of a row.
+/// An end of a row, or of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Before the first document.
+    /// The beginning.
     Left,
-    /// Behind the last.
+    /// The end.
     Right,
 }
 
@@ -166,10 +146,12 @@ pub struct PackOptions {
     pub strategy: Strategy,
     /// What happens to documents longer than a row; if nothing is said, a text is split and anything else dropped.
     pub overlong: Option<Overlong>,
-    /// Which end of a truncated document is kept.
-    pub keep: Keep,
-    /// What happens to the last row of `concat`.
-    pub tail: Tail,
+    /// The end at which a document is truncated.
+    pub truncation_side: Side,
+    /// Whether the last row of `concat` is dropped, and counted, if it is not full.
+    pub drop_last: bool,
+    /// Whether documents are put in an order drawn from the seed, before a strategy that takes them in their order.
+    pub shuffle: bool,
     /// Documents a row holds at most, each piece of one counted.
     pub max_documents_per_pack: Option<NonZeroU32>,
     /// The length that each document takes in a row is a multiple of this.
@@ -177,7 +159,7 @@ pub struct PackOptions {
     /// The order of the rows, where the strategy's own is not wanted.
     pub order: Option<Order>,
     /// The ranks that share the rows of [`Order::Balanced`].
-    pub world_size: Option<NonZeroU32>,
+    pub balance_ranks: Option<NonZeroU32>,
     /// What happens where they cannot share them equally.
     pub on_remainder: OnRemainder,
     /// What decides everything that is left to chance.
@@ -200,14 +182,14 @@ impl PackOptions {
             );
             return Err(Error::option("align_documents_to", reason));
         }
-        match (self.order(), self.world_size) {
+        match (self.order(), self.balance_ranks) {
             (Order::Balanced, None) => {
                 let reason = "must be given with order=\"balanced\": the ranks that share the rows";
-                return Err(Error::option("world_size", reason));
+                return Err(Error::option("balance_ranks", reason));
             }
             (Order::Shuffle | Order::Input, Some(_)) => {
                 let reason = "is given, but only order=\"balanced\" heeds it";
-                return Err(Error::option("world_size", reason));
+                return Err(Error::option("balance_ranks", reason));
             }
             _ => {}
         }
@@ -216,16 +198,23 @@ impl PackOptions {
             let reason = "is given, but strategy=\"concat\" cuts every document where a row ends; leave it out";
             return Err(Error::option("overlong", reason));
         }
-        if !concat && self.tail == Tail::Drop {
+        if !concat && self.drop_last {
             let reason = format!(
-                "is \"drop\", but strategy=\"{}\" has no tail; only \"concat\" does",
+                "is given, but strategy=\"{}\" has no last row that is cut short; only \"concat\" does",
                 self.strategy.name()
             );
-            return Err(Error::option("tail", reason));
+            return Err(Error::option("drop_last", reason));
         }
-        if self.keep == Keep::End && self.overlong != Some(Overlong::Truncate) {
-            let reason = "is \"end\", which only overlong=\"truncate\" can heed";
-            return Err(Error::option("keep", reason));
+        if self.shuffle && self.strategy.order() != Order::Input {
+            let reason = format!(
+                "is given, but strategy=\"{}\" draws an order of its own; \"sequential\", \"concat\" and \"none\" heed it",
+                self.strategy.name()
+            );
+            return Err(Error::option("shuffle", reason));
+        }
+        if self.truncation_side == Side::Left && self.overlong != Some(Overlong::Truncate) {
+            let reason = "is \"left\", which only overlong=\"truncate\" heeds";
+            return Err(Error::option("truncation_side", reason));
         }
         Ok(())
     }

@@ -36,14 +36,14 @@ pub(super) struct Ordered {
 
 /// Groups of rows that cost as much; `costs` has the cost of each row.
 ///
-/// Fails with [`Error::Option`](crate::Error::Option) about `world_size` if memory has no room for the rows that are added.
+/// Fails with [`Error::Option`](crate::Error::Option) about `balance_ranks` if memory has no room for the rows that are added.
 pub(super) fn balanced(
     costs: &[u64],
     options: &PackOptions,
     random: &mut Random,
     control: &Control,
 ) -> Result<Ordered> {
-    let ranks = options.world_size.map_or(1, |size| size.get() as usize);
+    let ranks = options.balance_ranks.map_or(1, |size| size.get() as usize);
     let mut rows: Vec<u32> = (0..).zip(costs).map(|(row, _)| row).collect();
     random.shuffle(&mut rows, control)?;
     let full = rows.len() / ranks;
@@ -67,7 +67,7 @@ pub(super) fn balanced(
     let rest = &rows[full * ranks..];
     ordered.extend_from_slice(rest);
     let missing = if rest.is_empty() { 0 } else { ranks - rest.len() };
-    room::require(missing as u64 * BYTES_OF_ROW, "world_size", || {
+    room::require(missing as u64 * BYTES_OF_ROW, "balance_ranks", || {
         format!("asks for {missing} rows more than there are, so that {ranks} ranks have as many")
     })?;
     let (repeated, padding) = match options.on_remainder {

@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use super::{Piece, Pieces, TICK, too_many};
-use crate::config::{PackOptions, Tail};
+use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
@@ -43,12 +43,11 @@ pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control)
             }
         }
     }
-    let tail = match options.tail {
-        Tail::Keep => Vec::new(),
-        Tail::Drop => {
-            rows.truncate(begin);
-            (begin..pieces.len()).map(|index| pieces.get(index)).collect()
-        }
+    let tail = if options.drop_last {
+        rows.truncate(begin);
+        (begin..pieces.len()).map(|index| pieces.get(index)).collect()
+    } else {
+        Vec::new()
     };
     rows.close();
     Ok(Laid { pieces, rows, tail })

@@ -2,7 +2,7 @@
 
 use super::order::histogram;
 use super::{Cut, Piece, Pieces, Plan, TICK, cut, lower_bound, plan, room_for, rooms};
-use crate::config::{Keep, Overlong, PackOptions, Strategy};
+use crate::config::{Overlong, PackOptions, Side, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -128,5 +128,5 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
 fn begins_late(options: &PackOptions) -> bool {
     options.strategy == Strategy::Concat
         || options.overlong == Some(Overlong::Split)
-        || options.keep == Keep::End
+        || options.truncation_side == Side::Left
 }

@@ -27,6 +27,7 @@ mod stock;
 use std::borrow::Cow;
 
 use concat::Laid;
+use random::Random;
 use rows::Rows;
 
 use crate::config::{PackOptions, Strategy};
@@ -92,7 +93,7 @@ impl Planned {
 /// Packs `pieces` into rows of at most `max_length` tokens and `max_documents_per_pack` pieces.
 ///
 /// Every piece is in exactly one row; `concat` cuts them first, and may leave out a tail. Rows for several ranks may
-/// be left out or repeated too. Pieces are taken in input order: the first pieces are the first in the input.
+/// be left out or repeated too. Pieces are taken in input order, or with [`PackOptions::shuffle`] in one that the seed decides.
 ///
 /// # Panics
 ///
@@ -113,6 +114,11 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     let fits = pieces.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
     assert!(fits, "a piece has at least one token and at most `max_length`");
     room_for(pieces_in_rows(&pieces, options))?;
+    let pieces = if options.shuffle {
+        pieces.shuffled(&mut Random::new(options.seed), control)?
+    } else {
+        pieces
+    };
     let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
         concat::pack(&pieces, options, control)?
     } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use super::{Piece, Plan};
-use crate::config::{Order, PackOptions, Strategy, Tail};
+use crate::config::{Order, PackOptions, Strategy};
 
 /// Rows that are still being filled.
 ///
@@ -34,6 +34,7 @@ impl OpenPacks {
     pub fn in_order(options: &PackOptions) -> Option<Self> {
         let one = Self::best_fit(options, NonZeroUsize::MIN);
         match (options.order(), options.strategy) {
+            _ if options.shuffle => None,
             (Order::Input, Strategy::Sequential | Strategy::Concat) => Some(one),
             (Order::Input, Strategy::None) => Some(Self { most_documents: 1, ..one }),
             (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap)
@@ -119,7 +120,7 @@ impl OpenPacks {
     /// Closes all rows, in the order in which they were opened, and returns the pieces of the tail where it is dropped.
     pub fn flush(&mut self, done: &mut Plan) -> Vec<Piece> {
         let mut packs: Vec<Pack> = std::mem::take(&mut self.packs).into_values().collect();
-        if self.options.tail == Tail::Drop {
+        if self.options.drop_last {
             return packs.into_iter().flat_map(|pack| pack.pieces).collect();
         }
         packs.sort_by_key(|pack| pack.opened);

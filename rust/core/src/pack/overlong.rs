@@ -1,6 +1,6 @@
 //! What becomes of a document, given its length.
 
-use crate::config::{Keep, Overlong, PackOptions, Strategy};
+use crate::config::{Overlong, PackOptions, Side, Strategy};
 
 /// What becomes of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,10 @@ pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlo
     if length <= max || options.strategy == Strategy::Concat {
         return Cut::Into(whole);
     }
-    match (options.overlong.unwrap_or(unsaid), options.keep) {
+    match (options.overlong.unwrap_or(unsaid), options.truncation_side) {
         (Overlong::Drop, _) => Cut::Drop,
-        (Overlong::Truncate, Keep::Start) => Cut::Into(Stretches { end: max, ..whole }),
-        (Overlong::Truncate, Keep::End) => Cut::Into(Stretches { next: length - max, ..whole }),
+        (Overlong::Truncate, Side::Right) => Cut::Into(Stretches { end: max, ..whole }),
+        (Overlong::Truncate, Side::Left) => Cut::Into(Stretches { next: length - max, ..whole }),
         (Overlong::Trim, _) => {
             match turn_ends.iter().rev().find(|&&end| (1..=max).contains(&end)) {
                 Some(&end) => Cut::Into(Stretches { end, ..whole }),

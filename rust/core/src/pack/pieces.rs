@@ -1,6 +1,7 @@
 //! [`Pieces`]: the stretches of documents that are to be packed, in input order.
 
-use super::TICK;
+use super::random::Random;
+use super::{TICK, collect};
 use crate::control::Control;
 use crate::error::Result;
 
@@ -89,6 +90,26 @@ impl Pieces {
     /// All of them, in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Piece> {
         (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// The same pieces with their documents in an order that `random` draws; those of a document stay together.
+    pub(super) fn shuffled(&self, random: &mut Random, control: &Control) -> Result<Self> {
+        let is_first =
+            |index: usize| index == 0 || self.get(index).document != self.get(index - 1).document;
+        let mut documents =
+            collect((0..self.len()).filter(|&index| is_first(index)).map(document_of), control)?;
+        random.shuffle(&mut documents, control)?;
+        let pieces_from = |first: u32| {
+            let first = first as usize;
+            let more = (first + 1..self.len()).take_while(move |&index| !is_first(index));
+            std::iter::once(first).chain(more).map(|index| self.get(index))
+        };
+        let mut shuffled = Self::with_capacity(self.len());
+        for documents in documents.chunks(TICK) {
+            control.tick()?;
+            shuffled.extend(documents.iter().copied().flat_map(pieces_from));
+        }
+        Ok(shuffled)
     }
 
     /// The documents, the first tokens and the lengths of the pieces at `indices`.
