@@ -199,5 +199,5 @@ def test_a_misspelt_keyword_is_refused_with_the_option_that_was_meant(misspelt, 
     with pytest.raises(fastpack.OptionTypeError, match=f"`{misspelt}`: .*did you mean `{meant}`") as refused:
         fastpack.pack_files("a.jsonl", **{"max_length": 8, misspelt: 8})
     assert isinstance(refused.value, TypeError)
-    with pytest.raises(fastpack.OptionTypeError, match="`zzz`: pack_files has none of that name$"):
+    with pytest.raises(fastpack.OptionTypeError, match=r"`zzz`: pack_files has none of that name$"):
         fastpack.pack_files("a.jsonl", max_length=8, zzz=1)
