@@ -53,15 +53,15 @@ pub(super) fn overwriting(dir: &Path) -> Output {
 }
 
 pub(super) fn job() -> Arc<Identity> {
-    job_of(json!({}))
+    job_of(&json!({}))
 }
 
 pub(super) fn other_job() -> Arc<Identity> {
-    job_of(json!({ "max_length": 8192, "pad_token_id": 7 }))
+    job_of(&json!({ "max_length": 8192, "pad_token_id": 7 }))
 }
 
 /// A job that packs one file with these options of its rows.
-pub(super) fn job_of(options: Value) -> Arc<Identity> {
+pub(super) fn job_of(options: &Value) -> Arc<Identity> {
     let packing = json!({
         "max_length": 4096, "strategy": "mix", "overlong": null, "truncation_side": "right", "drop_last": false, "shuffle": false,
         "max_documents_per_pack": null, "align_documents_to": null, "order": null, "balance_ranks": null,
@@ -450,7 +450,7 @@ fn write_series(folder: &mut Folder, series: &[Rows]) -> Vec<u64> {
 #[test]
 fn a_run_goes_on_behind_what_is_whole_of_each_series() {
     // What inputs are called decides what shards are called.
-    let each = || job_of(json!({ "per_file": true }));
+    let each = || job_of(&json!({ "per_file": true }));
     let undisturbed = TempDir::new().expect("a folder");
     let mut folder = ready(&Output { shard_bytes: 1, ..output(undisturbed.path()) }, &each());
     assert_eq!(write_series(&mut folder, &SERIES), [0, 0, 0]);

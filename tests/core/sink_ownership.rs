@@ -266,7 +266,7 @@ fn killed_while_an_old_output_is_replaced_the_next_run_knows_what_is_left_of_it(
         for left in 0..4 {
             let dir = TempDir::new().expect("a folder");
             let three = Output { shard_bytes: 1, ..output(dir.path()) };
-            run(&three, &job_of(json!({ "seed": 1 })), &[batch(&[3, 4, 5])]);
+            run(&three, &job_of(&json!({ "seed": 1 })), &[batch(&[3, 4, 5])]);
             killed_by_overwriting(dir.path(), left);
             let next_run = Output { shard_bytes: 1, ..overwriting(dir.path()) };
             let mut folder = ready(&next_run, &next);

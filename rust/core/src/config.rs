@@ -401,6 +401,7 @@ pub struct Output {
 
 impl Output {
     /// What of it decides the files: all else is left out.
+    #[must_use]
     pub fn deciding(&self) -> Self {
         Self {
             dir: PathBuf::new(),

@@ -146,7 +146,7 @@ impl Identity {
     /// A short name: a hash.
     pub fn name(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        serde_json::to_writer(&mut hasher, self).expect("strings and numbers become JSON");
+        hasher.update(&json(self));
         hasher.finalize().to_hex().to_string()
     }
 
@@ -175,7 +175,6 @@ impl Identity {
         if self == other {
             return None;
         }
-        let value = |identity| serde_json::to_value(identity).expect("strings and numbers");
         let mut found = Vec::new();
         compare("", &value(self), &value(other), &mut found);
         let more = found.len().saturating_sub(NAMED);
@@ -185,6 +184,15 @@ impl Identity {
         }
         Some(found.join(", ")).filter(|words| !words.is_empty())
     }
+}
+
+/// An identity as JSON, which is made of strings and numbers alone.
+fn json(identity: &Identity) -> Vec<u8> {
+    serde_json::to_vec(identity).expect("strings and numbers become JSON")
+}
+
+fn value(identity: &Identity) -> Value {
+    serde_json::to_value(identity).expect("strings and numbers become JSON")
 }
 
 fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
