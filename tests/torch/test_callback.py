@@ -177,7 +177,7 @@ def test_a_sampler_that_shuffles_balanced_rows_is_refused(settings, tmp_path, ki
         documents(60),
         output=tmp_path / "balanced",
         order="balanced",
-        world_size=2,
+        balance_ranks=2,
         on_remainder="drop",
         columns=["input_ids", "labels", "seq_lengths", "group"],
     )
