@@ -16,18 +16,25 @@ export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
+# A command whose output is shown only if it fails.
+logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; exit 1; }
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
 
-setup: $(STAMPS)/extension  ## make .venv with everything in it, and build the extension
+setup: $(STAMPS)/python $(STAMPS)/extension  ## make .venv with everything in it, and build the extension
 
-demo: setup  ## pack examples/, print the report and show a packed row
+demo: $(STAMPS)/extension  ## build what packing needs, pack examples/ and show a packed row
 	@rm -rf $(STAMPS)/demo
-	$(BIN)/fastpack pack -i examples/*.jsonl -o $(STAMPS)/demo -t examples/tokenizer -m 512 -f arrow
-	$(BIN)/fastpack inspect $(STAMPS)/demo/train-00000.arrow --row 0 -t examples/tokenizer
+	@echo "packing examples/ into $(STAMPS)/demo"
+	@$(BIN)/fastpack pack -i examples/*.jsonl -o $(STAMPS)/demo -t examples/tokenizer -m 512 -f arrow
+	@$(BIN)/fastpack inspect $(STAMPS)/demo/train-00000.arrow --row 0 -t examples/tokenizer
+	@echo
+	@echo "look at your files:  $(BIN)/fastpack scan FILES -t MODEL_FOLDER -m 4096"
+	@echo "pack them:           $(BIN)/fastpack pack -i FILES -o packed -t MODEL_FOLDER -m 4096"
 
 check: setup  ## format, lints, types, stubs, docs and structure
 	cargo fmt --all --check
@@ -85,7 +92,7 @@ memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 	PROPTEST_CASES=15 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9" \
 		cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib -- --test-threads=1 --skip the_tables_are
 
-wheel: $(STAMPS)/python  ## build the wheel into dist/
+wheel: $(STAMPS)/build-tools  ## build the wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
 
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
@@ -100,31 +107,42 @@ clean:  ## remove everything that was made here
 	rm -rf $(VENV) $(VENV)-torch $(STAMPS) dist target python/fastpack/*.so
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# What building and running the extension needs, and no more: `make demo` waits for it.
+$(STAMPS)/build-tools: pyproject.toml | $(BIN)/python
+	@echo "installing maturin"
+	@mkdir -p $(STAMPS)
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --group build
+	@touch $@
 
 # TRL is only compared with: its own dependencies would bring a training stack, so it comes without them. It needs
 # Python 3.11, as transformers does; on 3.10 the tests that compare with either are skipped.
-$(STAMPS)/python: pyproject.toml | $(BIN)/python
-	@mkdir -p $(STAMPS)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group dev
-	if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then \
+$(STAMPS)/python: $(STAMPS)/build-tools
+	@echo "installing the libraries of the tests and checks"
+	@$(BIN)/python -m pip install --quiet --group check
+	@if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then \
 		$(BIN)/python -m pip install --quiet --no-deps "trl==1.16.*"; fi
 	@touch $@
 
 $(STAMPS)/torch: pyproject.toml
+	@echo "installing torch and its trainers"
 	@mkdir -p $(STAMPS)
-	test -x $(VENV)-torch/bin/python || $(PYTHON) -m venv $(VENV)-torch
-	$(VENV)-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(VENV)-torch/bin/python -m pip install --quiet --group torch
+	@test -x $(VENV)-torch/bin/python || $(PYTHON) -m venv $(VENV)-torch
+	@$(VENV)-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(VENV)-torch/bin/python -m pip install --quiet --group torch
 	@touch $@
 
-$(STAMPS)/extension: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
-	$(BIN)/maturin develop --quiet --locked --profile $(TEST_PROFILE)
+$(STAMPS)/extension: $(STAMPS)/build-tools $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
+	@echo "building the extension"
+	@$(call logged,$(BIN)/maturin develop --quiet --locked --profile $(TEST_PROFILE))
 	@rm -f $(STAMPS)/release
 	@touch $@
 
 $(STAMPS)/release: $(STAMPS)/python $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)
-	$(BIN)/maturin develop --quiet --locked --release
+	@echo "building the extension for release, which takes minutes"
+	@$(call logged,$(BIN)/maturin develop --quiet --locked --release)
 	@rm -f $(STAMPS)/extension
 	@touch $@
