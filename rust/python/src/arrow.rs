@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::pyarrow::{PyArrowType, Table};
+use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::schema;
 use fastpack_core::config::RowColumn;
 use fastpack_core::sink::Tables;

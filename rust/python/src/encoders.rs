@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
 use arrow::datatypes::DataType;
-use arrow::pyarrow::PyArrowType;
+use arrow_pyarrow::PyArrowType;
 use chrono::Local;
 use fastpack_core::batch::{Batch, BatchOptions, Encoders};
 use fastpack_core::{Control, Result, pipeline};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow::pyarrow::{PyArrowType, Table};
+use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::source::{Given, Memory};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;

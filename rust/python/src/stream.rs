@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
-use arrow::pyarrow::{PyArrowType, Table};
+use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{StreamOptions, stream};
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, make_array};
-use arrow::pyarrow::PyArrowType;
+use arrow_pyarrow::PyArrowType;
 use fastpack_core::Result;
 use fastpack_core::pipeline::Transform;
 use pyo3::prelude::*;
