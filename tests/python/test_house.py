@@ -25,8 +25,6 @@ PACKAGE = ROOT / "python" / "fastpack"
 
 STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
 SHARED = {
-    "ahead",
-    "behind",
     "config",
     "control",
     "error",
@@ -34,10 +32,12 @@ SHARED = {
     "identity",
     "ledger",
     "message",
+    "read_ahead",
     "regular",
     "room",
     "sealed",
     "threads",
+    "writeback",
 }
 
 # What a stage may name beyond the shared modules: the stage before it. Assembly joins a plan with the store that

@@ -1,4 +1,4 @@
-//! Conversations in, packed Arrow rows out: everything of fastpack that thinks.
+//! Conversations in, packed Arrow rows out: all logic of fastpack.
 //!
 //! ```text
 //! source ─► record ─► template ─► document ─► store ─► pack ─► assemble ─► sink
@@ -9,8 +9,6 @@
 //! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
 //! [`stream`] know the order.
 
-mod ahead;
-mod behind;
 pub mod config;
 pub mod control;
 pub mod error;
@@ -19,6 +17,7 @@ pub mod identity;
 pub mod ledger;
 pub mod message;
 mod ordered;
+mod read_ahead;
 mod regular;
 pub mod report;
 mod room;
@@ -26,6 +25,7 @@ mod sample;
 mod sealed;
 pub mod threads;
 pub mod timing;
+mod writeback;
 
 pub mod source;
 

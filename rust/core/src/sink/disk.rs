@@ -1,4 +1,4 @@
-//! [`Disk`]: a file that is hashed, and that a thread of its own brings to the disk, while it is being written.
+//! [`Disk`]: a file that is hashed and written to the disk by a background thread while it is being filled.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -9,30 +9,30 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::behind::{Afterwards, Behind};
 use crate::regular;
 use crate::threads;
+use crate::writeback::{Afterwards, Writeback};
 
-/// Bytes that are brought to the disk at once: enough to keep it busy, little beside what a run holds.
+/// Bytes of one write: enough to keep the disk busy, few beside the memory of a run.
 const PIECE: usize = 4 << 20;
 
-/// What places in memory and in the file are multiples of where the system's cache of files is passed by: no disk asks
+/// The alignment in memory and in the file of writes that bypass the system's cache. No disk asks
 /// for more.
 const PAGE: usize = 4096;
 
-/// A file that is hashed, and that a thread of its own brings to the disk, while it is being written.
+/// A file that is hashed and written to the disk by a background thread while it is being filled.
 ///
-/// The thread is started for the second piece, and ends with this. Unless the file is to be finished, nobody waits for it.
+/// The thread is started for the second piece, and ends when this is dropped. Only [`Disk::finish`] waits for it.
 pub(super) struct Disk {
-    /// What is written next.
+    /// The piece that is being filled.
     piece: Piece,
-    /// Of all pieces before: who fills them hashes them, since the disk would stand still while its thread does.
+    /// The hash of all pieces before. The thread that fills a piece hashes it, since the disk would idle if its thread did.
     hasher: Box<blake3::Hasher>,
     target: Arc<Mutex<Target>>,
     thread: Option<Thread>,
 }
 
-/// The thread, where it gets pieces from, and where they come back to.
+/// The thread, the channel of pieces to it, and the channel of empty pieces from it.
 struct Thread {
     full: SyncSender<Piece>,
     empty: Receiver<Piece>,
@@ -48,12 +48,12 @@ impl Disk {
 
     /// Writes to `file`, and whole pieces to `direct` if that is there.
     fn of(file: File, direct: Option<File>) -> Self {
-        let behind = Behind::new(0, Afterwards::Release);
-        let target = Arc::new(Mutex::new(Target { file, direct, bytes: 0, behind }));
+        let writeback = Writeback::new(0, Afterwards::Release);
+        let target = Arc::new(Mutex::new(Target { file, direct, bytes: 0, writeback }));
         Self { piece: Piece::new(), hasher: Box::default(), target, thread: None }
     }
 
-    /// Brings the rest there.
+    /// Writes the rest.
     pub(super) fn finish(mut self) -> io::Result<Written> {
         self.hasher.update(self.piece.bytes());
         self.join()?;
@@ -63,7 +63,7 @@ impl Disk {
         Ok(Written { target, hasher: self.hasher })
     }
 
-    /// Hands the piece over, and goes on with an empty one.
+    /// Hands the piece to the thread, and takes an empty one.
     fn hand_over(&mut self) -> io::Result<()> {
         self.hasher.update(self.piece.bytes());
         if self.thread.is_none() {
@@ -127,14 +127,14 @@ impl Thread {
     }
 }
 
-/// Where pieces go.
+/// The file that pieces are written to.
 struct Target {
     file: File,
     /// The same file, past the system's cache: what is written once and read much later would only wait there for the
     /// disk, and displace what others keep. `None` where the system does not allow it.
     direct: Option<File>,
     bytes: u64,
-    behind: Behind,
+    writeback: Writeback,
 }
 
 impl Target {
@@ -146,12 +146,12 @@ impl Target {
         }
         self.bytes += piece.len() as u64;
         if self.direct.is_none() {
-            self.behind.wrote(&self.file, self.bytes)?;
+            self.writeback.wrote(&self.file, self.bytes)?;
         }
         Ok(())
     }
 
-    /// Writes a piece past the cache, if that works; else the other way does, or says what is wrong.
+    /// Writes a piece past the cache. Where that fails, the cache is used, which works or reports the error.
     fn is_written_directly(&mut self, piece: &[u8]) -> bool {
         let written = self.direct.as_mut().is_some_and(|direct| direct.write_all(piece).is_ok());
         if !written {
@@ -161,14 +161,14 @@ impl Target {
     }
 }
 
-/// A file with all that was to be written.
+/// A file that was written completely.
 pub(super) struct Written {
     target: Target,
     hasher: Box<blake3::Hasher>,
 }
 
 impl Written {
-    /// Puts `bytes` in the place of others, and takes the hash anew.
+    /// Overwrites `bytes` at a place, and hashes the file again.
     pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let file = &mut self.target.file;
         file.seek(SeekFrom::Start(at))?;
@@ -181,7 +181,7 @@ impl Written {
 
     /// Makes all of it outlive a loss of power; returns the number of bytes, and their hash.
     pub(super) fn sync(mut self) -> io::Result<(u64, blake3::Hash)> {
-        self.target.behind.finish()?;
+        self.target.writeback.finish()?;
         self.target.file.sync_all()?;
         Ok((self.target.bytes, self.hasher.finalize()))
     }
@@ -222,7 +222,7 @@ impl Piece {
         &self.memory[self.start..]
     }
 
-    /// Takes as many of `bytes` as it has room for; returns how many.
+    /// Takes as many of `bytes` as fit, and returns how many.
     fn fill(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(PIECE - self.bytes().len());
         self.memory.extend_from_slice(&bytes[..taken]);

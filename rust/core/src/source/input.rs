@@ -1,4 +1,4 @@
-//! [`Input`]: the bytes of one file, decompressed on a thread of its own where that is asked for.
+//! [`Input`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastpack_tokenize::regular;
 
-use super::beside::Beside;
+use super::background::Background;
 use super::compression::Compression;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -27,9 +27,9 @@ const CHUNKS_AHEAD: usize = 8;
 pub(super) struct Input {
     path: Arc<Path>,
     bytes: Bytes,
-    /// What was read but not taken.
+    /// The bytes that were read but not taken.
     peeked: Vec<u8>,
-    /// How much of the file was used.
+    /// The bytes of the file that were used.
     position: u64,
     damage: Option<String>,
 }
@@ -37,10 +37,10 @@ pub(super) struct Input {
 #[derive(Debug)]
 enum Bytes {
     Plain(File),
-    Decompressed { chunks: Beside<Chunk>, chunk: Vec<u8>, taken: usize },
+    Decompressed { chunks: Background<Chunk>, chunk: Vec<u8>, taken: usize },
 }
 
-/// What a decoder made of a stretch of the file, and where that ends.
+/// A decompressed part of the file, and its end in the file.
 type Chunk = (io::Result<Vec<u8>>, u64);
 
 impl Input {
@@ -56,12 +56,12 @@ impl Input {
         Ok(Self { path: Arc::clone(path), bytes, peeked: Vec::new(), position: 0, damage: None })
     }
 
-    /// How many bytes of the file were used.
+    /// The bytes of the file that were used.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Why the bytes ended before the file did, with the offset in the file; said once.
+    /// The reason that the bytes ended before the file did, with the offset in the file; returned once.
     pub(super) fn take_damage(&mut self) -> Option<String> {
         self.damage.take()
     }
@@ -138,13 +138,13 @@ impl Read for Input {
     }
 }
 
-/// Decompresses `file` on a thread of its own. The last chunk is a failure, if there is one.
-fn decompress(file: File, compression: Compression) -> io::Result<Beside<Chunk>> {
+/// Decompresses `file` on a background thread. A failure is the last chunk.
+fn decompress(file: File, compression: Compression) -> io::Result<Background<Chunk>> {
     let offset = Arc::new(AtomicU64::new(0));
     let mut decoder = compression.decoder(file, Arc::clone(&offset))?;
     let mut ended = false;
     let mut failure = None;
-    Beside::start(CHUNKS_AHEAD, move || {
+    Background::start(CHUNKS_AHEAD, move || {
         if ended {
             return None;
         }

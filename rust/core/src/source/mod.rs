@@ -1,9 +1,9 @@
-//! Where bytes come from: inputs to files, files to [`Block`]s of records.
+//! Reads inputs: finds their files, and cuts these into [`Block`]s of records.
 //!
-//! A container has a file of its own here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
-//! has what may be wrapped around it ([`compression`]).
+//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
+//! have the compressions ([`compression`]).
 
-mod beside;
+mod background;
 mod block;
 mod blocks;
 mod braces;
@@ -50,9 +50,9 @@ pub use sample::Sample;
 /// A file to read, as it was when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Where it lies.
+    /// The path.
     pub path: Arc<Path>,
-    /// What it holds.
+    /// The container and compression.
     pub format: Format,
     /// The source that it belongs to, by its place among [`Found::sources`].
     pub source: usize,
@@ -92,10 +92,10 @@ fn modified(metadata: &Metadata) -> u128 {
     since.map_or(0, |since| since.as_nanos())
 }
 
-/// What was found for the inputs of a run.
+/// The files and sources of the inputs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How each source is read.
+    /// The `Reading` of each source.
     pub sources: Vec<Source>,
     /// The files to read: those of the first source first, in order.
     pub files: Vec<SourceFile>,

@@ -1,4 +1,4 @@
-//! Tables: batches of rows, read on a thread of their own and handed over in blocks of a bounded size.
+//! Tables: batches of rows, read by a background thread and cut into blocks of a bounded size.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::beside::Beside;
+use super::background::Background;
 use super::block::{Content, Reader};
 use super::blocks::BLOCK_BYTES;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
-/// Batches that are read before they are asked for.
+/// Batches that are read ahead.
 const BATCHES_AHEAD: usize = 2;
 
 /// Rows of a block: enough that handing it over costs nothing beside reading them.
@@ -36,7 +36,7 @@ impl Parts {
         Self { batch, taken: 0 }
     }
 
-    /// The rows that come next; nothing after the last.
+    /// The next rows; `None` after the last.
     pub(super) fn next_part(&mut self) -> Option<RecordBatch> {
         let left = self.batch.num_rows() - self.taken;
         let rows = block_rows(self.batch.num_rows(), self.batch.get_array_memory_size()).min(left);
@@ -46,27 +46,27 @@ impl Parts {
     }
 }
 
-/// Which columns are read of rows that begin like these, if that is known.
+/// Chooses the columns to read, from the first rows; `None` for all.
 pub(super) type Columns = Box<dyn Fn(&RecordBatch) -> Option<Vec<String>> + Send>;
 
-/// A batch, and how much of the file was used so far.
+/// A batch, and the bytes of the file used so far.
 pub(super) type Rows = (RecordBatch, u64);
 
-/// A batch, or why there is none.
+/// A batch, or the reason that there is none.
 pub(super) type Batch = std::result::Result<Rows, String>;
 
-/// Characters of what a library says that an error shows.
+/// The most characters of a library's message in an error.
 const SHOWN: usize = 200;
 
-/// What a library says of a failure: its first line, and no more than fits on one.
+/// The message of a library's error: its first line, cut to a bounded length.
 pub(super) fn said(error: impl Display) -> String {
     error.to_string().lines().next().unwrap_or_default().chars().take(SHOWN).collect()
 }
 
 /// The rows of one file.
 pub(super) struct RowReader {
-    batches: Beside<Batch>,
-    /// The batch at hand.
+    batches: Background<Batch>,
+    /// The current batch.
     batch: Option<Parts>,
     /// The bytes of the file that the batches before the one at hand took, and those with it.
     before: u64,
@@ -81,7 +81,7 @@ impl RowReader {
         mut next: impl FnMut() -> Option<Batch> + Send + 'static,
     ) -> Result<Self> {
         let mut failed = false;
-        let batches = Beside::start(BATCHES_AHEAD, move || {
+        let batches = Background::start(BATCHES_AHEAD, move || {
             let batch = if failed { None } else { next() };
             failed = matches!(batch, Some(Err(_)));
             batch

@@ -1,4 +1,4 @@
-//! [`Log`]: the file that blocks are written to as they are finished, and read back from.
+//! [`Log`]: the file of finished blocks, for resuming a job and for reading documents back.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,38 +8,38 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{self, Entry, WORD, words};
-use crate::ahead;
-use crate::behind::{Afterwards, Behind};
 use crate::control::Control;
 use crate::document::Documents;
 use crate::error::{Error, Result};
 use crate::frames::{Frame, Frames, read_at, write_at};
 use crate::ledger::Ledger;
+use crate::read_ahead;
 use crate::regular::{self, Links};
 use crate::threads;
+use crate::writeback::{Afterwards, Writeback};
 
 /// The documents of a block in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file that they were read from.
+    /// The input file of the block.
     pub(super) path: Arc<Path>,
-    /// How many columns they have.
+    /// The number of columns of the documents.
     pub(super) columns: usize,
-    /// Where the record of the first begins.
+    /// The place of the first record.
     pub(super) offset: u64,
-    /// Where each record ends, in words from there.
+    /// The end of each record, in words from there.
     pub(super) ends: Vec<u32>,
 }
 
-/// The file that blocks are written to as they are finished.
+/// The file of finished blocks.
 ///
-/// Blocks are found by their number, in whatever order they were finished. What a killed run wrote in part is cut
+/// Blocks are found by their number, in whatever order they were finished. A block that a killed run wrote in part is cut
 /// off when the file is opened again.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    file: ClosedBeside,
-    /// What was there as the file was opened, by the number of its block.
+    file: ClosedInBackground,
+    /// The entries that were there when the file was opened, by the number of their block.
     found: BTreeMap<u64, Frame>,
     tail: Mutex<Tail>,
 }
@@ -48,13 +48,13 @@ pub struct Log {
 #[derive(Debug)]
 struct Tail {
     end: u64,
-    /// How much was read in order, before documents are in none.
+    /// The bytes that were read in order, ahead of reading documents in random order.
     brought: u64,
-    behind: Behind,
+    writeback: Writeback,
 }
 
 impl Log {
-    /// Opens the file at `path`, which is made if it is not there, and finds the blocks in it.
+    /// Opens or creates the file at `path`, and finds the blocks in it.
     pub fn open(path: &Path) -> Result<Self> {
         let file = regular::open_to_write(path).map_err(Error::io(path))?;
         let frames = Frames::scan(&file).map_err(Error::io(path))?;
@@ -62,7 +62,7 @@ impl Log {
         Ok(Self::of(path, file, frames))
     }
 
-    /// Opens the file at `path` to be read alone.
+    /// Opens the file at `path` for reading only.
     pub fn open_finished(path: &Path) -> Result<Self> {
         let file = regular::open(path, Links::Followed).map_err(Error::io(path))?;
         let frames = Frames::scan(&file).map_err(Error::io(path))?;
@@ -70,17 +70,17 @@ impl Log {
     }
 
     fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
-        let behind = Behind::new(end, Afterwards::Release);
-        let tail = Tail { end, brought: 0, behind };
+        let writeback = Writeback::new(end, Afterwards::Release);
+        let tail = Tail { end, brought: 0, writeback };
         Self {
             path: path.to_owned(),
-            file: ClosedBeside(Some(file)),
+            file: ClosedInBackground(Some(file)),
             found,
             tail: Mutex::new(tail),
         }
     }
 
-    /// Where it lies.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -90,12 +90,12 @@ impl Log {
         self.found.keys().copied()
     }
 
-    /// Says that documents will be read back: what is written from now on had best stay in memory.
+    /// Says that documents will be read back, so that the system keeps later writes in memory.
     pub(super) fn expect_reads(&self) {
-        self.tail().behind.afterwards = Afterwards::Keep;
+        self.tail().writeback.afterwards = Afterwards::Keep;
     }
 
-    /// Writes what the block `number` came to behind all else.
+    /// Appends the entry of the block `number`.
     pub fn append(
         &self,
         number: u64,
@@ -108,7 +108,7 @@ impl Log {
         let mut tail = self.tail();
         let start = tail.end;
         let end = start + (header.len() + payload.len()) as u64;
-        // Once the header is there, what comes behind the entry is found though its payload is not all there yet: so
+        // Once the header is there, what follows the entry is found though its payload is not all there yet: so
         // threads write next to each other.
         if let Err(failure) = write_at(&self.file, header, start) {
             return Err(self.give_room_back(&tail, start, failure));
@@ -122,7 +122,7 @@ impl Log {
             }
             return Err(self.give_room_back(&tail, start, failure));
         }
-        self.tail().behind.wrote(&self.file, end).map_err(Error::io(&self.path))?;
+        self.tail().writeback.wrote(&self.file, end).map_err(Error::io(&self.path))?;
         let (path, columns) = (Arc::clone(documents.path()), documents.names().len());
         Ok(Place { path, columns, offset: start + written.records as u64, ends: written.ends })
     }
@@ -135,7 +135,7 @@ impl Log {
         Error::io(&self.path)(failure)
     }
 
-    /// What the block `number` came to, if it was there, whole, when the file was opened.
+    /// The entry of the block `number`, if it was complete when the file was opened.
     ///
     /// `path` is the file that the block is of, where that is at hand.
     pub fn entry(&self, number: u64, path: Option<&Arc<Path>>) -> Result<Option<(Entry, Place)>> {
@@ -153,7 +153,7 @@ impl Log {
     /// of all blocks.
     pub fn finish(&self) -> Result<(u64, String)> {
         let mut tail = self.tail();
-        let finished = tail.behind.finish().and_then(|()| self.file.sync_all());
+        let finished = tail.writeback.finish().and_then(|()| self.file.sync_all());
         let frames = finished.and_then(|()| Frames::scan(&self.file));
         let digest = frames.map_err(Error::io(&self.path))?.digest;
         Ok((tail.end, digest.to_hex().to_string()))
@@ -162,13 +162,13 @@ impl Log {
     /// Some words, `offset` bytes into the file.
     pub(super) fn words(&self, offset: u64, count: usize) -> Result<Vec<u32>> {
         // What the disk has lost would be read as something else.
-        self.tail().behind.check().map_err(Error::io(&self.path))?;
+        self.tail().writeback.check().map_err(Error::io(&self.path))?;
         Ok(words(&self.bytes(offset, count * WORD)?))
     }
 
-    /// Says that some bytes of the file will be read soon.
+    /// Tells the system that some bytes of the file will be read soon.
     pub(super) fn announce(&self, bytes: Range<u64>) {
-        ahead::announce(&self.file, bytes);
+        read_ahead::announce(&self.file, bytes);
     }
 
     /// Has what was written since this was last asked for read in order, as much of it as the system has room for beside
@@ -178,7 +178,7 @@ impl Log {
         let new = tail.brought..tail.end;
         tail.brought = new.end;
         drop(tail);
-        ahead::bring(&self.file, new, others, control)
+        read_ahead::bring(&self.file, new, others, control)
     }
 
     fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
@@ -198,9 +198,9 @@ const LARGE: u64 = 64 << 20;
 /// A file that a thread of its own closes if it is large, for which nobody waits: where it was removed before, the system
 /// takes 0.1 to 0.2 s to give 290 MB free (2026-11-22, `benches/python/run.py --seeded --megabytes 300`).
 #[derive(Debug)]
-struct ClosedBeside(Option<File>);
+struct ClosedInBackground(Option<File>);
 
-impl Deref for ClosedBeside {
+impl Deref for ClosedInBackground {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -208,7 +208,7 @@ impl Deref for ClosedBeside {
     }
 }
 
-impl Drop for ClosedBeside {
+impl Drop for ClosedInBackground {
     fn drop(&mut self) {
         let Some(file) = self.0.take() else { return };
         if file.metadata().is_ok_and(|metadata| metadata.len() >= LARGE) {

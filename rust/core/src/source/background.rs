@@ -1,4 +1,4 @@
-//! [`Beside`]: items made on a thread of their own, a few ahead of whoever takes them.
+//! [`Background`]: items made by a background thread, a few ahead of the reader.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,18 @@ use std::thread::JoinHandle;
 
 use crate::threads;
 
-/// Makes the next item; nothing after the last.
+/// Makes the next item; `None` after the last.
 type Make<T> = Box<dyn FnMut() -> Option<T> + Send>;
 
-/// Items made on a thread of their own, in order. The thread ends with this.
-pub(super) struct Beside<T> {
+/// Items made by a background thread, in order. The thread ends when this is dropped.
+pub(super) struct Background<T> {
     items: Option<Receiver<T>>,
     thread: Option<JoinHandle<()>>,
-    /// Makes the items where they are taken, if the system starts no thread.
+    /// Makes the items on the reader's thread, if the system starts no other.
     make: Option<Make<T>>,
 }
 
-impl<T: Send + 'static> Beside<T> {
+impl<T: Send + 'static> Background<T> {
     /// Starts the thread, which makes items until there are none, at most `ahead` before they are taken.
     pub(super) fn start(
         ahead: usize,
@@ -51,8 +51,8 @@ impl<T: Send + 'static> Beside<T> {
     }
 }
 
-impl<T> Beside<T> {
-    /// The next item; nothing after the last.
+impl<T> Background<T> {
+    /// The next item; `None` after the last.
     pub(super) fn next(&mut self) -> Option<T> {
         if let Some(make) = &mut self.make {
             let item = make();
@@ -71,13 +71,13 @@ impl<T> Beside<T> {
     }
 }
 
-impl<T> fmt::Debug for Beside<T> {
+impl<T> fmt::Debug for Background<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Beside").field("thread", &self.thread).finish_non_exhaustive()
+        f.debug_struct("Background").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 
-impl<T> Drop for Beside<T> {
+impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.items = None;
         if let Some(thread) = self.thread.take() {
@@ -96,7 +96,7 @@ mod tests {
     fn items_come_in_order_with_a_thread_and_without() {
         for threads in [0, 1] {
             let mut numbers = 0..100;
-            let items = with_at_most(threads, || Beside::start(2, move || numbers.next()));
+            let items = with_at_most(threads, || Background::start(2, move || numbers.next()));
             let mut items = items.expect("what was not started is left");
             assert_eq!(items.thread.is_some(), threads == 1);
             let taken: Vec<u32> = std::iter::from_fn(|| items.next()).collect();

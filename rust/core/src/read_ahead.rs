@@ -1,6 +1,6 @@
-//! Tells the system what of a file will be read, so that the disk can begin.
+//! Read-ahead: tells the system which bytes of a file will be read, so that the disk can begin.
 //!
-//! All of it is advice: where it cannot be given or followed, files are read as they would be without.
+//! All of it is advice. Where the system gives none, files are read all the same.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Bytes that the system is told of at once, in order: little enough to be cancelled between two.
+/// Bytes of one piece of advice: few enough to be cancelled between two.
 const STEP: u64 = 8 << 20;
 
 /// Tells the system that some bytes will be read.

@@ -1,6 +1,6 @@
-//! [`Behind`]: brings a file to the disk while it is still being written.
+//! [`Writeback`]: background writeback of a file that is still being written.
 //!
-//! Else the whole of it waits in memory for the end, and the writer with it then.
+//! Without it the whole file waits in memory until its end, and then the writer waits for the disk.
 
 use std::fs::File;
 use std::io;
@@ -11,41 +11,41 @@ use std::thread::JoinHandle;
 
 use crate::threads;
 
-/// Bytes after which the disk is told to keep what was written: what a loss of power can cost.
+/// Bytes after which the file is synced to the disk. A loss of power can cost so many.
 const STEP: u64 = 32 << 20;
 
-/// A thread that stays behind the writer of a file; it is started when there is enough to do.
+/// A background thread that syncs a file. It is started once there is enough to sync.
 ///
-/// It ends with this. Unless the file is to be finished, nobody waits for it: a call that is cancelled would wait for the
+/// It ends when this is dropped. Only [`Writeback::finish`] waits for it: a cancelled call must not wait for the
 /// disk.
 #[derive(Debug)]
-pub(crate) struct Behind {
-    /// What becomes of memory from now on.
+pub(crate) struct Writeback {
+    /// Whether the system keeps synced bytes in memory, from now on.
     pub(crate) afterwards: Afterwards,
-    /// How far it was told to go.
+    /// The place up to which it was told to sync.
     told: u64,
     worker: Option<Worker>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
-/// The thread, and where it is told how far to go.
+/// The thread, and the channel that tells it how far to sync.
 #[derive(Debug)]
 struct Worker {
     told: SyncSender<(u64, Afterwards)>,
     thread: JoinHandle<()>,
 }
 
-/// What becomes of the memory that the system keeps written bytes in, once the disk has them.
+/// Whether the system keeps bytes in memory once they are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Afterwards {
-    /// It stays: they will be read soon.
+    /// It keeps them: they will be read soon.
     Keep,
-    /// It is given back, and taken for what is written next: the files may be larger than memory, and should not
-    /// displace what others keep there.
+    /// It frees them for the next ones: the files may be larger than memory, and should not
+    /// displace the caches of other programs.
     Release,
 }
 
-impl Behind {
+impl Writeback {
     /// For a file of which the first `end` bytes are on the disk.
     pub(crate) fn new(end: u64, afterwards: Afterwards) -> Self {
         Self { afterwards, told: end, worker: None, failure: Arc::default() }
@@ -55,7 +55,7 @@ impl Behind {
     ///
     /// # Errors
     ///
-    /// What the disk said of the bytes before.
+    /// An error of an earlier sync.
     pub(crate) fn wrote(&mut self, file: &File, end: u64) -> io::Result<()> {
         self.check()?;
         if end.saturating_sub(self.told) < STEP {
@@ -74,14 +74,14 @@ impl Behind {
         Ok(())
     }
 
-    /// Waits until the thread has done what it was told.
+    /// Waits until the thread has synced everything that it was told to sync.
     ///
-    /// To be called before the file is synced at last: the system tells of bytes that were lost once, and not to who
-    /// asks after that.
+    /// Call it before the last sync of the file: the system reports lost bytes only once, to the sync that meets
+    /// them.
     ///
     /// # Errors
     ///
-    /// What the disk said of the bytes that it was told to keep.
+    /// An error of a sync.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if let Some(Worker { told, thread }) = self.worker.take() {
             drop(told);
@@ -92,7 +92,7 @@ impl Behind {
         self.check()
     }
 
-    /// What the disk said of the bytes that it was told to keep, if that was not told before.
+    /// The error of a sync, if it was not returned before.
     pub(crate) fn check(&self) -> io::Result<()> {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
@@ -115,7 +115,7 @@ impl Behind {
     }
 }
 
-/// Gives the memory back that holds `start..end` of a file.
+/// Drops `start..end` of a file from the system's cache.
 fn release(file: &File, start: u64, end: u64) {
     #[cfg(target_os = "linux")]
     {
@@ -141,15 +141,15 @@ mod tests {
     fn what_is_written_stays_the_same_and_the_thread_ends() {
         for afterwards in [Afterwards::Keep, Afterwards::Release] {
             let mut file = tempfile::NamedTempFile::new().expect("a folder for temporary files");
-            let mut behind = Behind::new(0, afterwards);
+            let mut writeback = Writeback::new(0, afterwards);
             let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
             for number in 1..=100_u64 {
                 file.write_all(&block).expect("room for 100 MiB");
-                behind.wrote(file.as_file(), number << 20).expect("the disk keeps it");
+                writeback.wrote(file.as_file(), number << 20).expect("the disk keeps it");
             }
-            assert!(behind.told > 0, "it was told to go on");
-            behind.finish().expect("the disk keeps it");
-            assert_eq!(Arc::strong_count(&behind.failure), 1, "the thread is gone");
+            assert!(writeback.told > 0, "it was told to go on");
+            writeback.finish().expect("the disk keeps it");
+            assert_eq!(Arc::strong_count(&writeback.failure), 1, "the thread is gone");
             let written = std::fs::read(file.path()).expect("the file is there");
             assert!(written.chunks(1 << 20).all(|chunk| chunk == block));
         }
@@ -158,19 +158,19 @@ mod tests {
     #[test]
     fn little_is_left_to_the_end() {
         let file = tempfile::tempfile().expect("a folder for temporary files");
-        let mut behind = Behind::new(0, Afterwards::Release);
-        behind.wrote(&file, STEP - 1).expect("nothing is to be done");
-        assert!(behind.worker.is_none());
+        let mut writeback = Writeback::new(0, Afterwards::Release);
+        writeback.wrote(&file, STEP - 1).expect("nothing is to be done");
+        assert!(writeback.worker.is_none());
     }
 
     #[test]
     fn what_the_disk_says_is_told_once() {
         let file = tempfile::tempfile().expect("a folder for temporary files");
-        let mut behind = Behind::new(0, Afterwards::Keep);
-        *lock(&behind.failure) = Some(io::ErrorKind::StorageFull.into());
-        let told = behind.wrote(&file, 1).map_err(|error| error.kind());
+        let mut writeback = Writeback::new(0, Afterwards::Keep);
+        *lock(&writeback.failure) = Some(io::ErrorKind::StorageFull.into());
+        let told = writeback.wrote(&file, 1).map_err(|error| error.kind());
         assert_eq!(told, Err(io::ErrorKind::StorageFull));
-        assert!(behind.wrote(&file, 1).is_ok());
+        assert!(writeback.wrote(&file, 1).is_ok());
     }
 
     #[cfg(unix)]
@@ -179,9 +179,9 @@ mod tests {
         // A pipe cannot be synced: what the thread is told of a file there fails.
         let (_reader, writer) = io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(writer));
-        let mut behind = Behind::new(0, Afterwards::Release);
-        behind.wrote(&file, STEP).expect("the thread is told");
-        assert!(behind.finish().is_err());
-        assert!(behind.finish().is_ok());
+        let mut writeback = Writeback::new(0, Afterwards::Release);
+        writeback.wrote(&file, STEP).expect("the thread is told");
+        assert!(writeback.finish().is_err());
+        assert!(writeback.finish().is_ok());
     }
 }
