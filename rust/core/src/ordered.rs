@@ -1,4 +1,4 @@
-//! Work on many threads, results in the order of the input: what makes the output independent of threads.
+//! Works on many threads and returns results in input order, so that threads never change the output.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::threads;
 
-/// Items under way for each thread: enough that none waits for a slow neighbour, few enough to bound memory.
+/// Unfinished items for each thread: enough that no thread waits for a slow one, few enough to bound memory.
 const ITEMS_PER_THREAD: usize = 4;
 
 /// Pulls items from `source`, works on them on `threads` threads, and hands the results to `consume` in the
@@ -61,7 +61,7 @@ where
     })
 }
 
-/// Does the same on the calling thread alone, with one item under way: for items of which memory holds few.
+/// The same on the calling thread alone, with one item at a time: for items so large that memory holds few.
 pub(crate) fn one_by_one<T, U, E>(
     source: impl FnMut() -> Result<Option<T>, E>,
     work: impl FnMut(T) -> Result<U, E>,
@@ -70,7 +70,7 @@ pub(crate) fn one_by_one<T, U, E>(
     alone(&Queue::new(source, 1), work, consume)
 }
 
-/// Does all the work on this thread, an item after the other.
+/// Does all the work on this thread, one item after the other.
 fn alone<S, T, U, E>(
     queue: &Queue<S>,
     mut work: impl FnMut(T) -> Result<U, E>,

@@ -1,4 +1,4 @@
-//! [`Gathered`]: where rows are copied from, be it memory or what was read back for them.
+//! [`Gathered`]: the documents that rows are copied from, in memory or read back from the log.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::store::{Loaded, Store, Stretch};
 pub struct Gathered<'a> {
     store: &'a Store,
     plan: &'a Plan,
-    /// What was read back, and the index of its first piece in the plan.
+    /// The documents that were read back, and the index of their first piece in the plan.
     loaded: Option<(usize, Loaded)>,
 }
 
@@ -23,9 +23,9 @@ pub struct Gathered<'a> {
 pub struct Excerpt<'a> {
     /// The document, or the part of it that was read back.
     pub document: Document<'a>,
-    /// The first token of the piece in there.
+    /// The first token of the piece in that document.
     pub start: u32,
-    /// The number of its tokens.
+    /// The number of tokens of the piece.
     pub length: u32,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Gathered<'a> {
         Ok(Self { store, plan, loaded: Some((first, loaded)) })
     }
 
-    /// The plan that the rows are of.
+    /// The plan of the rows.
     pub fn plan(&self) -> &'a Plan {
         self.plan
     }

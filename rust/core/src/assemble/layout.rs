@@ -1,4 +1,4 @@
-//! [`Layout`]: what rows look like, whatever is in them.
+//! [`Layout`]: the columns and padding of rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::Padding;
 use crate::config::{Options, RowColumn};
 use crate::error::Result;
 
-/// What rows look like, whatever is in them.
+/// The columns, padding, files and groups of rows.
 #[derive(Clone, Debug)]
 pub struct Layout {
     columns: Vec<RowColumn>,
@@ -20,7 +20,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// These columns of rows as long as they are.
+    /// These columns, without padding.
     pub fn plain(columns: &[RowColumn]) -> Self {
         Self {
             columns: columns.to_vec(),
@@ -31,7 +31,7 @@ impl Layout {
         }
     }
 
-    /// What the options ask for, of documents from `sources`; `pad_id` fills rows up where the options do not say.
+    /// The layout that the options ask for, of documents from `sources`. `pad_id` is the default padding token.
     pub fn new(options: &Options, pad_id: Option<u32>, sources: Sources) -> Result<Self> {
         Ok(Self {
             columns: options.rows.columns.clone(),
@@ -47,7 +47,7 @@ impl Layout {
         &self.columns
     }
 
-    /// How far rows are filled up.
+    /// The padding of rows.
     pub fn padding(&self) -> Padding {
         self.padding
     }
@@ -78,19 +78,19 @@ impl Sources {
         Self { paths: Arc::new(paths), numbers: Arc::new(numbers) }
     }
 
-    /// What they are called, in their order.
+    /// The names of the files, in their order.
     pub fn names(&self) -> Vec<String> {
         self.paths.iter().map(|path| path.display().to_string()).collect()
     }
 
-    /// Which file each is, none counted twice however often it is read.
+    /// The number of each file. A file that is read several times has one number.
     pub(crate) fn ranks(&self) -> HashMap<Arc<Path>, u64> {
         let mut files: Vec<_> = self.numbers.iter().collect();
         files.sort_unstable_by_key(|&(_, number)| number);
         files.into_iter().map(|(path, _)| Arc::clone(path)).zip(0..).collect()
     }
 
-    /// The number of a file; what came from no file is 0.
+    /// The number of a file; 0 for documents without a file.
     pub(super) fn number(&self, path: &Arc<Path>) -> i32 {
         self.numbers.get(path).copied().unwrap_or(0)
     }

@@ -27,13 +27,13 @@ pub use ranges::{Batches, batch_ranges};
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
 const UNTRAINED: i32 = -100;
 
-/// What stands for the source of padding, which has none.
+/// The value of padding in `source_file` and `source_row`.
 const NO_SOURCE: i32 = -1;
 
 /// Bytes of a value that a row has for each of its tokens.
 const BYTES_OF_VALUE: u64 = 4;
 
-/// Builds the rows `rows` of the plan that `gathered` is of.
+/// Builds the rows `rows` of the plan of `gathered`.
 ///
 /// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
 /// it may predict; shifted, each stands where it is predicted. `position_ids` restart at 0 in every piece, and
@@ -83,7 +83,7 @@ pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Res
     Ok(RecordBatch::try_new(schema::schema(layout.columns()), arrays)?)
 }
 
-/// The rows that columns are made of.
+/// The rows from which columns are made.
 struct Cells<'a> {
     gathered: &'a Gathered<'a>,
     rows: Range<usize>,
@@ -91,7 +91,7 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The tokens of the rows, those that fill them up among them.
+    /// The tokens of the rows, padding included.
     fn tokens(&self) -> usize {
         let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
         rooms.map(|room| room + self.layout.padding.room(room) as usize).sum()
@@ -148,7 +148,7 @@ impl<'a> Cells<'a> {
         Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), values, None))
     }
 
-    /// What a row is made of: its pieces, and the padding at one of its ends.
+    /// The segments of a row: its pieces, and the padding at one of its ends.
     fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
         let padding = &self.layout.padding;
         let room = padding.room(self.gathered.plan().room_of(row));
@@ -165,9 +165,9 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// A piece with what makes its length a multiple, or what fills a row up.
+/// A piece with its alignment padding, or the padding of a row.
 struct Segment<'a> {
-    /// Nothing for padding.
+    /// The piece; `None` for padding.
     excerpt: Option<Excerpt<'a>>,
     /// Counted from 1 in each row; 0 for padding.
     number: i32,
@@ -180,7 +180,7 @@ impl<'a> Segment<'a> {
         self.excerpt.map(|excerpt| excerpt.document.origin())
     }
 
-    /// The tokens that are no padding.
+    /// The tokens without padding.
     fn tokens(&self) -> u32 {
         self.excerpt.map_or(0, |excerpt| excerpt.length)
     }

@@ -1,11 +1,11 @@
-//! [`Padding`]: how far rows are filled up, at which end, and with which id.
+//! [`Padding`]: the length to which rows are padded, the end, and the token.
 
 use std::num::NonZeroU32;
 
 use crate::config::{OnRemainder, Options, Order, PadTo, Side};
 use crate::error::{Error, Result};
 
-/// How far rows are filled up, at which end, and with which id.
+/// The length to which rows are padded, the end at which, and the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padding {
     /// Rows are filled up to a multiple of this.
@@ -15,12 +15,12 @@ pub struct Padding {
 }
 
 impl Padding {
-    /// Rows as long as they are.
+    /// No padding.
     pub const NONE: Self = Self { multiple: 1, side: Side::Right, id: 0 };
 
-    /// What the options ask for; `id` is what fills up where they do not say.
+    /// The padding that the options ask for. `id` is the default token.
     ///
-    /// Fails with [`Error::Option`] about the option that wants padding where nobody says.
+    /// Fails with [`Error::Option`] about the option that asks for padding, if there is no token.
     pub fn new(options: &Options, id: Option<u32>) -> Result<Self> {
         let packing = &options.rows.packing;
         let aligned = packing.align_documents_to;
@@ -44,13 +44,13 @@ impl Padding {
         Ok(Self { multiple, side: options.rows.padding_side, id })
     }
 
-    /// The tokens that fill up a row of `tokens`; one that holds none becomes as long as it must be.
+    /// The padding tokens of a row of `tokens`. A row without tokens is padded to the full length.
     pub(super) fn room(self, tokens: usize) -> u32 {
         let tokens = u32::try_from(tokens).expect("a row holds fewer than 2^31 tokens");
         tokens.max(1).next_multiple_of(self.multiple) - tokens
     }
 
-    /// The tokens of a row of `tokens` once it is filled up.
+    /// The length of a row of `tokens` with its padding.
     pub(crate) fn tokens(self, tokens: usize) -> u64 {
         tokens as u64 + u64::from(self.room(tokens))
     }

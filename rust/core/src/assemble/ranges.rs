@@ -10,10 +10,10 @@ use crate::pack::Plan;
 const REACH: u64 = i32::MAX as u64;
 
 /// Neighbouring rows, a batch at a time: at most `most_rows` rows and `most_tokens` tokens each,
-/// those that fill rows up among them.
+/// padding included.
 ///
 /// A row longer than `most_tokens` is a batch of its own. A plan without rows gives one empty range, so that
-/// whoever writes the batches learns the schema.
+/// the writer of the batches learns the schema.
 pub fn batch_ranges(
     plan: &Plan,
     padding: Padding,
@@ -27,13 +27,13 @@ pub fn batch_ranges(
     })
 }
 
-/// The batches of a plan that grows, as [`batch_ranges`] cuts one that is whole.
+/// The batches of a growing plan: the same as [`batch_ranges`] of the finished plan.
 #[derive(Clone, Debug)]
 pub struct Batches {
     padding: Padding,
     most_rows: usize,
     most_tokens: u64,
-    /// The rows of the batch at hand, as far as they were looked at, and their tokens.
+    /// The rows of the current batch so far, and their tokens.
     rows: Range<usize>,
     tokens: u64,
 }
@@ -45,7 +45,7 @@ impl Batches {
         Self { padding, most_rows, most_tokens, rows: 0..0, tokens: 0 }
     }
 
-    /// The next batch; none while rows behind the last of the plan would be in it too.
+    /// The next batch; `None` while it could take further rows that are not planned yet.
     pub fn next_full(&mut self, plan: &Plan) -> Option<Range<usize>> {
         while self.rows.end < plan.rows() && self.rows.len() < self.most_rows {
             let tokens = self.padding.tokens(plan.room_of(self.rows.end));
@@ -58,7 +58,7 @@ impl Batches {
         (self.rows.len() == self.most_rows).then(|| self.end_at(self.rows.end))
     }
 
-    /// The rows that are left of a plan which grows no more.
+    /// The remaining rows of a finished plan.
     pub fn rest(&mut self, plan: &Plan) -> Option<Range<usize>> {
         (self.rows.start < plan.rows()).then(|| self.end_at(plan.rows()))
     }
@@ -68,7 +68,7 @@ impl Batches {
         self.rows.start
     }
 
-    /// The plan has lost its first `rows` rows, which were in batches.
+    /// Says that the first `rows` rows were removed from the plan, since they are in batches.
     pub fn forget(&mut self, rows: usize) {
         self.rows = self.rows.start - rows..self.rows.end - rows;
     }

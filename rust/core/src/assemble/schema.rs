@@ -30,7 +30,7 @@ pub fn name(column: RowColumn) -> &'static str {
     }
 }
 
-/// The numbers of a column, and whether a row has a list of them.
+/// The number type of a column, and whether a row has a list or one number.
 fn numbers(column: RowColumn) -> (DataType, bool) {
     match column {
         RowColumn::LossWeights => (DataType::Float32, true),

@@ -1,4 +1,4 @@
-//! The order of rows for ranks that train side by side: groups of rows that cost as much attention, one for each rank.
+//! The order of rows for ranks that train together: groups of rows of equal attention cost, one row for each rank.
 //!
 //! Ranks wait for the slowest of them at every step. Rows are full, but a row of one long document costs more than
 //! one of many short ones; so rows are sorted by cost, and neighbours go together. Only rows near each other
@@ -26,15 +26,15 @@ const BYTES_OF_ROW: u64 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Ordered {
     pub(super) rows: Vec<u32>,
-    /// The rows at the end that are there a second time.
+    /// The repeated rows at the end.
     pub(super) repeated: usize,
-    /// Rows of nothing but padding behind them.
+    /// Rows of padding after them.
     pub(super) padding: usize,
-    /// The rows that are dropped.
+    /// The dropped rows.
     pub(super) left_out: Vec<u32>,
 }
 
-/// Groups of rows that cost as much; `costs` has the cost of each row.
+/// Groups of rows of equal cost; `costs` has the cost of each row.
 ///
 /// Fails with [`Error::Option`](crate::Error::Option) about `balance_ranks` if memory has no room for the rows that are added.
 pub(super) fn balanced(

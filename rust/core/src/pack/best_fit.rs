@@ -25,9 +25,9 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
 
 /// The row of each piece from the longest to the shortest, and the number of rows.
 ///
-/// Pieces of one length are dealt with together. A row that was the best for the first of them is the best
+/// Pieces of one length are placed together. The best row for the first of them is the best
 /// for the next as long as it has room, since no row with less room had enough. So it takes as many as it
-/// holds, one search serves all rows with the same room, and rows that fared alike are moved together.
+/// holds, one search serves all rows with the same room, and rows with the same new room are moved together.
 fn assign(
     histogram: &[(u32, u64)],
     pieces: usize,

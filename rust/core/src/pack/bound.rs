@@ -1,8 +1,8 @@
-//! How few rows any packing needs: the lower bound that a plan is measured by.
+//! The lower bound of the number of rows, which plans are compared with.
 
 use crate::config::PackOptions;
 
-/// The number of rows below which no packing of pieces of these lengths can go.
+/// A number of rows that no packing of pieces of these lengths can be below.
 ///
 /// Where a row may hold so many documents only, that bounds it too. Else this is L2 of Martello and Toth (*Knapsack Problems*, 1990, §8.3): never less than the tokens divided by
 /// `max_length`, and more where many pieces are longer than half a row. From the histogram it takes one

@@ -6,9 +6,9 @@ use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-/// What became of documents laid end to end.
+/// Documents laid end to end.
 pub(super) struct Laid {
-    /// What the rows index: the pieces that documents were cut into.
+    /// The pieces that documents were cut into, which the rows index.
     pub(super) pieces: Pieces,
     pub(super) rows: Rows,
     /// The pieces of the last row where it is dropped.

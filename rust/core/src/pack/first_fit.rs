@@ -1,4 +1,4 @@
-//! First-fit decreasing on lengths alone: the plan that `mix` must not be worse than.
+//! First-fit decreasing on lengths alone. `mix` takes its rows where they are fewer.
 //!
 //! Its first row receives, in its order, the longest piece that still fits, and so does each row of what the
 //! rows before left. So rows can be made one by one from the number of pieces of each length, and a row that
@@ -10,12 +10,12 @@ use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Rows as lengths, equal ones described once.
+/// Rows as lengths. Equal rows are stored once, as a pattern with a count.
 #[derive(Default)]
 pub(super) struct Patterns {
-    /// A length, and how many pieces in a row have it.
+    /// A length, and the number of pieces with it in a row.
     parts: Vec<(u32, u32)>,
-    /// Where a pattern's parts end, and how many rows have it.
+    /// The end of a pattern's parts, and the number of rows with this pattern.
     patterns: Vec<(usize, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! Packing alone: bare lengths from a caller who keeps the tokens, to a [`Plan`].
+//! Lengths to a [`Plan`], for callers who have the tokens themselves.
 
 use super::order::histogram;
 use super::{Cut, Piece, Pieces, Plan, TICK, cut, lower_bound, plan, room_for, rooms};
@@ -6,23 +6,23 @@ use crate::config::{Overlong, PackOptions, Side, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// What came of bare lengths.
+/// The plan of bare lengths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedLengths {
-    /// The rows; a document's number is the index of its length.
+    /// The rows. A document's number is the index of its length.
     pub plan: Plan,
-    /// The documents of which no row holds a token, ascending.
+    /// The documents without a token in any row, ascending.
     pub dropped: Vec<u32>,
-    /// The number of rows below which no packing of the others can go.
+    /// A number of rows that no packing of the other documents can be below.
     pub lower_bound: u64,
 }
 
-/// Documents of bare lengths, on their way to the pieces that are packed.
+/// Lengths of documents, before they are cut into pieces.
 #[derive(Clone, Debug)]
 pub enum Lengths {
-    /// All of them fit, and are packed whole.
+    /// All documents fit into a row, and are packed whole.
     Fit(Pieces),
-    /// Some may be too long, or no lengths at all.
+    /// Some lengths may be too long, or invalid.
     AsGiven(Vec<i64>),
 }
 
@@ -114,7 +114,7 @@ fn cut_all(
     Ok((pieces, dropped))
 }
 
-/// How many pieces documents of these lengths are cut into before they are packed.
+/// The number of pieces that documents of these lengths are cut into.
 fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
     if options.overlong != Some(Overlong::Split) {
         return lengths.len() as u64;

@@ -50,7 +50,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
     Ok(Rows::new(members, ends))
 }
 
-/// Rows as lengths: which pieces have them is decided later.
+/// Rows as lengths. The pieces of each length are chosen later.
 struct Shapes {
     lengths: Vec<u32>,
     ends: Vec<u32>,
@@ -107,17 +107,17 @@ struct Mixer<'a, S> {
     random: &'a mut Random,
     max_length: u32,
     most_documents: u32,
-    /// The length of the shortest piece there ever was.
+    /// The length of the shortest piece.
     shortest: u32,
-    /// What drawing at random leaves free.
+    /// The tokens that drawing at random leaves free.
     margin: u32,
-    /// Draws that are left: no more than there are pieces, since ever more of them find their piece gone.
+    /// The remaining draws: no more than there are pieces, since more and more draws find their piece used up.
     draws: usize,
     drawn: Vec<u32>,
     shapes: Shapes,
 }
 
-/// A row in the making.
+/// The row that is being filled.
 struct Row {
     space: u32,
     documents: u32,

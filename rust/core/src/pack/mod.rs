@@ -46,12 +46,12 @@ pub use plan::{Plan, PlanColumns};
 /// Pieces between two looks at the cancel flag: far below a millisecond of any strategy.
 pub(crate) const TICK: usize = 4096;
 
-/// A plan, and what it could not hold.
+/// A plan, and the pieces that are in none of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// The rows.
     pub plan: Plan,
-    /// What is in none of them.
+    /// The pieces in no row.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -65,7 +65,7 @@ pub struct LeftOut {
 }
 
 impl Planned {
-    /// The documents of which pieces were left out and none was packed, ascending, each with the first reason.
+    /// The documents without a packed piece of which some piece was left out, ascending, each with the first reason.
     pub fn gone(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
         let Some(last) = self.left_out.iter().map(|left| left.piece.document).max() else {
             return Ok(Vec::new());
@@ -133,7 +133,7 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     Ok(Planned { plan, left_out: collect(tail.chain(remainder), control)? })
 }
 
-/// All `items`, of which there may be millions: it looks at the cancel flag on its way.
+/// Collects `items`, and looks at the cancel flag meanwhile, since there may be millions.
 fn collect<T>(mut items: impl Iterator<Item = T>, control: &Control) -> Result<Vec<T>> {
     let mut all = Vec::with_capacity(items.size_hint().0);
     loop {
@@ -146,7 +146,7 @@ fn collect<T>(mut items: impl Iterator<Item = T>, control: &Control) -> Result<V
     }
 }
 
-/// The rows of a strategy that cuts no piece, for pieces that take so much room.
+/// The rows of a strategy that cuts no piece, for pieces with these rooms.
 fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
     match options.strategy {
         Strategy::Mix => mix::pack(lengths, options, control),
@@ -169,7 +169,7 @@ fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
 /// in each step. It only decides whether a plan is refused before it is begun.
 const BYTES_OF_PIECE: u64 = 64;
 
-/// How many pieces the rows will hold: as many as there are, but for those that `concat` cuts where a row ends.
+/// The number of pieces in the rows: as many as there are, and more where `concat` cuts them.
 fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
     let whole = pieces.len() as u64;
     if options.strategy != Strategy::Concat {
@@ -189,7 +189,7 @@ fn room_for(pieces: u64) -> Result<()> {
     })
 }
 
-/// What to do about more pieces than a plan counts.
+/// The advice for more pieces than a plan can count.
 fn too_many() -> Error {
     let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
     Error::option("max_length", reason)

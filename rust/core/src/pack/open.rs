@@ -1,4 +1,4 @@
-//! [`OpenPacks`]: packing on the fly, for who does not wait for all lengths.
+//! [`OpenPacks`]: packs pieces as they arrive, without waiting for all lengths.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ pub struct OpenPacks {
     most: NonZeroUsize,
     /// Documents a row holds at most.
     most_documents: u32,
-    /// By the room left, then by since when: the first that suffices is the best, ties first in, first out.
+    /// The open rows, ordered by the room left, then by age: the first with enough room is the best, ties first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
 }
@@ -28,9 +28,9 @@ struct Pack {
 }
 
 impl OpenPacks {
-    /// One open row, in input order: the very rows that [`plan`](fn@super::plan) makes by a strategy that never looks back.
+    /// One open row, in input order: makes the rows of [`plan`](fn@super::plan) for `sequential`, `concat` and `none`.
     ///
-    /// None for strategies, and orders of rows, that have to see all lengths first.
+    /// `None` for strategies, and orders of rows, that need all lengths first.
     pub fn in_order(options: &PackOptions) -> Option<Self> {
         let one = Self::best_fit(options, NonZeroUsize::MIN);
         match (options.order(), options.strategy) {
@@ -55,7 +55,7 @@ impl OpenPacks {
         self.most > NonZeroUsize::MIN
     }
 
-    /// Adds a piece, and moves to `done` what this closes: the row made way, then the row made full.
+    /// Adds a piece, and moves the rows that it closes to `done`: the row that makes way for it, then the row that it fills.
     ///
     /// `concat` cuts the piece where a row ends.
     ///
@@ -108,7 +108,7 @@ impl OpenPacks {
 
     /// Closes the row that was opened first, if any: the one that keeps the oldest document.
     ///
-    /// A long piece can wait for its complement for ever. A caller who must let go of old documents closes
+    /// A long piece can wait for its complement for ever. A caller that frees old documents closes
     /// their row.
     pub fn close_oldest(&mut self, done: &mut Plan) {
         let oldest = self.packs.iter().min_by_key(|(_, pack)| pack.opened).map(|(&key, _)| key);
@@ -130,7 +130,7 @@ impl OpenPacks {
         Vec::new()
     }
 
-    /// How many rows are open.
+    /// The number of open rows.
     pub fn len(&self) -> usize {
         self.packs.len()
     }
@@ -145,7 +145,7 @@ impl OpenPacks {
         self.pieces().map(|piece| u64::from(piece.length)).sum()
     }
 
-    /// The least document number in an open row: what lies before it may be released.
+    /// The least document number in an open row. Documents before it may be freed.
     pub fn oldest(&self) -> Option<u32> {
         self.pieces().map(|piece| piece.document).min()
     }

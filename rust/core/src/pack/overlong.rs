@@ -1,15 +1,15 @@
-//! What becomes of a document, given its length.
+//! Cuts documents that are longer than a row, or drops them.
 
 use crate::config::{Overlong, PackOptions, Side, Strategy};
 
-/// What becomes of a document.
+/// How a document is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// These stretches of it are packed; what lies outside them is lost and counted.
+    /// These stretches are packed. The tokens outside them are counted as truncated.
     Into(Stretches),
-    /// It is left out and counted.
+    /// The document is dropped and counted.
     Drop,
-    /// The run fails, naming it.
+    /// The run fails with an error that names the document.
     Refuse,
 }
 
@@ -22,7 +22,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// The tokens in all that are left.
+    /// The tokens in the remaining stretches.
     pub fn tokens(&self) -> u32 {
         self.end - self.next
     }
@@ -46,10 +46,10 @@ impl Iterator for Stretches {
 
 impl ExactSizeIterator for Stretches {}
 
-/// What becomes of a document of `length` tokens.
+/// Decides how a document of `length` tokens is cut.
 ///
-/// `unsaid` is what `overlong` means where it is not given, and `turn_ends` tell how many tokens come before each place at
-/// which the document may be trimmed, ascending.
+/// `unsaid` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed: the numbers of
+/// tokens before each, ascending.
 pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> Cut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.max_length.get();

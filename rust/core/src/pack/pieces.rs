@@ -1,11 +1,11 @@
-//! [`Pieces`]: the stretches of documents that are to be packed, in input order.
+//! [`Pieces`]: documents, and parts of documents, to be packed, in input order.
 
 use super::random::Random;
 use super::{TICK, collect};
 use crate::control::Control;
 use crate::error::Result;
 
-/// A stretch of a document: all of it, or the part that a row has room for.
+/// A whole document, or a part of one that a row has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The document's number.
@@ -16,21 +16,21 @@ pub struct Piece {
     pub length: u32,
 }
 
-/// Pieces as columns, of which a column that says nothing is not there.
+/// Pieces as columns. A column is left out while it has only default values.
 ///
-/// Mostly all documents are packed, and whole: then a piece is its length alone, and packing reads a third of the
+/// Usually every document is packed whole. Then only the column of lengths exists, and packing reads a third of the
 /// memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pieces {
     lengths: Vec<u32>,
-    /// The document of each piece; nothing while that is its index.
+    /// The document of each piece; left out while it equals the index of the piece.
     documents: Option<Vec<u32>>,
-    /// The first token of each piece; nothing while that is the first of its document.
+    /// The first token of each piece; left out while all are 0.
     starts: Option<Vec<u32>>,
 }
 
 impl Pieces {
-    /// No pieces yet, with room for the lengths of so many.
+    /// No pieces, with capacity for the lengths of so many.
     pub fn with_capacity(pieces: usize) -> Self {
         Self { lengths: Vec::with_capacity(pieces), ..Self::default() }
     }
@@ -59,17 +59,17 @@ impl Pieces {
         self.lengths.push(length);
     }
 
-    /// How many there are.
+    /// The number of pieces.
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is no piece.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// The number of tokens of each.
+    /// The number of tokens of each piece.
     pub fn lengths(&self) -> &[u32] {
         &self.lengths
     }
@@ -87,7 +87,7 @@ impl Pieces {
         }
     }
 
-    /// All of them, in their order.
+    /// All pieces, in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Piece> {
         (0..self.len()).map(|index| self.get(index))
     }
@@ -148,7 +148,7 @@ impl Extend<Piece> for Pieces {
     }
 }
 
-/// The document of a piece that has its index.
+/// The document with the index of a piece, as its number.
 fn document_of(index: usize) -> u32 {
     u32::try_from(index).expect("documents are counted by a u32")
 }

@@ -1,4 +1,4 @@
-//! [`Plan`]: offsets over pieces of documents, the one form in which every kind of packing is handed on.
+//! [`Plan`]: offsets over pieces of documents, the result of every strategy.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -19,12 +19,12 @@ pub struct Plan {
     members: Vec<u32>,
     starts: Vec<u32>,
     lengths: Vec<u32>,
-    /// Not those of rows that are repeated.
+    /// The tokens in all rows, without repeated rows.
     tokens: u64,
     repeated: usize,
 }
 
-/// What a [`Plan`] is made of, for callers who keep it their own way.
+/// The columns of a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanColumns {
     /// Row `i` holds the pieces `offsets[i]..offsets[i + 1]`: one offset more than rows.
@@ -132,7 +132,7 @@ impl Plan {
         self.offsets.push(self.lengths.len() as u64);
     }
 
-    /// The tokens of a row that is as it must be.
+    /// The tokens of a row, checked against the bounds of a row.
     fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let lengths = &self.lengths[row];
@@ -151,7 +151,7 @@ impl Plan {
         self.offsets.len() - 1
     }
 
-    /// The rows but those at the end that say again what other rows say.
+    /// The number of rows without the repeated rows at the end.
     pub fn distinct_rows(&self) -> usize {
         self.rows() - self.repeated
     }
@@ -200,13 +200,13 @@ impl Plan {
         self.lengths_of(row..row + 1).iter().map(|&length| self.room(length) as usize).sum()
     }
 
-    /// What attention costs in one row: the sum of the squares of the room that each piece takes.
+    /// The cost of attention in one row: the sum of the squares of the room of each piece.
     pub fn attention_cost(&self, row: usize) -> u64 {
         let lengths = self.lengths_of(row..row + 1).iter();
         lengths.map(|&length| u64::from(self.room(length)).pow(2)).sum()
     }
 
-    /// How many pieces stand in the rows before `row`.
+    /// The number of pieces in the rows before `row`.
     pub fn first_piece(&self, row: usize) -> usize {
         position(self.offsets[row])
     }
@@ -225,13 +225,13 @@ impl Plan {
         &self.members
     }
 
-    /// The parts that the plan is made of.
+    /// The columns of the plan.
     pub fn into_columns(self) -> PlanColumns {
         let Self { offsets, members, starts, lengths, .. } = self;
         PlanColumns { offsets, members, starts, lengths }
     }
 
-    /// The number in the store of the document that the members call 0.
+    /// The number in the store of the document that is 0 in the members.
     pub fn first_document(&self) -> u64 {
         self.first_document
     }
@@ -241,12 +241,12 @@ impl Plan {
         self.tokens
     }
 
-    /// Tokens a row holds at most.
+    /// The most tokens in a row.
     pub fn max_length(&self) -> NonZeroU32 {
         self.max_length
     }
 
-    /// Which share of the room in all rows is used, from 0 to 1; 0 without rows.
+    /// The share of the rows' capacity that holds tokens, from 0 to 1; 0 without rows.
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people: 53 bits are plenty")]
     pub fn fill(&self) -> f64 {
         if self.is_empty() {

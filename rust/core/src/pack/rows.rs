@@ -7,7 +7,7 @@ use crate::config::{Order, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;
 
-/// The place of a row that is left out; there are fewer pieces than that.
+/// The place of a row that is left out. It is greater than any number of pieces.
 const NOWHERE: u32 = u32::MAX;
 
 /// Which pieces share a row, by their indices, row after row.
@@ -18,17 +18,17 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// No rows yet, with room for the members of all.
+    /// No rows, with capacity for all members.
     pub(super) fn with_capacity(members: usize) -> Self {
         Self { members: Vec::with_capacity(members), offsets: vec![0] }
     }
 
-    /// Those that have `members` one after the other, and end where `offsets` says.
+    /// The rows with these `members`, one after the other, and these `offsets`.
     pub(super) fn new(members: Vec<u32>, offsets: Vec<u32>) -> Self {
         Self { members, offsets }
     }
 
-    /// Those in which the piece `order[i]` is in row `row_of[i]`, and members keep that order.
+    /// The rows in which the piece `order[i]` is in row `row_of[i]`. Members keep that order.
     pub(super) fn grouped(
         order: &[u32],
         row_of: &[u32],
@@ -71,7 +71,7 @@ impl Rows {
         }
     }
 
-    /// Takes back what was appended to the row that is not closed, of which `closed` pieces are in rows before.
+    /// Removes the pieces of the row that is not closed. `closed` pieces are in the rows before it.
     pub(super) fn truncate(&mut self, closed: usize) {
         self.members.truncate(closed);
     }

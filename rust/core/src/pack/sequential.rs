@@ -10,7 +10,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
     next_fit(lengths, (0..).zip(lengths).map(|(index, _)| index), options, control)
 }
 
-/// Fills one row after the other with the pieces in `order`, and never looks back.
+/// Fills one row after the other with the pieces in `order`, and never returns to an earlier row.
 pub(super) fn next_fit(
     lengths: &[u32],
     order: impl Iterator<Item = u32>,

@@ -1,4 +1,4 @@
-//! Rows by the room they have left: the rows with the least room that suffices, first in, first out.
+//! Open rows by the room left, to find the rows with the least sufficient room, first in, first out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ pub(super) struct Alike {
     pub(super) documents: u32,
 }
 
-/// Rows that have room left, by how much.
+/// Open rows, by the room left.
 pub(super) trait Spaces {
     /// The least room that a row has and that is at least `length`.
     fn least(&self, length: u32) -> Option<u32>;
@@ -20,7 +20,7 @@ pub(super) trait Spaces {
     /// Takes the rows that have waited longest with room for exactly `space` tokens.
     fn pop(&mut self, space: u32) -> Option<Alike>;
 
-    /// Gives back the part of what was popped that was not needed: it has waited longest still.
+    /// Returns the unused part of the popped rows. They stay the ones that have waited longest.
     fn put_back(&mut self, space: u32, rows: Alike);
 
     /// Remembers that `rows` have room for `space` tokens.

@@ -1,10 +1,10 @@
-//! [`Stock`]: how many pieces of each length are still to be packed.
+//! [`Stock`]: the number of unpacked pieces of each length.
 
 use std::collections::BTreeMap;
 
 use super::bits::Bits;
 
-/// How many pieces of each length are still to be packed; who they are is decided later.
+/// The number of unpacked pieces of each length. Which pieces they are is chosen later.
 pub(super) trait Stock {
     /// The pieces of this length.
     fn count(&self, length: u32) -> u32;
@@ -33,7 +33,7 @@ const LENGTHS: usize = 512;
 pub(super) struct Table {
     counts: Vec<u32>,
     there: Bits,
-    /// The same from the other end: `longest - length` for each length, so that pairs line up.
+    /// The lengths in reverse, as `longest - length`, so that the words of a pair line up.
     mirror: Bits,
     longest: u32,
 }

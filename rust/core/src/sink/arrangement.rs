@@ -1,4 +1,4 @@
-//! [`Arrangement`]: what shards are called in their place, and which files describe them to other readers there.
+//! [`Arrangement`]: the final names of shards, and the files that describe them to other readers.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ const INFO: &str = "dataset_info.json";
 /// The file that lists the splits of a folder of several datasets.
 const SPLITS: &str = "dataset_dict.json";
 
-/// How many digits of a hash name a dataset.
+/// The number of digits of a hash in the fingerprint of a dataset.
 const FINGERPRINT: usize = 16;
 
-/// How a finished folder is arranged.
+/// The layout of a finished folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrangement {
-    /// Shards under the names that they were written under.
+    /// Shards keep the names under which they were written.
     Plain,
-    /// A dataset, as `datasets.load_from_disk` maps it.
+    /// One dataset, as `datasets.load_from_disk` maps it.
     Dataset,
-    /// A dataset a split, each in a folder of its own.
+    /// One dataset for each split, each in a folder of its own.
     Splits,
 }
 
@@ -121,7 +121,7 @@ fn shards(files: &[File], split: Split) -> Vec<&File> {
     files.iter().filter(|file| is_shard_of(split, &file.name)).collect()
 }
 
-/// What so many shards of a dataset are called.
+/// The names of so many shards of a dataset.
 fn data_names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |number| format!("data-{number:05}-of-{count:05}.arrow"))
 }

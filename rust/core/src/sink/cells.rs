@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type};
 
 /// A column of packed rows: an integer a row, or a list of numbers.
 pub(super) enum Column<'a> {
-    /// Where the numbers of each row begin and end.
+    /// The start and end of the numbers of each row.
     Lists(&'a [i32], Values<'a>),
     Integers(Values<'a>),
 }
@@ -17,7 +17,7 @@ pub(super) enum Values<'a> {
     Real(&'a [f32]),
 }
 
-/// What a column holds in one row.
+/// The value of a column in one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cell<'a> {
     Integer(i64),
@@ -35,7 +35,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// What it holds in one row.
+    /// The value in one row.
     pub(super) fn cell(&self, row: usize) -> Cell<'a> {
         match self {
             Self::Lists(offsets, values) => {

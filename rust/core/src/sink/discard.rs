@@ -1,4 +1,4 @@
-//! [`discard`]: removes an entry of a cache that is damaged, so that it can be made anew.
+//! [`discard`]: removes a damaged cache entry, so that it can be made again.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,13 +14,13 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::regular;
 
-/// Whether the folder `dir`, which no other job ever uses, has a manifest, but not all that `job` came to.
+/// Whether the folder `dir`, which only `job` uses, has a manifest, but not all files of `job`.
 pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     let has_manifest = dir.join(MANIFEST).symlink_metadata().is_ok();
     Ok(has_manifest && survey::finished(dir, job)?.is_none())
 }
 
-/// Removes what `job` came to in the folder `dir`, which no other job ever uses, unless all of it is as it was written.
+/// Removes the files of `job` in the folder `dir`, which only this job uses, unless all are as they were written.
 ///
 /// Of several calls at a time one does that. Returns whether anything was damaged. Files that fastpack does not write there
 /// stay.

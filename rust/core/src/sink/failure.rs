@@ -1,4 +1,4 @@
-//! How a run that failed tells those that wait for it.
+//! The message of a failed run to the runs that wait for it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// What to tell of `error`; nothing where it is no reason for others to give up.
+    /// The message for `error`; `None` where other runs need not fail.
     pub(super) fn of(error: &Error) -> Option<Self> {
         Some(match error {
             Error::Cancelled => return None,

@@ -31,48 +31,47 @@ use crate::regular;
 
 /// An output folder that this run alone writes to.
 ///
-/// What is left when it is dropped before [`Folder::finish`] has succeeded is where the next run of the job goes on,
-/// unless [`Folder::fail`] has taken it back.
+/// If it is dropped before [`Folder::finish`] has succeeded, the next run of the job resumes from the files left in it,
+/// unless [`Folder::fail`] has removed them.
 pub struct Folder {
     dir: PathBuf,
-    /// Whether the folder was not there before, and goes if the run fails.
+    /// Whether this run made the folder, and removes it if it fails.
     created: bool,
-    /// Whether no other run can go on with what this leaves behind.
+    /// Whether no other run can resume from the files of this one.
     once: bool,
     job: Arc<Identity>,
     now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
     arrangement: Arrangement,
-    /// What the shards at hand are named after.
+    /// The series of the current shards.
     series: Box<Series>,
     shard: Option<Box<Shard>>,
-    /// Column data in the shard at hand.
+    /// Bytes of column data in the current shard.
     bytes: u64,
-    /// Shards that are whole.
+    /// The finished shards.
     files: Vec<File>,
     list: ShardList,
-    /// The output that this one replaces, and what others have in the folder.
+    /// The output that this one replaces, and the files of others in the folder.
     owned: Owned,
     placed: Placed,
-    /// Taken until the very end.
+    /// The lock, held until the very end.
     lock: Option<Lock>,
 }
 
-/// What a folder holds before a run.
+/// An output folder before a run.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one a run")]
 pub enum Opened {
-    /// Nothing in the way: write.
+    /// Nothing is in the way: write.
     Ready(Folder),
-    /// The very job has finished here before; its `report.json`.
+    /// The same job has finished here before: its `report.json`.
     Finished(String),
 }
 
 /// Opens the output folder for the job whose identity is `job`, and makes it if need be.
 ///
-/// What a run of the same job left behind that did not end is taken over, as far as it has the hashes that were written
-/// down. With `overwrite`, the job runs even if it has finished here before, and what fastpack wrote for whatever job is
+/// It takes over the files of an unfinished run of the same job, as far as they have the recorded hashes. With `overwrite`, the job runs even if it has finished here before, and what fastpack wrote for whatever job is
 /// replaced once the new output is whole: the files that a manifest of ours lists, if they have the sizes and the hashes
 /// that it says. Other files stay as they are, and until then a run that fails has touched nothing. Where several ranks
 /// share the job, it is run once for all.
@@ -238,12 +237,12 @@ impl Folder {
         Ok(())
     }
 
-    /// The file in which to keep what blocks came to.
+    /// The file of the log of blocks.
     pub fn blocks(&self) -> PathBuf {
         self.work().join(BLOCKS)
     }
 
-    /// What templates see as the time of day: that of the first run of this job.
+    /// The time of day that templates see: that of the first run of this job.
     pub fn now(&self) -> NaiveDateTime {
         self.now
     }
@@ -282,12 +281,12 @@ impl Folder {
         Ok(())
     }
 
-    /// The name of the shard at hand.
+    /// The name of the current shard.
     fn next_shard(&self) -> String {
         self.series.name(self.in_series(), self.coding.format)
     }
 
-    /// How many shards of the series at hand are whole.
+    /// The number of finished shards of the current series.
     fn in_series(&self) -> usize {
         self.series.whole(&self.files, self.coding.format)
     }
@@ -390,14 +389,14 @@ impl Sink for Folder {
         self.files.iter().map(|file| file.rows).sum()
     }
 
-    /// Ends the shard at hand.
+    /// Ends the current shard.
     fn begin_split(&mut self, split: Split) -> Result<()> {
         self.close_shard()?;
         *self.series = Series::Split(split);
         Ok(())
     }
 
-    /// Writes to the shard at hand; starts another when that one is full.
+    /// Writes to the current shard, and starts another when it is full.
     ///
     /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {

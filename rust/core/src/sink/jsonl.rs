@@ -1,4 +1,4 @@
-//! Rows as JSON lines: an object a row, a list of numbers or an integer a column.
+//! Rows as JSON lines: an object for each row, a list of numbers or an integer for each column.
 
 use std::io::{self, Write};
 

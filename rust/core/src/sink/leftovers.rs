@@ -1,4 +1,4 @@
-//! [`Leftovers`]: what a run that did not end left in the work folder.
+//! [`Leftovers`]: the files of an unfinished run in the work folder.
 
 use std::fs::{self, DirEntry};
 use std::io::Read;
@@ -18,19 +18,19 @@ use crate::identity::Identity;
 use crate::regular::{self, Links};
 use crate::sealed;
 
-/// What a run that did not end left in the work folder.
+/// The files of an unfinished run in the work folder.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// Which job it was.
+    /// The job of that run.
     pub(super) started: Option<Manifest>,
-    /// The manifest of what it was about to place, if it came so far.
+    /// The manifest of the output that it was placing, if it came so far.
     pub(super) placing: Option<Manifest>,
-    /// The manifest of the output that it was about to replace, if it came so far.
+    /// The manifest of the output that it was replacing, if it came so far.
     pub(super) replaced: Option<Manifest>,
 }
 
 impl Leftovers {
-    /// What is left in the work folder of the output folder `dir`.
+    /// Reads the work folder of the output folder `dir`.
     ///
     /// The work folder is ours if the word of which job was started is whole, or nothing else is there yet. Fails with
     /// [`Error::Output`] if it is not, or holds what fastpack does not put there: it would be removed.
@@ -88,7 +88,7 @@ pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
         || (job.is_per_file() && Format::ALL.iter().any(is_shard))
 }
 
-/// Whether a file is the word of a job that was killed while it was written.
+/// Whether a file is the record of a started job that was killed while writing it.
 fn is_torn(entry: &DirEntry) -> bool {
     let mut text = Vec::new();
     let begin = |file: fs::File| file.take(sealed::SHORT).read_to_end(&mut text);

@@ -1,4 +1,4 @@
-//! [`Lock`]: the work folder and the lock in it, which the system lets go when a process dies.
+//! [`Lock`]: the work folder and the lock in it, which the system releases when a process dies.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -22,7 +22,7 @@ pub(super) const WORK: &str = ".fastpack";
 /// The name of the lock file in it.
 pub(super) const LOCK: &str = "lock";
 
-/// Bytes of the last word of a run: a few names and a message.
+/// The most bytes of the last message of a run: a few names and a text.
 const MOST: u64 = 1 << 20;
 
 /// How often a waiting run looks whether it can go on.
@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A work folder that this run alone uses, for as long as this lives.
 ///
-/// Dropped, it removes the folder unless something is left in it.
+/// When dropped, it removes the folder if it is empty.
 #[derive(Debug)]
 pub(super) struct Lock {
     work: PathBuf,
@@ -148,7 +148,7 @@ impl Drop for Lock {
     }
 }
 
-/// The last word of a run that failed.
+/// The last message of a failed run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Word {
     /// The name of its job.
@@ -156,18 +156,18 @@ struct Word {
     failure: Failure,
 }
 
-/// What is in the lock file.
+/// The content of the lock file.
 enum Left {
-    /// Nothing, or a word of which the rest was not written.
+    /// Nothing, or an incomplete message.
     Nothing,
-    /// What the run that had it before said of its failure.
+    /// The message of the failed run that held the lock before.
     Word(Word),
-    /// What no run wrote.
+    /// Bytes that no run wrote.
     Other,
 }
 
 fn left_in(file: &mut File) -> io::Result<Left> {
-    /// What a word begins with.
+    /// The beginning of a message.
     const BEGIN: &[u8] = b"{\"job\":\"";
     let mut text = Vec::new();
     file.rewind()?;

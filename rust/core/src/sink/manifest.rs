@@ -1,4 +1,4 @@
-//! [`Manifest`]: which job a folder was written for, and which files it came to.
+//! [`Manifest`]: the job of an output folder, and its files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,25 +15,25 @@ use crate::identity::Identity;
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
 
-/// The name of the file that a finished folder is known by.
+/// The name of the manifest in a finished folder.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// The layout of the manifest. Whoever changes it counts on.
+/// The version of the manifest's layout. Increase it with every change of the layout.
 const VERSION: u32 = 4;
 
-/// Which job a folder was written for, and which files it came to: [sealed] text.
+/// The job of an output folder, and its files, as [sealed] text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The layout of the manifest.
     pub version: u32,
-    /// The identity of the job: what decides the content.
+    /// The identity of the job: everything that decides the content.
     pub job: Arc<Identity>,
-    /// What templates saw as the time of day: the start of the first run of the job, unless it was given.
+    /// The time of day that templates saw: the start of the first run of the job, unless it was given.
     pub now: NaiveDateTime,
-    /// A hash of the content of each input, by its path; nothing before the job has finished.
+    /// A hash of the content of each input, by its path; empty before the job has finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub content: BTreeMap<String, String>,
-    /// The tokens that were kept, if they were.
+    /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// The shards, in their order; before the job has finished, they stand in a file of their own, by other names.
@@ -43,7 +43,7 @@ pub struct Manifest {
     pub beside: Vec<Beside>,
 }
 
-/// The tokens that were kept to be packed again.
+/// The file of kept tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// The size of the file.
@@ -66,14 +66,14 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// A file called `name` that holds `text`.
+    /// The entry of a file called `name` with the content `text`.
     pub(super) fn of(name: String, text: &str) -> Self {
         let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
         Self { name, bytes: text.len() as u64, blake3 }
     }
 }
 
-/// A file that was written.
+/// A shard that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     /// The name in the folder.

@@ -1,4 +1,4 @@
-//! Rows as `MessagePack`: a map a row, one after the other; or one array with an array a row.
+//! Rows as `MessagePack`: one map for each row, or one array with an array for each row.
 
 use std::io::{self, Write};
 
@@ -30,12 +30,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// A map a row, one after the other.
+    /// One map for each row, one after the other.
     pub(super) fn maps(disk: Disk) -> Self {
         Self { disk, layout: Layout::Map, row: Vec::new() }
     }
 
-    /// One array with an array a row; its length at [`LENGTH`] is left to be filled in.
+    /// One array with an array for each row. Its length at [`LENGTH`] is filled in at the end.
     pub(super) fn arrays(mut disk: Disk) -> io::Result<Self> {
         // An array whose length takes 32 bits, whatever it will be.
         disk.write_all(&[0xdd, 0, 0, 0, 0])?;

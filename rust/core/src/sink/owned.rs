@@ -1,4 +1,4 @@
-//! [`Owned`]: the files in an output folder that fastpack wrote, known by their content.
+//! [`Owned`]: the files in an output folder that fastpack wrote, recognised by their content.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -15,18 +15,18 @@ use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::regular::{self, Links};
 
-/// The files in an output folder that fastpack wrote, known by their content.
+/// The files in an output folder that fastpack wrote, recognised by their content.
 ///
 /// A file is ours if a manifest of ours lists it with the size and the hash that it has.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
-    /// What each looked like when it was found to be ours, by name.
+    /// The appearance of each file when it was found to be ours, by name.
     files: BTreeMap<String, Stamp>,
-    /// The names of all else.
+    /// The names of all other files.
     pub(super) others: Vec<String>,
 }
 
-/// How a file looks from outside: one that has been written to, or replaced, looks different.
+/// The appearance of a file from outside. It changes when the file is written to or replaced.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -44,7 +44,7 @@ impl Stamp {
     }
 }
 
-/// What a manifest says of a file.
+/// The entry of a file in a manifest.
 #[derive(Clone, Copy)]
 struct Listed<'a> {
     bytes: u64,
@@ -131,7 +131,7 @@ impl Owned {
         Ok(())
     }
 
-    /// One file is where it belongs by now.
+    /// Says that one file is in its place now.
     pub(super) fn forget(&mut self, name: &str) {
         self.files.remove(name);
     }
@@ -153,11 +153,11 @@ fn listed<'a>(
     listed
 }
 
-/// A file that is hashed if that can tell anything, and once.
+/// A file that is hashed at most once, and only if its size is listed.
 struct Hashed<'a> {
     path: &'a Path,
     control: &'a Control,
-    /// Its hash once it was read; nothing for one that cannot be opened.
+    /// The hash, once it was computed; `None` for a file that cannot be opened.
     hash: OnceCell<Option<blake3::Hash>>,
 }
 
@@ -200,7 +200,7 @@ pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Ha
     Ok((whole && is_all).then_some(frames.digest))
 }
 
-/// The hash of a file; nothing if it cannot be opened any more.
+/// The hash of a file; `None` if it cannot be opened any more.
 fn hash(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
     let file = match regular::open(path, Links::Refused) {
         Ok(file) => file,

@@ -1,4 +1,4 @@
-//! [`Placed`]: files that were renamed to where they belong, to be taken back unless all of them get there.
+//! [`Placed`]: files that were renamed to their place, to be moved back unless all of them arrive.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::regular;
 
-/// Files that were renamed to where they belong.
+/// Files that were renamed to their place.
 #[derive(Default)]
 pub(super) struct Placed {
-    /// Where each was, and where it is.
+    /// The old and the new path of each file.
     files: Vec<(PathBuf, PathBuf)>,
-    /// The folders that were made for them.
+    /// The folders that were made for these files.
     folders: Vec<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Placed {
         Ok(())
     }
 
-    /// Makes what was placed outlive a loss of power, in the output folder `dir` and those inside that it went to.
+    /// Syncs the placed files against a loss of power, in the output folder `dir` and the folders inside it.
     pub(super) fn sync(&self, dir: &Path) -> Result<()> {
         let mut folders: Vec<&Path> =
             self.files.iter().filter_map(|(_, place)| place.parent()).collect();
@@ -49,12 +49,12 @@ impl Placed {
         folders.into_iter().try_for_each(sync)
     }
 
-    /// All of them are where they belong.
+    /// Says that all files are in their place.
     pub(super) fn keep(&mut self) {
         *self = Self::default();
     }
 
-    /// Moves them back: a part of the output is none.
+    /// Moves the files back, since a partial output is worthless.
     pub(super) fn take_back(&mut self) {
         let Self { files, folders } = mem::take(self);
         for (work, place) in files {

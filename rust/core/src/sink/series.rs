@@ -1,14 +1,14 @@
-//! [`Series`]: what shards are named after.
+//! [`Series`]: the shards of one split or of one input, and their names.
 
 use super::manifest::File;
 use super::survey::{is_shard_of, shard_name};
 use crate::config::{Format, Split};
 
-/// What shards are named after.
+/// The shards of one split or of one input.
 pub(super) enum Series {
     /// A split.
     Split(Split),
-    /// An input that has its own, behind so many of others.
+    /// An input with shards of its own, after so many shards of other inputs.
     Input { stem: String, behind: usize },
 }
 
@@ -23,7 +23,7 @@ impl Series {
         }
     }
 
-    /// How many of `files` are shards of this series.
+    /// The number of `files` that are shards of this series.
     pub(super) fn whole(&self, files: &[File], format: Format) -> usize {
         match self {
             Self::Split(split) => {

@@ -61,7 +61,7 @@ impl Shard {
         written.map_err(|error| about(&self.path, error))
     }
 
-    /// Writes what is left to the disk, and tells what the file became under the name `name`.
+    /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`.
     pub(super) fn close(self, name: String) -> Result<File> {
         let counted = matches!(self.rows, Rows::MsgpackArrays(_));
         let file = match self.rows {
@@ -85,7 +85,7 @@ impl Shard {
     }
 }
 
-/// What goes wrong on the way to a file is about that file.
+/// Adds the path of the file to an error.
 fn about(path: &Path, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) => Error::io(path)(source),

@@ -1,4 +1,4 @@
-//! [`ShardList`]: which shards are whole, a line each, in the work folder.
+//! [`ShardList`]: the list of finished shards in the work folder, one line for each.
 //!
 //! Apart from the word of which job was started, which names all inputs: a job may have as many shards as inputs.
 
@@ -11,20 +11,20 @@ use super::survey::{SHARDS, SHARDS_NEW};
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
 
-/// What stands between a shard and the hash of its line.
+/// The separator between a shard and the hash of its line.
 const SEAL: &[u8] = b",\"line\":\"";
 
-/// What ends a line.
+/// The end of a line.
 const END: &[u8] = b"\"}\n";
 
-/// The file that lists the shards that are whole.
+/// The file that lists the finished shards.
 ///
 /// A shard is on the disk before its line is written, so a line that a loss of power takes costs only the work. The hash
 /// of a line is also of all lines before it and of the job: one that was changed, added, lost or moved ends the list.
 #[derive(Debug)]
 pub(super) struct ShardList {
     path: PathBuf,
-    /// The file, once a line was written.
+    /// The open file, after the first line was written.
     file: Option<Handle>,
     /// The hash of the last line, or of the job.
     last: blake3::Hash,

@@ -1,4 +1,4 @@
-//! What lies in an output folder, and whether it is in the way.
+//! Examines an output folder: finished outputs, kept tokens, and files that are in the way.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -15,16 +15,16 @@ use crate::frames::Frames;
 use crate::identity::Identity;
 use crate::regular::{self, Links};
 
-/// The name of the file that tells what a run came to.
+/// The name of the report.
 pub(super) const REPORT: &str = "report.json";
 
-/// The name of the file in the work folder that tells which job was started.
+/// The name of the file in the work folder that records the started job.
 pub(super) const STARTED: &str = "started.json";
 
 /// The name of the file that becomes [`STARTED`] once it is written.
 pub(super) const STARTED_NEW: &str = "started.json.new";
 
-/// The name of the file in the work folder that lists the shards that are whole.
+/// The name of the file in the work folder that lists the finished shards.
 pub(super) const SHARDS: &str = "shards";
 
 /// The name of the file that becomes [`SHARDS`] once it is written.
@@ -33,10 +33,10 @@ pub(super) const SHARDS_NEW: &str = "shards.new";
 /// The name of the manifest in the work folder of the output that is replaced.
 pub(super) const REPLACED: &str = "replaced.json";
 
-/// The files that a message names.
+/// The most files that a message names.
 const NAMED: usize = 5;
 
-/// The name of the file in the work folder that blocks are written to as they are finished.
+/// The name of the log of finished blocks in the work folder.
 pub(super) const BLOCKS: &str = "blocks";
 
 /// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
@@ -68,7 +68,7 @@ pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
         || arrangement.places(name)
 }
 
-/// The report of the job, if the folder holds all that it came to.
+/// The report of the job, if the folder holds all of its files.
 pub(super) fn finished(dir: &Path, job: &Identity) -> Result<Option<String>> {
     let links = Links::Refused;
     match Manifest::read(&dir.join(MANIFEST), links)? {
@@ -88,7 +88,7 @@ fn read_report(dir: &Path, links: Links) -> Result<String> {
     read.map_err(Error::io(path))
 }
 
-/// Tokens that a finished job kept.
+/// The kept tokens of a finished job.
 #[derive(Debug)]
 pub struct Kept {
     /// The file that holds them.
@@ -97,7 +97,7 @@ pub struct Kept {
     pub blocks: u64,
     /// The identity of the job.
     pub job: Arc<Identity>,
-    /// What the job came to, as JSON.
+    /// The report of the job, as JSON.
     pub report: String,
 }
 
@@ -131,7 +131,7 @@ pub fn kept(dir: &Path) -> Result<Kept> {
     Ok(Kept { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
 }
 
-/// What a finished folder no longer holds as it was written.
+/// A file of a finished folder that is missing or has changed.
 struct Damage {
     words: String,
     /// Whether a file is there that is another one than was written, which may be somebody's.
@@ -246,7 +246,7 @@ pub(super) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()>
     Err(Error::Output { path: dir.to_owned(), reason })
 }
 
-/// Names, as many as a message bears.
+/// A list of names, cut to the length of a message.
 fn listed(names: &[String]) -> String {
     let first = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMED);

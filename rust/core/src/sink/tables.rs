@@ -1,4 +1,4 @@
-//! [`Tables`]: rows that stay in memory, those of each split by themselves.
+//! [`Tables`]: rows that stay in memory, one table for each split.
 
 use arrow::record_batch::RecordBatch;
 
@@ -13,9 +13,9 @@ const STEP: u64 = 64 << 20;
 /// Rows that stay in memory, in batches.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// The rows to train on.
+    /// The rows of `train`.
     pub train: Vec<RecordBatch>,
-    /// The rows that are set aside, if documents are.
+    /// The rows of `validation`, if documents are set aside.
     pub validation: Option<Vec<RecordBatch>>,
     split: Option<Split>,
     /// Bytes of all rows, and how many there are when it is looked again whether memory has room for more.

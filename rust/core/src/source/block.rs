@@ -1,4 +1,4 @@
-//! [`Block`]: some records of one file, as bytes, cells or rows, and where each of them stands.
+//! [`Block`]: some records of one file, as bytes, cells or rows, with their line numbers.
 
 use std::ops::Range;
 use std::path::Path;
@@ -23,29 +23,29 @@ pub struct Block {
     /// Bytes of the file that this block accounts for, what was skipped included.
     pub size: u64,
     pub(super) content: Content,
-    /// What became of each record before it is read, where the caller had a hand in it.
+    /// The changes that the caller's `filter` and `map` made, if any.
     pub(super) fates: Option<Fates>,
-    /// The first so many records are read, the others are not.
+    /// The number of records that are read, from the first on.
     limit: usize,
 }
 
-/// What the caller made of the records of a block.
+/// The changes of `filter` and `map` to the records of a block.
 #[derive(Debug)]
 pub(super) struct Fates {
-    /// The JSON of records that took the place of others.
+    /// The JSON of changed records.
     bytes: Vec<u8>,
-    /// One a record.
+    /// One change for each record.
     each: Vec<Fate>,
 }
 
-/// What the caller made of a record.
+/// The change of `filter` and `map` to one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It stays as it is.
+    /// The record stays unchanged.
     Stays,
-    /// It is left out.
+    /// The record is left out.
     Goes,
-    /// The record at this place takes its place.
+    /// The record becomes the changed record at this index.
     Becomes(Range<usize>),
 }
 
@@ -92,7 +92,7 @@ impl Cells {
         starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
     }
 
-    /// How many there are.
+    /// The number of texts.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
@@ -103,25 +103,25 @@ impl Cells {
     }
 }
 
-/// What gives the blocks of one open file.
+/// A reader of the blocks of one open file.
 pub(super) trait Reader: Send {
-    /// The next records; nothing after the last.
+    /// The next records; `None` after the last.
     fn next_content(&mut self, control: &Control) -> Result<Option<Content>>;
 
-    /// How much of the file the records so far took, in bytes.
+    /// The bytes of the file that were used for the records so far.
     fn position(&self) -> u64;
 }
 
-/// A record as it stands in a file, and where.
+/// A record of a file, unparsed, with its line.
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecord<'a> {
     /// The line at which it begins, or the row of a table; from 1.
     pub line: u64,
-    /// What stands there.
+    /// The record.
     pub raw: Raw<'a>,
 }
 
-/// A record as it stands in a file.
+/// A record of a file, unparsed.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw<'a> {
     /// A JSON value.
@@ -144,11 +144,11 @@ pub enum Raw<'a> {
     Text(&'a [u8]),
     /// A CBOR item.
     Cbor(&'a [u8]),
-    /// Nothing: the record, or all that is left of the file, cannot be read.
+    /// The record, or the rest of the file, cannot be read.
     Broken {
-        /// The name it is counted under.
+        /// The reason under which it is counted.
         reason: Reason,
-        /// What is wrong.
+        /// The message.
         message: &'a str,
     },
 }
@@ -161,7 +161,7 @@ impl Content {
 }
 
 impl Block {
-    /// Some records of a file that take up so many bytes of it.
+    /// Some records of a file, and the bytes that they take in it.
     pub(super) fn new(
         path: &Arc<Path>,
         file: usize,
@@ -173,7 +173,7 @@ impl Block {
         Self { path, file, source, size, content, fates: None, limit: usize::MAX }
     }
 
-    /// Leaves all but the first `most` records out; returns how many there are then.
+    /// Keeps at most the first `most` records, and returns their number.
     pub(super) fn limit(&mut self, most: u64) -> u64 {
         self.limit = usize::try_from(most).unwrap_or(usize::MAX);
         if let Content::Rows { batch, .. } = &mut self.content {
@@ -218,7 +218,7 @@ impl Block {
         }
     }
 
-    /// A hash of its records, in hexadecimal: blocks with the same one hold the same.
+    /// A hash of its records, in hexadecimal. Equal records have equal hashes.
     pub fn fingerprint(&self) -> Result<String> {
         let mut hasher = blake3::Hasher::new();
         match &self.content {
@@ -259,7 +259,7 @@ impl Block {
         Ok(hasher.finalize().to_hex().to_string())
     }
 
-    /// The records, in order: those that the caller left in, as the caller left them.
+    /// The records, in order, after the changes of `filter` and `map`.
     pub fn records(&self) -> Box<dyn Iterator<Item = RawRecord<'_>> + '_> {
         let Some(Fates { bytes, each }) = &self.fates else {
             return Box::new(self.own_records());
@@ -273,7 +273,7 @@ impl Block {
         }))
     }
 
-    /// How many records the caller left out.
+    /// The number of records that `filter` left out.
     pub fn left_out(&self) -> u64 {
         let fates = self.fates.iter().flat_map(|fates| &fates.each);
         fates.filter(|fate| **fate == Fate::Goes).count() as u64

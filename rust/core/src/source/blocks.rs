@@ -37,30 +37,30 @@ pub(super) fn wanted_behind(before: usize) -> usize {
     BLOCK_BYTES.max(before).min((LONGEST_RECORD + 1).saturating_sub(before)).max(1)
 }
 
-/// What some editors put before UTF-8 text.
+/// The byte order mark that some editors put before UTF-8 text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
 pub(super) const PEEKED: usize = 4 << 10;
 
-/// Which columns are read of a table that is looked at in this way and begins with these rows, if that is known.
+/// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
 pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
 
 /// All blocks of the sources: each as often as it is repeated, up to its limit each time.
 pub struct Blocks {
     sources: Vec<Source>,
     files: Vec<SourceFile>,
-    /// What the records are held in that are in memory.
+    /// The records in memory, if they are the input.
     memory: &'static str,
     chooser: Option<Chooser>,
-    /// The part of the files that is read, if not all.
+    /// The sample that is read, if not all records are.
     sample: Option<Sample>,
     /// Bytes of all files together, as often as they are read.
     size: u64,
-    /// The file at hand, and how often its source was read before.
+    /// The current file, and how often its source was read before.
     at: usize,
     times: u64,
-    /// How many records of the source are to be read yet, if that is limited.
+    /// The remaining records of the source, if it has a limit.
     left: Option<u64>,
     open: Option<Open>,
 }
@@ -76,16 +76,16 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// The file at hand.
+/// The current file.
 struct Open {
     path: Arc<Path>,
-    /// Bytes in all, where that is known.
+    /// The size in bytes, where it is known.
     size: Option<u64>,
     reader: Box<dyn Reader>,
-    /// How much of the file the blocks so far accounted for.
+    /// The bytes of the file in the blocks so far.
     counted: u64,
     ended: bool,
-    /// What a sample takes of it, where it is read from its beginning on.
+    /// The sample of a file that is read from its beginning.
     through: Option<Through>,
 }
 
@@ -96,7 +96,7 @@ impl Blocks {
         Self { size, files: found.files, ..Self::of(found.sources) }
     }
 
-    /// The blocks of records in memory, which are looked at in this way.
+    /// The blocks of records in memory, with this `Reading`.
     pub fn of_memory(memory: Memory, reading: Reading) -> Self {
         let (path, size, format) = (Arc::clone(&memory.name), memory.size, memory.format);
         let reader = Box::new(MemoryReader::new(memory));
@@ -143,14 +143,14 @@ impl Blocks {
         &self.sources
     }
 
-    /// What a file holds, as reports name it.
+    /// The format of a file, as reports name it.
     pub fn format(&self, file: usize) -> String {
         self.files.get(file).map_or_else(|| self.memory.to_owned(), |file| file.format.to_string())
     }
 
-    /// The next block; nothing after the last of the last file.
+    /// The next block; `None` after the last block of the last file.
     ///
-    /// What cannot be read of a file is a record of its own, the file's last.
+    /// The unreadable rest of a file is one bad record, the last of the file.
     pub fn next_block(&mut self, control: &Control) -> Result<Option<Block>> {
         while self.open.is_some() || self.at < self.files.len() {
             let source = self.files.get(self.at).map_or(0, |file| file.source);
@@ -186,7 +186,7 @@ impl Blocks {
         Ok(None)
     }
 
-    /// Opens the file at hand.
+    /// Opens the current file.
     fn start(&self, source: usize, control: &Control) -> Result<Open> {
         let file = &self.files[self.at];
         let (path, size) = (Arc::clone(&file.path), Some(file.size));

@@ -16,13 +16,13 @@ const DEEPEST: usize = 1 << 16;
 pub(super) struct CborReader {
     input: Input,
     next_item: u64,
-    /// What was read after the last whole item, and how much of it the walk has passed.
+    /// The bytes after the last complete item, and how many of them the walk has passed.
     rest: Vec<u8>,
     walked: usize,
     walk: Walk,
-    /// Whether the item at hand is too long, and its rest is to be passed over.
+    /// Whether the current item is too long, so that its rest is skipped.
     is_too_long: bool,
-    /// What comes after the items of the block before.
+    /// The unreadable record that follows the items of the last block, if there is one.
     next: Option<Content>,
     ended: bool,
 }
@@ -64,7 +64,7 @@ impl CborReader {
         start
     }
 
-    /// Looks at why the file ends here.
+    /// Finds out why the file ends here.
     fn finish(&mut self, start: usize) {
         self.ended = true;
         if self.next.is_some() {
@@ -83,7 +83,7 @@ impl CborReader {
         self.next = Some(Content::Broken { line, reason, message });
     }
 
-    /// Takes the first bytes out, up to `end`.
+    /// Removes the bytes up to `end`.
     fn forget(&mut self, end: usize) -> Vec<u8> {
         let rest = self.rest.split_off(end);
         self.walked -= end;
@@ -126,19 +126,19 @@ impl Reader for CborReader {
     }
 }
 
-/// Where a walk over bytes has come to.
+/// The end of a walk over bytes.
 enum Step {
-    /// To the end of an item.
+    /// At the end of an item.
     Whole,
-    /// To the end of the bytes, or to a head that goes on behind them.
+    /// At the end of the bytes, or at a head that they cut off.
     Short,
-    /// To something that no item holds.
+    /// At bytes that are no item.
     Malformed(&'static str),
 }
 
-/// What an item that is not whole yet goes on with.
+/// The open part of an incomplete item.
 enum Open {
-    /// So many items.
+    /// This many items.
     Items(u64),
     /// Items up to a break.
     Unbounded,

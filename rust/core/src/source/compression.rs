@@ -1,4 +1,4 @@
-//! [`Compression`]: what may be wrapped around a container, and the decoders of it.
+//! [`Compression`]: the compressions of files, and their decoders.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ const READ_BYTES: usize = 128 << 10;
 /// The largest window of a zstd frame that is decoded, as a power of two: what `zstd --long=31` writes.
 const ZSTD_WINDOW: u32 = 31;
 
-/// What is wrapped around a container. Each may have several members, one after another.
+/// The compression of a file. It may have several members, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// gzip
@@ -28,7 +28,7 @@ pub enum Compression {
     Xz,
 }
 
-/// Each compression, and the bytes that its files begin with.
+/// Each compression, with the first bytes of its files.
 const KNOWN: [(Compression, &[u8]); 4] = [
     (Compression::Gzip, b"\x1f\x8b"),
     (Compression::Zstd, b"\x28\xb5\x2f\xfd"),
@@ -37,15 +37,15 @@ const KNOWN: [(Compression, &[u8]); 4] = [
 ];
 
 impl Compression {
-    /// How many bytes [`Self::by_content`] looks at.
+    /// The number of bytes that [`Self::by_content`] needs.
     pub(super) const LONGEST_MARK: usize = 6;
 
-    /// The one whose files end in `.ending`.
+    /// The compression whose files end in `.ending`.
     pub(super) fn by_ending(ending: &str) -> Option<Self> {
         KNOWN.iter().find(|known| known.0.ending() == ending).map(|known| known.0)
     }
 
-    /// The one whose files begin with `bytes`.
+    /// The compression whose files begin with `bytes`.
     pub(super) fn by_content(bytes: &[u8]) -> Option<Self> {
         KNOWN.iter().find(|known| bytes.starts_with(known.1)).map(|known| known.0)
     }
@@ -60,7 +60,7 @@ impl Compression {
         }
     }
 
-    /// What a file holds, decompressed; `offset` follows how much of the file that took.
+    /// The decompressed content of a file. `offset` follows the bytes of the file that were used.
     pub(super) fn decoder(
         self,
         file: File,
@@ -80,7 +80,7 @@ impl Compression {
     }
 }
 
-/// A file that tells how much of it was used.
+/// A file that counts the bytes that were read of it.
 struct Counted {
     file: BufReader<File>,
     offset: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! Tables in text: the first line names the columns, each further one is a record of texts.
+//! CSV and TSV: the first line names the columns, every other line is a record of texts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const MOST_CELLS: usize = 1 << 22;
 pub(super) struct CsvReader {
     input: Input,
     parser: csv_core::Reader,
-    /// What was read of the file and not parsed: `chunk[at..]`.
+    /// The bytes that are not parsed yet: `chunk[at..]`.
     chunk: Vec<u8>,
     at: usize,
     /// Whether the chunk is what stands behind the file.
@@ -35,16 +35,16 @@ pub(super) struct CsvReader {
     /// Newlines before the byte at hand.
     newlines: u64,
     names: Option<Arc<[Arc<str>]>>,
-    /// What comes after the records of the block before.
+    /// The unreadable record that follows the records of the last block, if there is one.
     next: Option<Content>,
     ended: bool,
 }
 
-/// What stands next in a table.
+/// The next thing in a table.
 enum Line {
     /// A record and the line on which it begins.
     Cells(u64, Cells),
-    /// A record that is not read, and why.
+    /// A record that cannot be read, and why.
     TooLong(u64, String),
     /// Nothing: the file ends, and a quote that this line opens does not close, if there is one.
     End(Option<u64>),
@@ -83,7 +83,7 @@ impl CsvReader {
         Ok(true)
     }
 
-    /// What stands next.
+    /// The next record, or the end.
     fn read(&mut self, control: &Control) -> Result<Line> {
         // Bytes and cells of the record, and newlines in its cells.
         let (mut length, mut count, mut own) = (0, 0, 0);
@@ -162,7 +162,7 @@ impl CsvReader {
         Some(Content::Broken { line, reason: Reason::Damaged, message })
     }
 
-    /// Reads the names of the columns; what is in their place where there are none.
+    /// Reads the names of the columns, or the reason that there are none.
     fn read_names(&mut self, control: &Control) -> Result<Option<Content>> {
         let (line, reason, message) = match self.read(control)? {
             Line::Cells(line, cells) => match names(&cells) {
@@ -184,7 +184,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The names that the first line gives, or why it gives none.
+/// The names in the first line, or the reason that there are none.
 fn names(cells: &Cells) -> std::result::Result<Arc<[Arc<str>]>, (Reason, String)> {
     let mut names: Vec<Arc<str>> = Vec::new();
     let mut known = HashSet::new();

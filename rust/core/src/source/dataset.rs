@@ -1,4 +1,4 @@
-//! Folders that `datasets` wrote with `save_to_disk`: which files they hold, in which order.
+//! Folders of `datasets.save_to_disk`: their files, in order.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -14,13 +14,13 @@ const STATE: &str = "state.json";
 /// The file that lists the splits of several datasets.
 const SPLITS: &str = "dataset_dict.json";
 
-/// Bytes that such a file has at most: that is a million files.
+/// The most bytes of such a file, which is enough for a million files.
 const LARGEST: u64 = 256 << 20;
 
-/// Splits that a message names.
+/// The most splits that a message names.
 const SHOWN: usize = 10;
 
-/// What is read of [`STATE`].
+/// The fields that are read from [`STATE`].
 #[derive(Deserialize)]
 struct State {
     #[serde(rename = "_data_files")]
@@ -32,13 +32,13 @@ struct DataFile {
     filename: PathBuf,
 }
 
-/// What is read of [`SPLITS`].
+/// The fields that are read from [`SPLITS`].
 #[derive(Deserialize)]
 struct Splits {
     splits: Vec<String>,
 }
 
-/// The files of the dataset that `dir` is; nothing if it is none.
+/// The files of the dataset in `dir`; `None` if it is no dataset.
 ///
 /// # Errors
 ///

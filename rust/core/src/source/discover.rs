@@ -1,4 +1,4 @@
-//! Inputs as the user names them to the files they stand for, in an order that no file system decides.
+//! Finds the files of the inputs that the user names, in an order that does not depend on the file system.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -14,16 +14,16 @@ use crate::config::{Inputs, Reading, ShapeName};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Endings of data that fastpack does not read: an error if named, mentioned if met in a folder.
+/// Endings of data that fastpack does not read: an error for a named file, a mention in the report for one in a folder.
 const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
 
-/// Endings of copies, of unfinished files and of what is written about data.
+/// Endings of copies, of unfinished files and of texts about data.
 const BY_PRODUCTS: [&str; 7] = ["bak", "incomplete", "log", "orig", "part", "temp", "tmp"];
 
 /// The formats that a folder is searched for, as a message names them.
 const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
 
-/// Finds the files that `inputs` stands for.
+/// Finds the files of `inputs`.
 ///
 /// Named files keep the order in which they were named; those of a folder or a glob are sorted by path. A file
 /// that is named twice is refused, since its documents would be packed twice, unless it is read in another way.

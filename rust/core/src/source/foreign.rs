@@ -1,4 +1,4 @@
-//! Tables that others made: whether they are what Arrow asks for, before anything reads them.
+//! Checks that tables of other libraries follow Arrow's rules, before they are read.
 //!
 //! A file is checked by its decoder, and a single batch where it is taken over. A whole table is checked by nobody: an offset
 //! may point anywhere, and a text may be no text. Bytes are looked at only where they are text, at the speed of memory.
@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::datatypes::DataType;
 
-/// What is wrong with a batch, if anything is.
+/// The fault of a batch, if it has one.
 pub(super) fn fault(batch: &RecordBatch) -> Option<String> {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
     columns.into_iter().find_map(|(field, column)| {
@@ -56,7 +56,7 @@ fn check(array: &dyn Array) -> Checked {
     }
 }
 
-/// Where the values begin and end that these offsets speak of, of which there are so many.
+/// The start and end of the values that these offsets refer to. Fails if they are invalid for so many values.
 fn offsets<O: OffsetSizeTrait>(offsets: &[O], values: usize) -> Result<(usize, usize), String> {
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Ok((0, 0)) };
     let sorted = offsets.windows(2).all(|pair| pair[0] <= pair[1]);

@@ -1,4 +1,4 @@
-//! [`Format`]: what a file holds and what is wrapped around it, by its name, or by its content where that does not say.
+//! [`Format`]: the container and compression of a file, by its name, or by its content where the name does not tell.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,33 +20,33 @@ use crate::error::{Error, Result};
 /// Bytes looked at to recognise a file.
 const PEEKED: usize = 64 << 10;
 
-/// What Parquet files begin with.
+/// The first bytes of a Parquet file.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// What CBOR files may begin with, to say what they are.
+/// The optional first bytes of a CBOR file.
 const CBOR_MAGIC: &[u8] = b"\xd9\xd9\xf7";
 
-/// How CBOR maps begin, and no text in UTF-8 does.
+/// The first bytes of CBOR maps, with which no UTF-8 text begins.
 const CBOR_MAPS: RangeInclusive<u8> = 0xa0..=0xbf;
 
 /// Bytes below the space that texts may hold: tab, line feed, form feed and carriage return.
 const IN_TEXTS: [u8; 4] = *b"\t\n\x0c\r";
 
-/// What Arrow IPC streams begin with.
+/// The first bytes of an Arrow IPC stream.
 const STREAM_MAGIC: &[u8] = b"\xff\xff\xff\xff";
 
-/// How records are written down.
+/// The container of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// A JSON value a line.
+    /// One JSON value in each line.
     Lines,
-    /// A JSON array, or a JSON value a line.
+    /// A JSON array, or one JSON value in each line.
     Json,
     /// A table in text, its cells separated by commas.
     Csv,
     /// A table in text, its cells separated by tabs.
     Tsv,
-    /// A text a file, or several with a separator between them.
+    /// One text, or several with a separator between them.
     Text,
     /// CBOR items, one after another.
     Cbor,
@@ -68,12 +68,12 @@ const ENDINGS: [(Container, &[&str]); 8] = [
     (Container::Arrow, &["arrow", "feather", "arrows", "ipc"]),
 ];
 
-/// What a file holds and what is wrapped around it.
+/// The container and compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// How records are written down.
+    /// The container of the records.
     pub container: Container,
-    /// What is wrapped around that.
+    /// The compression.
     pub compression: Option<Compression>,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What a file's name says of it.
+/// The format according to a file's name.
 pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
     let ending = |path: &Path| path.extension().and_then(OsStr::to_str).map(str::to_lowercase);
     let compression = ending(path).and_then(|ending| Compression::by_ending(&ending));
@@ -125,7 +125,7 @@ pub(super) fn recognise(path: &Arc<Path>, control: &Control) -> Result<Format> {
     Ok(Format { container, compression })
 }
 
-/// What is wrapped around a file: what its name says, or what it begins with.
+/// The compression of a file, by its name or its first bytes.
 fn compression(
     path: &Path,
     container: Option<Container>,
@@ -175,7 +175,7 @@ fn is_object(line: &[u8]) -> bool {
     line.starts_with(b"{") && line.ends_with(b"}")
 }
 
-/// What stands behind a byte order mark and white space.
+/// The bytes after a byte order mark and white space.
 fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }

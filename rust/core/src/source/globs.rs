@@ -133,7 +133,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Takes what matches a part: it is found if that is the last part, and entered else.
+    /// Takes an entry that matches a part: a result if that is the last part, else a folder to enter.
     fn take(&mut self, path: PathBuf, at: usize, is_last: bool) {
         if !is_last {
             self.open.push((path, at + 1));

@@ -1,4 +1,4 @@
-//! A JSON file that is one array: cut into its values without reading them, which is done on all threads.
+//! A JSON file of one array: cut into its values here, which are parsed on all threads.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use crate::ledger::Reason;
 /// The values of an array.
 pub(super) struct ArrayReader {
     input: Input,
-    /// What no block holds yet.
+    /// The bytes that are in no block yet.
     bytes: Vec<u8>,
-    /// Where in `bytes` to look on.
+    /// The place in `bytes` where the search continues.
     at: usize,
     expected: Expected,
-    /// Where in `bytes` the value at hand begins.
+    /// The beginning of the current value in `bytes`.
     start: usize,
     /// Newlines before `counted` in `bytes`, and in all that was there before.
     newlines: u64,
     counted: usize,
     began: bool,
-    /// Whether the value at hand is too long, and its rest is to be passed over.
+    /// Whether the current value is too long, so that its rest is skipped.
     is_too_long: bool,
     broken: Option<Content>,
     ended: bool,
 }
 
-/// What may come next.
+/// The part of the array that may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// The bracket that opens the array.
@@ -138,7 +138,7 @@ impl ArrayReader {
         }
     }
 
-    /// Ends the value at hand before `end`.
+    /// Ends the current value before `end`.
     fn close(&mut self, end: usize, places: &mut Vec<(u64, Range<usize>)>) -> Expected {
         if !std::mem::take(&mut self.is_too_long) {
             places.push((self.line(self.start), self.start..end));
@@ -151,7 +151,7 @@ impl ArrayReader {
         matches!(self.expected, Expected::Inside(_) | Expected::String(_) | Expected::Scalar)
     }
 
-    /// Takes the first bytes out, up to `end`.
+    /// Removes the bytes up to `end`.
     fn forget(&mut self, end: usize) -> Vec<u8> {
         if self.counted < end {
             self.line(end);
@@ -177,7 +177,7 @@ impl ArrayReader {
         self.broken = Some(Content::Broken { line, reason, message });
     }
 
-    /// Looks at why the file ends here.
+    /// Finds out why the file ends here.
     fn finish(&mut self) {
         self.ended = true;
         let at = if self.is_in_value() { self.start } else { self.bytes.len() };

@@ -11,11 +11,11 @@ use crate::ledger::Reason;
 pub(super) struct LineReader {
     input: Input,
     next_line: u64,
-    /// What was read after the last newline.
+    /// The bytes after the last newline.
     rest: Vec<u8>,
-    /// Whether the line at hand is too long, and its rest is to be passed over.
+    /// Whether the current line is too long, so that its rest is skipped.
     is_too_long: bool,
-    /// Whether a line before each record says where it belongs.
+    /// Whether an index line stands before each record.
     indexed: bool,
 }
 
@@ -24,7 +24,7 @@ impl LineReader {
         Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
     }
 
-    /// Passes over what is left of a line that is too long.
+    /// Skips the rest of a line that is too long.
     fn pass_over(&mut self, control: &Control) -> Result<()> {
         while self.is_too_long {
             self.rest.clear();

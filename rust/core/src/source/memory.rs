@@ -1,4 +1,4 @@
-//! Records that are in memory: tables, and values that the caller makes on the way.
+//! Records in memory: tables, and values of an iterable.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,18 +23,18 @@ const HASHED: usize = 8192;
 pub enum Given {
     /// Rows of a table.
     Rows(RecordBatch),
-    /// Nothing, and nothing behind it: why no more can be read.
+    /// The end: the reason that no more can be read.
     Broken(String),
-    /// Values as JSON: where in the bytes each of them stands, or why it is none.
+    /// Values as JSON: the place of each in the bytes, or the reason that it is no value.
     Values {
         /// All values, end to end.
         bytes: Vec<u8>,
-        /// A place a value.
+        /// One place for each value.
         places: Vec<std::result::Result<Range<usize>, String>>,
     },
 }
 
-/// What gives the next records; nothing after the last.
+/// Returns the next records; `None` after the last.
 enum Supply {
     Table(vec::IntoIter<RecordBatch>),
     Caller(Box<dyn FnMut() -> Result<Option<Given>> + Send>),
@@ -54,13 +54,13 @@ impl Supply {
 
 /// Records that are in memory, in order.
 pub struct Memory {
-    /// What errors call the place: `<table>`, `<records>`.
+    /// The path in errors: `<table>`, `<records>`.
     pub(super) name: Arc<Path>,
-    /// What reports call the container.
+    /// The name of the container in reports.
     pub(super) format: &'static str,
-    /// Bytes in all, 0 where nobody knows.
+    /// The size in bytes; 0 where it is not known.
     pub(super) size: u64,
-    /// What tells them from others, where the caller knows.
+    /// The identity of the records, where the caller knows it.
     known_as: Option<String>,
     supply: Supply,
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// What errors and reports call the place.
+    /// The path in errors and reports.
     pub fn name(&self) -> Arc<Path> {
         Arc::clone(&self.name)
     }
@@ -86,7 +86,7 @@ impl Memory {
         Self { size, ..Self::new("table", Supply::Table(batches.into_iter())) }
     }
 
-    /// What `next` gives until it gives nothing; `format` is what reports call it.
+    /// The records of `next`, until it returns `None`. `format` is their name in reports.
     pub fn of(
         format: &'static str,
         next: impl FnMut() -> Result<Option<Given>> + Send + 'static,
@@ -105,7 +105,7 @@ impl Memory {
         Self { known_as: name, ..self }
     }
 
-    /// What tells these records from others: the hash of a table, or what the caller knows them as; nothing where only
+    /// The identity of the records: the hash of a table, or a name from the caller; `None` where only
     /// reading them would tell.
     pub fn identity(&self, control: &Control) -> Result<Option<String>> {
         match &self.supply {

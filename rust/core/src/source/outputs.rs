@@ -1,17 +1,17 @@
-//! [`Outputs`]: folders that fastpack wrote, which are no input where a search comes upon them.
+//! [`Outputs`]: folders that fastpack wrote, which a search for inputs skips.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use crate::sealed;
 
-/// The name of the file that a folder of ours is known by.
+/// The name of the manifest, by which an output is recognised.
 const MANIFEST: &str = "manifest.json";
 
-/// The name of the file that tells what a run came to.
+/// The name of the report.
 const REPORT: &str = "report.json";
 
-/// The name of the folder that a run works in.
+/// The name of the work folder.
 const WORK: &str = ".fastpack";
 
 /// Folders that fastpack wrote below the one that is searched: outputs, and the entries of a cache. Read with the data that

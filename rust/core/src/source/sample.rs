@@ -1,4 +1,4 @@
-//! [`Sample`]: a part of the files that stands for all of them.
+//! [`Sample`]: the part of the files from which `scan(sample=)` estimates the whole.
 //!
 //! A line file is read in windows that are spread over it: a record belongs to the window that it begins in, so long
 //! records are no likelier to be read than short ones. What cannot be entered in the middle is read from its beginning on,
@@ -23,7 +23,7 @@ const WINDOW_RECORDS: f64 = 8.0;
 /// How many windows of a file are looked at to tell how long records are, and the bytes of each.
 const PILOT: (f64, f64) = (16.0, 4096.0);
 
-/// What is left to chance of a byte or a record is a part of this.
+/// The denominator of random fractions.
 const WHOLE: u64 = 1 << 32;
 
 /// Files whose first records are looked at to tell how long records are.
@@ -47,7 +47,7 @@ const MOST_TOGETHER: f64 = 32.0;
 /// A part of all files, the same one for the same seed.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The part, above 0 and below 1.
+    /// The sampled fraction of all records, above 0 and below 1.
     share: f64,
     /// The part of each file that is read, of those that cannot be entered; no less than what is taken.
     reach: f64,
@@ -131,7 +131,7 @@ impl Sample {
         windows
     }
 
-    /// What is taken of a file that cannot be entered, which is read for the `times`th time.
+    /// The sample of a file that cannot be entered in the middle, in its `times`th reading.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -148,13 +148,13 @@ impl Sample {
         Through::new(end, self.share / self.reach, group, chance)
     }
 
-    /// Counts what was read and taken of such a file.
+    /// Counts the bytes read and taken of such a file.
     pub(super) fn count(&self, through: &Through) {
         self.read.fetch_add(through.bytes(), Ordering::Relaxed);
         self.bytes.fetch_add(through.bytes_taken(), Ordering::Relaxed);
     }
 
-    /// A number below `bound` that nothing but the seed and the place decides.
+    /// A number below `bound` that depends only on the seed and the place.
     fn chance(&self, file: usize, times: u64, window: u64, bound: u64) -> u64 {
         let mut hasher = blake3::Hasher::new();
         for number in [self.seed, file as u64, times, window] {

@@ -14,13 +14,13 @@ use crate::ledger::Reason;
 /// The texts of one file.
 pub(super) struct TextReader {
     input: Input,
-    /// What stands between two texts; the whole file is one where nothing does.
+    /// The separator between two texts; without it the whole file is one.
     separator: Option<Finder<'static>>,
-    /// What was read and no block holds, and the line on which it begins.
+    /// The bytes that are in no block yet, and the line on which they begin.
     rest: Vec<u8>,
     line: u64,
     began: bool,
-    /// Whether the text at hand is too long, and its rest is to be passed over.
+    /// Whether the current text is too long, so that its rest is skipped.
     is_too_long: bool,
     broken: Option<Content>,
     ended: bool,
@@ -55,7 +55,7 @@ impl TextReader {
         Ok(())
     }
 
-    /// Passes over what is left of a text that is too long; false if nothing stands behind it.
+    /// Skips the rest of a text that is too long; false if nothing follows it.
     fn pass_over(&mut self, control: &Control) -> Result<bool> {
         // The whole file is one text where nothing separates texts.
         let Some(separator) = self.separator.clone() else { return Ok(false) };

@@ -1,17 +1,17 @@
-//! [`Through`]: what a sample takes of a file that is read from its beginning on, since it cannot be entered in the middle.
+//! [`Through`]: the sample of a file that cannot be entered in the middle and is read from its beginning.
 
 use super::block::{Block, Raw};
 
-/// How far a file was read, and what was taken of it: records that are spread evenly over that stretch.
+/// The part of a file that was read, and the records taken from it, spread evenly.
 ///
 /// Some neighbours are taken together, as in the windows of other files: a record alone would take longer than it does
 /// among others, and so would all of them seem to. Groups of records are counted over the whole file, so the blocks that
 /// they lie in do not make one record likelier to be taken than another.
 #[derive(Debug)]
 pub(super) struct Through {
-    /// Where to stop, in bytes of the file; there is none where the file is read to its end.
+    /// The byte of the file at which to stop; `None` to read it to its end.
     end: u64,
-    /// The part of the groups that is taken.
+    /// The fraction of the groups that is taken.
     part: f64,
     /// Where, between two groups that are taken, the first one lies, from 0 to 1.
     chance: f64,
@@ -19,7 +19,7 @@ pub(super) struct Through {
     group: u64,
     /// Records that were read.
     records: u64,
-    /// What was read, and how much text that was; the bytes of a compressed file tell nothing of a single record.
+    /// The bytes read, and the bytes of text in them, since compressed bytes say nothing of a single record.
     bytes: u64,
     text: u64,
     text_taken: u64,
@@ -61,7 +61,7 @@ impl Through {
         taken_before(group + 1) > taken_before(group)
     }
 
-    /// How many bytes of the file were read.
+    /// The bytes of the file that were read.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! [`WindowReader`]: the lines that begin in some stretches of a file.
+//! [`WindowReader`]: the lines that begin in some windows of a file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -19,17 +19,17 @@ use crate::ledger::Reason;
 /// Bytes that are read first beyond a window, to the end of its last line: a page, and more each time.
 const STEP: u64 = 4 << 10;
 
-/// The lines that begin in some stretches of a file.
+/// The lines that begin in some windows of a file.
 pub(super) struct WindowReader {
     path: Arc<Path>,
     file: File,
     windows: vec::IntoIter<Range<u64>>,
     position: u64,
-    /// Whether a line before each record says where it belongs.
+    /// Whether an index line stands before each record.
     indexed: bool,
-    /// Where to count the bytes of the records.
+    /// The counter of the records' bytes.
     bytes: Arc<AtomicU64>,
-    /// A line that is too long, behind those of the window before.
+    /// A line that is too long, after the lines of the last window.
     refused: Option<Content>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Entry`]: what one block came to, as the log keeps it.
+//! [`Entry`]: the documents and counts of one block, as the log stores them.
 //!
 //! ```text
 //! counts    bytes of the note, number of documents
@@ -24,14 +24,14 @@ use crate::ledger::Ledger;
 /// Bytes of a word.
 pub(super) const WORD: usize = 4;
 
-/// What one block came to.
+/// The documents and counts of one block.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The hash of the block's records, in hexadecimal: the same block, the same hash.
+    /// The hash of the block's records, in hexadecimal. Equal records have equal hashes.
     pub fingerprint: String,
-    /// Its documents.
+    /// The documents of the block.
     pub documents: Documents,
-    /// What was read, and what was dropped on the way.
+    /// The counts of records read and dropped.
     pub ledger: Ledger,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Written {
     pub(super) ends: Vec<u32>,
 }
 
-/// What the block `number` came to, as bytes.
+/// The entry of the block `number`, as bytes.
 pub(super) fn write(
     number: u64,
     fingerprint: &str,
@@ -128,7 +128,7 @@ fn bytes(mut words: Vec<u32>) -> Buffer {
     Buffer::from_vec(words)
 }
 
-/// Bytes as the words that they were.
+/// Bytes as words again.
 pub(super) fn words(bytes: &[u8]) -> Vec<u32> {
     let words = bytes.chunks_exact(WORD);
     words.map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect()

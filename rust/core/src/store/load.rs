@@ -1,4 +1,4 @@
-//! Stretches of documents, read back from the log: in the order of the file, whatever the order they are wanted in.
+//! Reads parts of documents back from the log, in the order of the file, whatever the order in which they are needed.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::document::{Document, Documents, Head, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::threads;
 
-/// Where a piece that was read back is: its index, which of the documents it is in, and its place there.
+/// The place of a piece that was read back: its index, the number of its `Documents`, and its index in them.
 type Whereabouts = (usize, usize, usize);
 
 /// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
@@ -32,37 +32,37 @@ const LARGE: u64 = 1 << 20;
 /// what it gives of one at a time.
 const AHEAD: usize = 128;
 
-/// A stretch of a document.
+/// A part of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The document's number.
+    /// The number of the document.
     pub document: u64,
-    /// Its first token.
+    /// The first token of the part.
     pub start: u32,
-    /// The number of its tokens.
+    /// The number of tokens of the part.
     pub length: u32,
 }
 
-/// Stretches that were read back, as documents of their own.
+/// Parts that were read back, as documents of their own.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Those of neighbouring blocks of one file.
+    /// The parts from neighbouring blocks of one file.
     documents: Vec<Documents>,
-    /// Where each stretch is among them.
+    /// The place of each part in these documents.
     places: Vec<(usize, usize)>,
 }
 
-/// A stretch on its way, and where its record lies in the file.
+/// A part to be read, and the place of its record in the file.
 #[derive(Clone, Copy)]
 struct Wanted {
     offset: u64,
     bytes: u64,
     segment: usize,
-    /// Which of the stretches it is.
+    /// The index of the part.
     index: usize,
 }
 
-/// Records that are read at once, and the bytes of the file that they lie in.
+/// A run: records that are read at once, and their bytes in the file.
 struct Run<'a> {
     records: &'a [Wanted],
     bytes: Range<u64>,
@@ -157,7 +157,7 @@ impl Store {
         Ok(loaded)
     }
 
-    /// Where the document `number` was read, wherever it is now.
+    /// The input file and line of the document `number`.
     pub fn origin(&self, number: u64) -> Origin {
         let (segment, index) = self.find(number);
         if let Some(documents) = &segment.documents {
@@ -175,7 +175,7 @@ impl Store {
         self.segments[segment].place.as_ref().expect("a place in the log")
     }
 
-    /// What stands before the runs of a record.
+    /// The part of a record before its runs of trained tokens.
     fn head(&self, log: &Log, wanted: &Wanted) -> Result<Head> {
         let columns = self.place(wanted.segment).columns;
         let words = log.words(wanted.offset, Head::words(columns))?;
@@ -252,7 +252,7 @@ impl Store {
     }
 }
 
-/// Words in so many bytes, which were read into memory or will be.
+/// The number of words in so many bytes, which fit into memory.
 fn words_in(bytes: u64) -> usize {
     usize::try_from(bytes / WORD as u64).expect("a part of the file that fits into memory")
 }

@@ -1,7 +1,7 @@
-//! Whole documents, kept as columns: what packing reads lengths from and rows are copied from.
+//! Whole documents, kept as columns. Packing reads their lengths, and rows are copied from them.
 //!
-//! [`Store`] keeps them in memory, or finds them in the [`Log`]: the one file that blocks are written to as they are
-//! finished. A job that was killed goes on from it, and documents that memory has no room for are read back from it.
+//! [`Store`] keeps them in memory, or finds them in the [`Log`], the file of finished blocks. A killed job resumes from
+//! the log, and documents beyond the memory budget are read back from it.
 
 mod entry;
 mod load;
@@ -18,24 +18,24 @@ pub use log::{Log, Place};
 
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
 ///
-/// What is too long for a row is the plan's business, so another `max_length` needs no new tokenizing. A
-/// stream gives up what it no longer needs by [`Store::retain`]; the numbers stay.
+/// The plan cuts documents that are too long for a row, so another `max_length` needs no new tokenizing. A
+/// stream frees documents by [`Store::retain`]; the numbers stay.
 #[derive(Debug, Default)]
 pub struct Store {
     segments: Vec<Segment>,
     end: u64,
-    /// What documents in memory take, in bytes.
+    /// The bytes of documents in memory.
     resident: u64,
     spilled: Option<Spilled>,
 }
 
-/// Where documents are read back from.
+/// The log that documents are read back from.
 #[derive(Debug)]
 struct Spilled {
     log: Arc<Log>,
-    /// Bytes that documents in memory may take.
+    /// The budget of documents in memory, in bytes.
     budget: u64,
-    /// Whether they took more, and all are in the log alone.
+    /// Whether the budget was exceeded, so that all documents are in the log only.
     over: bool,
 }
 
@@ -43,9 +43,9 @@ struct Spilled {
 #[derive(Debug)]
 struct Segment {
     numbers: Numbers,
-    /// Where they lie in the log, if there is one.
+    /// Their place in the log, if there is one.
     place: Option<Place>,
-    /// The documents, unless they are in the log alone.
+    /// The documents, unless they are in the log only.
     documents: Option<Documents>,
 }
 
@@ -111,7 +111,7 @@ impl Store {
         first..self.end
     }
 
-    /// Whether documents have to be read back: [`Store::document`] has none.
+    /// Whether documents must be read back, so that [`Store::document`] has none.
     pub fn is_spilled(&self) -> bool {
         self.spilled.as_ref().is_some_and(|spilled| spilled.over)
     }
@@ -131,7 +131,7 @@ impl Store {
         self.end
     }
 
-    /// How many runs of documents are held apart: what looking one up searches.
+    /// The number of separate runs of documents, which a lookup searches.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
@@ -167,7 +167,7 @@ impl Store {
         self.documents().map(move |document| document.column(name).len())
     }
 
-    /// Gives up all documents in memory but those that `wanted` accepts by number.
+    /// Frees all documents in memory except those that `wanted` accepts by number.
     pub fn retain(&mut self, wanted: impl Fn(u64) -> bool) {
         let mut resident = 0;
         self.segments.retain_mut(|segment| {

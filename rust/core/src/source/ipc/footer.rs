@@ -1,4 +1,4 @@
-//! [`IpcFile`]: a file, whose messages are found by the list at its end.
+//! [`IpcFile`]: an Arrow IPC file, whose messages are found by the footer.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -25,7 +25,7 @@ const ENDING: usize = 10;
 /// Bytes that fill up what lies between two messages, at most: a cache line, and the mark that ends a stream.
 const FILLING: u64 = 64 + 8;
 
-/// What is wrong with files that were put together.
+/// The message for files joined with `cat`.
 const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not name; if files were put together, take them \
      apart, or write them as streams";
 
@@ -46,7 +46,7 @@ struct Opened {
     read: u64,
 }
 
-/// Where a message lies.
+/// The place of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Block {
     start: u64,
@@ -180,7 +180,7 @@ fn holds_magic(file: &mut BufReader<File>, end: u64) -> Result<bool, Damage> {
     Ok(memchr::memmem::find(&bytes, FILE_MAGIC).is_some())
 }
 
-/// Whether some bytes say nothing: zeros, and the mark that ends a stream.
+/// Whether bytes are padding: zeros, or the end mark of a stream.
 fn is_filling(file: &mut BufReader<File>, at: u64, length: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(at)).map_err(said)?;

@@ -1,4 +1,4 @@
-//! [`Message`]s as they stand in a stream or a file, each checked against the bytes that are there.
+//! The [`Message`]s of an Arrow IPC stream or file, each checked against the bytes that are there.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use arrow::ipc::{self, CompressionType, MessageHeader, RecordBatch, root_as_mess
 use super::Damage;
 use crate::source::rows::said;
 
-/// What stands before the length of a message.
+/// The mark before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Bytes that are read of a compressed file before the next are made room for: what a message says of itself may be wrong.
@@ -23,14 +23,14 @@ const BELIEVED: usize = 64 << 20;
 /// Bytes of the length that stands before a compressed buffer.
 const PREFIX: usize = 8;
 
-/// A message, and the bytes that it speaks of.
+/// A message, and its body.
 pub(super) struct Message {
     /// The message itself, verified.
     metadata: Vec<u8>,
     pub(super) body: Buffer,
 }
 
-/// What stands next in a stream.
+/// The next thing in a stream.
 pub(super) enum Frame {
     Message(Message),
     /// The end of a stream, behind which another one may begin.
@@ -40,11 +40,11 @@ pub(super) enum Frame {
 /// The messages of a stream.
 pub(super) struct Frames<R> {
     input: R,
-    /// Bytes that are left to be read, where that is known.
+    /// The remaining bytes, where they are known.
     left: Option<u64>,
-    /// Whether a stream ended, and nothing came behind it.
+    /// Whether a stream ended and nothing followed.
     ended: bool,
-    /// Which byte of the file comes next.
+    /// The offset of the next byte in the file.
     at: u64,
 }
 
@@ -58,12 +58,12 @@ impl<R: Read> Frames<R> {
         &mut self.input
     }
 
-    /// Which byte of the file comes next.
+    /// The offset of the next byte in the file.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// What stands next; nothing at the end.
+    /// The next message; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, Damage> {
         let behind_end = std::mem::replace(&mut self.ended, false);
         let at = self.at;
@@ -104,7 +104,7 @@ impl<R: Read> Frames<R> {
         Ok(Some(Frame::Message(message)))
     }
 
-    /// The bytes that a message speaks of; nothing where there are not so many.
+    /// The body of a message; `None` where the file is too short for it.
     fn body(&mut self, length: usize) -> Result<Option<Buffer>, Damage> {
         if self.left.is_some_and(|left| left < length as u64) {
             return Ok(None);
@@ -130,7 +130,7 @@ impl<R: Read> Frames<R> {
         Ok(())
     }
 
-    /// Fills `bytes`; returns how many there were.
+    /// Fills `bytes`, and returns the number of bytes read.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, Damage> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -164,7 +164,7 @@ impl Message {
         self.header().is_ok_and(|header| header.header_type() == MessageHeader::Schema)
     }
 
-    /// Looks at all that a decoder relies on.
+    /// Checks everything that a decoder relies on.
     fn check(&self) -> Result<(), Damage> {
         let header = self.header()?;
         let rows = match header.header_type() {

@@ -17,10 +17,10 @@ use footer::IpcFile;
 use message::{Frame, Frames};
 use table::Table;
 
-/// What files begin with, and streams do not.
+/// The first bytes of an Arrow IPC file; streams begin otherwise.
 pub(super) const FILE_MAGIC: &[u8] = b"ARROW1";
 
-/// Why something cannot be read on.
+/// The reason that a file cannot be read further.
 type Damage = String;
 
 /// The rows of an Arrow IPC file or stream; one that is neither is broken before its first row.

@@ -18,11 +18,11 @@ use crate::source::rows::{Columns, said};
 /// Rows that a batch may have which takes no memory: a number is soon written down.
 const ROWS_OF_NOTHING: usize = 1 << 16;
 
-/// What is known of the columns of a stream or file.
+/// The columns of a stream or file.
 pub(super) struct Table {
     schema: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
-    /// What finds the columns that are needed, before the first batch.
+    /// The chooser of the needed columns, before the first batch.
     columns: Option<Columns>,
     /// The places of the columns that are read, if not all.
     needed: Option<Vec<usize>>,
@@ -99,7 +99,7 @@ impl Table {
     }
 }
 
-/// What a decoder of the library returns; a panic is a failure like any other.
+/// The result of a decoder of the library. A panic becomes an error.
 fn decoded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Damage> {
     contain(decode)?.map_err(said)
 }

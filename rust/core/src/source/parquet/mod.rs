@@ -50,7 +50,7 @@ pub(super) fn open(
     Ok(Box::new(reader))
 }
 
-/// What a decoder of the library returns; a panic is a failure like any other.
+/// The result of a decoder of the library. A panic becomes an error.
 fn decoded<T>(decode: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
     contain(decode)?.map_err(said)
 }
@@ -96,7 +96,7 @@ impl Batches {
     }
 }
 
-/// What reads these columns, all if none are named, in batches of the size of a block.
+/// A reader of these columns, or of all if none are named, in batches of the size of a block.
 fn builder(
     file: &Pages,
     metadata: &ArrowReaderMetadata,

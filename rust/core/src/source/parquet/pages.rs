@@ -1,4 +1,4 @@
-//! [`Pages`]: the bytes of a Parquet file, which are given out where what they say of themselves can be.
+//! [`Pages`]: the bytes of a Parquet file, with the lengths in its page headers checked.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// What a file begins and ends with.
+/// The first and last bytes of a file.
 const MAGIC: &[u8] = b"PAR1";
 
 /// Bytes at the end of a file: the length of its footer, and the magic.
