@@ -20,7 +20,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize profile conformance conformance-templates memcheck wheel clean fmt signatures
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch profile conformance conformance-templates memcheck wheel clean fmt signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -68,6 +68,9 @@ bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in o
 
 bench-containers: $(STAMPS)/release  ## measure the same records in every container
 	$(BIN)/python benches/python/containers.py
+
+bench-torch: $(STAMPS)/release $(STAMPS)/torch  ## measure how fast packed rows become tensors
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/batches.py
 
 bench-texts: $(STAMPS)/release  ## measure how much of the engine's speed is left from lines of text to rows
 	$(BIN)/python benches/python/texts.py

@@ -85,14 +85,15 @@ def collate(
     _check_lengths(columns, lengths)
     if padded is None:
         batch = _flattened(columns, lengths)
-        numbers = _document_numbers(np.concatenate(lengths))[None]
+        lengths = [np.concatenate(lengths)]
     else:
-        batch, numbers = _side_by_side(columns, lengths, padded, pad_token_id)
-        batch |= {"attention_mask": _mask_of(columns, lengths, numbers, mask)}
+        batch, lengths = _side_by_side(columns, lengths, padded, pad_token_id)
+        batch |= {"attention_mask": _mask_of(columns, lengths, mask)}
     if seq_idx:
+        numbers = np.stack([_document_numbers(documents) for documents in lengths])
         batch["seq_idx"] = torch.from_numpy(numbers.astype(np.int32))
     if "labels" in batch:
-        _place_labels(batch, numbers, shift=shift_labels)
+        _place_labels(batch, lengths, shift=shift_labels)
     if not loss_weights:
         batch.pop("loss_weights", None)
     elif "loss_weights" not in batch:
@@ -190,8 +191,8 @@ def _side_by_side(
     lengths: Sequence[npt.NDArray[np.int64]],
     padded: PaddedTo,
     pad_token_id: int,
-) -> tuple[Batch, npt.NDArray[np.int64]]:
-    """The rows padded to one length, and the number of each token's document in its row."""
+) -> tuple[Batch, list[npt.NDArray[np.int64]]]:
+    """The rows padded to one length, and the lengths of their documents, the padding behind them included."""
     longest = max(int(documents.sum()) for documents in lengths)
     width = longest if padded == "longest" else int(padded)
     if longest > width:
@@ -208,7 +209,7 @@ def _side_by_side(
     filled = [np.append(documents, width - documents.sum()) for documents in lengths]
     batch["position_ids"] = torch.from_numpy(np.stack([_positions(documents) for documents in filled]))
     batch["use_cache"] = False
-    return batch, np.stack([_document_numbers(documents) for documents in filled])
+    return batch, filled
 
 
 def _positions(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -225,13 +226,12 @@ def _document_numbers(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
 def _mask_of(
     columns: Mapping[str, Sequence[Values]],
     lengths: Sequence[npt.NDArray[np.int64]],
-    numbers: npt.NDArray[np.int64],
     mask: Mask,
 ) -> object:
     """What says which tokens see which, in padded rows."""
-    documents = torch.from_numpy(numbers)
+    documents = torch.from_numpy(np.stack([_document_numbers(each) for each in lengths]))
     if mask == "padding":
-        _check_one_document(columns, lengths)
+        _check_one_document(columns, [each[:-1] for each in lengths])
         return (documents == 0).long()
     if mask == "flex":
         return _flex_mask(documents)
@@ -266,11 +266,13 @@ def _flex_mask(documents: torch.Tensor) -> object:
     return create_block_mask(sees, rows, None, width, width, device=str(documents.device))
 
 
-def _place_labels(batch: Batch, numbers: npt.NDArray[np.int64], *, shift: bool) -> None:
+def _place_labels(batch: Batch, lengths: Sequence[npt.NDArray[np.int64]], *, shift: bool) -> None:
     """Puts each label at its token, or one place before it, and lets it carry its weight."""
     ids, labels = batch["input_ids"], batch["labels"]
     weights = batch.get("loss_weights")
-    were_shifted = bool(((labels != NOT_TRAINED) & (labels != ids)).any()) and are_shifted(ids, labels)
+    other = labels.numpy() != ids.numpy()
+    other &= labels.numpy() != NOT_TRAINED
+    were_shifted = bool(other.any()) and are_shifted(ids, labels)
     if were_shifted and not shift:
         message = (
             "the labels of these rows are shifted already, and a model of `transformers` shifts them once more; "
@@ -279,8 +281,9 @@ def _place_labels(batch: Batch, numbers: npt.NDArray[np.int64], *, shift: bool) 
         raise BatchError(message)
     if not were_shifted:
         # Nothing in its row predicts the first token of a document.
-        labels[torch.from_numpy(numbers != np.roll(numbers, 1, 1))] = NOT_TRAINED
-        labels[:, 0] = NOT_TRAINED
+        for row, documents in zip(labels.numpy(), lengths, strict=True):
+            starts = documents.cumsum() - documents
+            row[starts[documents > 0]] = NOT_TRAINED
         if shift:
             labels = _shifted(labels, NOT_TRAINED)
             weights = None if weights is None else _shifted(weights, 0)
