@@ -90,9 +90,15 @@ class Folder:
     @property
     def options(self) -> Mapping[str, JsonValue]:
         """The options that the rows were packed with; empty without a manifest."""
+        rows = self.of_job("row_options")
+        packing = rows.get("packing")
+        return {**self.of_job("token_options"), **rows, **(packing if isinstance(packing, dict) else {})}
+
+    def of_job(self, part: str) -> Mapping[str, JsonValue]:
+        """A part of the job's identity in the manifest; empty if it has no such part."""
         job = self.manifest.get("job")
-        options = job.get("options") if isinstance(job, dict) else None
-        return options if isinstance(options, dict) else {}
+        found = job.get(part) if isinstance(job, dict) else None
+        return found if isinstance(found, dict) else {}
 
     @property
     def keeps_tokens(self) -> bool:

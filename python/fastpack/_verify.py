@@ -37,7 +37,7 @@ _SAME: Final = (
     "eos",
     "bos",
     "overlong",
-    "keep",
+    "truncation_side",
     "align_documents_to",
     "pad_token_id",
 )
@@ -192,10 +192,7 @@ class _Checked:
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
         """Packs a sample of the inputs once more, and looks for its documents among the rows."""
-        job = self._packed.manifest.get("job")
-        job = job if isinstance(job, dict) else {}
-        inputs = job.get("inputs")
-        inputs = inputs if isinstance(inputs, dict) else {}
+        inputs = _inputs_of(self._packed)
         unchanged = []
         for path, recorded in inputs.items():
             said = _input_changed(path, recorded if isinstance(recorded, dict) else {})
@@ -203,19 +200,19 @@ class _Checked:
                 self.problems.append(said)
             else:
                 unchanged.append(path)
-        reason = _cannot_be_made_again(job, inputs)
+        reason = _cannot_be_made_again(self._packed)
         if reason or not unchanged:
             self._notes.append(reason or "none of the recorded inputs is there as it was")
             return
         chosen = unchanged[:: max(1, len(unchanged) // _FILES)][:_FILES]
         limit = max(1, sample // len(chosen))
         try:
-            again, table = _packed_again(self._packed, job, chosen, limit, self._tokenizer(tokenizer))
+            again, table = _packed_again(self._packed, chosen, limit, self._tokenizer(tokenizer))
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
         for name, words in (("tokenizer", "tokenizer"), ("template", "chat template")):
-            if again.get(name) != job.get(name):
+            if again.get(name) != self._packed.of_job("made_by").get(name):
                 self.problems.append(f"the {words} given is not the one that the rows were packed with")
                 return
         self._look_for(table)
@@ -273,30 +270,37 @@ def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
         found = Path(path).stat()
     except OSError:
         return f"the input {path} is not there any more"
-    was = recorded.get("size"), recorded.get("modified")
-    if (found.st_size, str(found.st_mtime_ns)) != was:
+    if (found.st_size, found.st_mtime_ns) != (recorded.get("size"), recorded.get("modified")):
         return f"the input {path} has changed since it was packed"
     return None
 
 
-def _cannot_be_made_again(job: Mapping[str, JsonValue], inputs: Mapping[str, JsonValue]) -> str | None:
+def _inputs_of(packed: Folder) -> Mapping[str, JsonValue]:
+    """What the manifest records of each input file."""
+    files = packed.of_job("inputs").get("files")
+    return files if isinstance(files, dict) else {}
+
+
+def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
+    """How the inputs were read."""
+    job = packed.manifest.get("job")
+    listed = job.get("sources") if isinstance(job, dict) else None
+    return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
+
+
+def _cannot_be_made_again(packed: Folder) -> str | None:
     """Why documents cannot be made again from what the manifest records."""
-    if not inputs:
+    options = packed.options
+    if not _inputs_of(packed):
         return "the rows were packed from memory, which the manifest records no inputs of"
-    if job.get("transform"):
+    if packed.of_job("made_by").get("transform"):
         return "the inputs went through `filter` or `map`, which the manifest has no code of"
-    options = job.get("options")
-    if isinstance(options, dict) and options.get("strategy") == "concat":
+    if options.get("strategy") == "concat":
         return 'strategy="concat" cuts documents where rows end'
-    if (
-        isinstance(options, dict)
-        and options.get("on_remainder") == "drop"
-        and options.get("order") == "balanced"
-    ):
+    if options.get("on_remainder") == "drop" and options.get("order") == "balanced":
         return 'on_remainder="drop" left out documents that nothing names'
-    sources = job.get("sources")
-    for source in sources if isinstance(sources, list) else []:
-        reading = source.get("reading") if isinstance(source, dict) else None
+    for source in _sources_of(packed):
+        reading = source.get("reading")
         if isinstance(reading, dict) and (reading.get("prompt") or reading.get("examples")):
             return "the inputs were packed with a `prompt`"
     return None
@@ -304,7 +308,6 @@ def _cannot_be_made_again(job: Mapping[str, JsonValue], inputs: Mapping[str, Jso
 
 def _packed_again(
     packed: Folder,
-    job: Mapping[str, JsonValue],
     paths: list[str],
     limit: int,
     tokenizer: StrPath | Tokenizer | None,
@@ -312,19 +315,19 @@ def _packed_again(
     """The first records of some inputs, packed with the same options, a document a row: the job, and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
 
-    inputs, listed, options = job.get("inputs"), job.get("sources"), packed.options
+    inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
     sources = []
     for path in paths:
-        entry = inputs.get(path) if isinstance(inputs, dict) else None
+        entry = inputs.get(path)
         number = entry.get("source") if isinstance(entry, dict) else None
-        source = listed[number] if isinstance(listed, list) and isinstance(number, int) else None
-        reading = source.get("reading") if isinstance(source, dict) else None
+        source = listed[number] if isinstance(number, int) else {}
+        reading = source.get("reading")
         given = {
             name: value
             for name, value in (reading.items() if isinstance(reading, dict) else ())
             if name in {"shape", "fields", "separator"} and value
         }
-        most = source.get("limit") if isinstance(source, dict) else None
+        most = source.get("limit")
         sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
     columns = [
         "input_ids",
@@ -348,10 +351,9 @@ def _packed_again(
             **same,  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
-        made = again.manifest.get("job")
         table = again.read(again.splits[0])
         # The files go with the folder.
-        return made if isinstance(made, dict) else {}, table.take(list(range(table.num_rows)))
+        return again.of_job("made_by"), table.take(list(range(table.num_rows)))
 
 
 def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:

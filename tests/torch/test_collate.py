@@ -187,7 +187,12 @@ def test_no_rows_are_refused():
 
 def test_a_row_of_nothing_but_padding_has_no_labels():
     table = pack(
-        documents(9), order="balanced", balance_ranks=8, pad_to="max_length", pad_token_id=0, strategy="best_fit"
+        documents(9),
+        order="balanced",
+        balance_ranks=8,
+        pad_to="max_length",
+        pad_token_id=0,
+        strategy="best_fit",
     )
     for row in table.to_pylist():
         batch = collate([row])

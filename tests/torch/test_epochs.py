@@ -120,7 +120,7 @@ def balanced(tmp_path):
         documents(150),
         output=tmp_path / "balanced",
         order="balanced",
-        world_size=4,
+        balance_ranks=4,
         on_remainder="drop",
         columns=["input_ids", "labels", "seq_lengths", "group"],
     )
@@ -151,7 +151,7 @@ def test_groups_come_in_another_order_each_epoch_and_rows_of_ranks_fit(balanced)
 
 def test_ranks_that_cannot_share_groups_are_refused(balanced):
     with pytest.raises(
-        OptionError, match=r"3 ranks cannot share groups of 4 rows equally; pack with world_size=3"
+        OptionError, match=r"3 ranks cannot share groups of 4 rows equally; pack with balance_ranks=3"
     ):
         PackSampler(balanced, num_replicas=3, rank=0)
     with pytest.raises(OptionError, match="rank 5 of 4 ranks"):

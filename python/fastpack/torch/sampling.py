@@ -54,7 +54,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         if self._size % self._ranks or not 0 <= self._rank < self._ranks:
             message = (
                 f"invalid option `num_replicas`: rank {self._rank} of {self._ranks} ranks cannot share groups of {self._size} "
-                f"rows equally; pack with world_size={self._ranks}"
+                f"rows equally; pack with balance_ranks={self._ranks}"
             )
             raise OptionError(message, "num_replicas")
         self._groups = len(dataset) // self._size
@@ -86,7 +86,7 @@ def _group_size(dataset: PackedDataset) -> int | None:
             raise OptionError(message, "dataset")
         return int(sizes[0])
     for folder in dataset.folders:
-        size = folder.options.get("world_size")
+        size = folder.options.get("balance_ranks")
         if folder.options.get("order") == "balanced" and isinstance(size, int):
             return size
     return None
