@@ -112,12 +112,13 @@ def test_the_engine_says_what_forced_it(tokenizer_dir, tmp_path):
     compiled = fastpack.Tokenizer(tokenizer_dir)
     assert (compiled.engine, compiled.reason) == ("compiled", None)
     values = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
-    values["normalizer"] = {"type": "StripAccents"}
+    pattern = {"Regex": "a(?=bc)"}
+    values["normalizer"] = {"type": "Replace", "pattern": pattern, "content": "b"}
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(values), encoding="utf-8")
     reference = fastpack.Tokenizer(path)
     assert reference.engine == "reference"
-    assert "StripAccents" in reference.reason
+    assert "normalizer Replace with pattern `a(?=bc)`" in reference.reason
 
 
 def test_a_pipeline_takes_one(tokenizer, tokenizer_dir, corpus):

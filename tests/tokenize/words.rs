@@ -23,13 +23,6 @@ const REFUSED: &[Case] = &[
     (|file| file["pre_tokenizer"] = Value::Null, "pre_tokenizer: none"),
     (|file| file["pre_tokenizer"] = json!({"type": "Whitespace"}), "pre_tokenizer Whitespace"),
     (
-        |file| {
-            file["post_processor"] = json!({"type": "RobertaProcessing", "sep": ["b", 3],
-                "cls": ["a", 1], "trim_offsets": true, "add_prefix_space": false});
-        },
-        "post_processor RobertaProcessing",
-    ),
-    (
         |file| file["model"]["unk_token"] = json!("<unk>"),
         "model WordPiece whose unk_token `<unk>` is not in its vocab",
     ),

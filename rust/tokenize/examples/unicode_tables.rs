@@ -24,7 +24,13 @@ fn main() -> io::Result<()> {
         "Whether a code point is `\\w` to the `regex` crate.",
         &probe::words(),
     )?;
-    table(&mut out, "BERT_RUNS", "The bits of `bert` of each code point.", &probe::bert())
+    table(&mut out, "BERT_RUNS", "The bits of `bert` of each code point.", &probe::bert())?;
+    table(
+        &mut out,
+        "JOIN_RUNS",
+        "Whether a code point can be of one grapheme cluster with one beside it.",
+        &probe::joins(),
+    )
 }
 
 fn table(out: &mut impl Write, name: &str, what: &str, values: &[u8]) -> io::Result<()> {

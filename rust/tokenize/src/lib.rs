@@ -3,9 +3,9 @@
 //! A [`Tokenizer`] is shared by all threads. Each thread takes an [`Encoder`] of its own from it, which
 //! owns whatever the engine needs to write to, so that no lock stands on the hot path.
 //!
-//! A tokenizer whose every component is known by its exact structure is compiled: byte-level BPE with the patterns of
-//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3, SentencePiece-style BPE with byte fallback, and
-//! `WordPiece` behind BERT's normalizer and pre-tokenizer. Any other keeps the engine of the Hugging Face crate, and
+//! A tokenizer whose every component is known is compiled: byte-level BPE with the patterns of
+//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3 and any other that an automaton can follow, SentencePiece-style
+//! BPE with byte fallback, `Unigram`, and `WordPiece` behind BERT's normalizer and pre-tokenizer. Any other keeps the engine of the Hugging Face crate, and
 //! [`Tokenizer::engine`] names the component that forced it.
 //!
 //! ```text
@@ -46,6 +46,7 @@ mod load;
 mod machine;
 mod merge;
 mod outline;
+mod pattern;
 mod pieces;
 mod pretrained;
 mod reference;
@@ -54,6 +55,7 @@ mod split;
 mod stop;
 mod tokenizer;
 mod unicode;
+mod viterbi;
 
 pub use compiled::Settled;
 pub use contain::contain;

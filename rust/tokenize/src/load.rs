@@ -59,8 +59,11 @@ pub(crate) fn check(value: &mut Value) -> Result<()> {
     for ignored in ["truncation", "padding"] {
         file.insert(ignored.to_owned(), Value::Null);
     }
-    match file.get("model") {
-        Some(Value::Object(model)) => check_model(model)?,
+    match file.get_mut("model") {
+        Some(Value::Object(model)) => {
+            name_type(model);
+            check_model(model)?;
+        }
         Some(_) => return Err(malformed("model", "must be an object")),
         None => return Err(malformed("model", "is missing")),
     }
@@ -71,6 +74,23 @@ pub(crate) fn check(value: &mut Value) -> Result<()> {
         check_template(processor)?;
     }
     check_lengths(file)
+}
+
+/// Writes down the type of a model that says none, as older files do: the engine takes the first type whose fields are all
+/// there, in this order.
+fn name_type(model: &mut Map<String, Value>) {
+    let has = |names: &[&str]| names.iter().all(|name| model.contains_key(*name));
+    let kind = match model.get("vocab") {
+        _ if model.contains_key("type") => return,
+        Some(Value::Array(_)) => "Unigram",
+        _ if has(&["merges"]) => "BPE",
+        _ if has(&["unk_token", "continuing_subword_prefix", "max_input_chars_per_word"]) => {
+            "WordPiece"
+        }
+        _ if has(&["unk_token"]) => "WordLevel",
+        _ => return,
+    };
+    model.insert("type".to_owned(), kind.into());
 }
 
 fn check_model(model: &Map<String, Value>) -> Result<()> {

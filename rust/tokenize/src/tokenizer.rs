@@ -33,7 +33,7 @@ const CACHE_BYTES: usize = 32 << 20;
 /// Bytes of the longest text that the compiled engines take: as many as a line of a file may have. Positions are 32 bits.
 const LONGEST_TEXT: usize = 1 << 30;
 
-/// Bytes of the longest text where normalizing makes more of it: NFKC writes 33 bytes for the 3 of U+FDFA.
+/// Bytes of the longest text where normalizing can make more of it: NFKC writes 33 bytes for the 3 of U+FDFA.
 const LONGEST_EXPANDED: usize = 1 << 28;
 
 /// Bytes of a text after which the memory that it needed is given up: it is several times as much, and others need little.
@@ -354,11 +354,9 @@ impl Encoder {
         if text.len() > LARGE {
             memory.shrink();
         }
-        let refused = match memory.too_long.take() {
+        let refused = match memory.refused.take() {
             _ if memory.is_stopped() => Error::Stopped,
-            Some(bytes) => {
-                Error::too_long("a word without a place to cut it", bytes, memory.longest_word)
-            }
+            Some(refused) => refused,
             None => return Ok(()),
         };
         out.ids.truncate(before.0);

@@ -4,60 +4,13 @@ use fastpack_tokenize::Tokenizer;
 use serde_json::{Map, Value, json};
 
 use crate::check::Check;
+use crate::cuts::{byte_level, pre_tokenizers};
 use crate::random::Random;
 use crate::texts;
 
 /// Text from which merges are taken, so that the models have something to do.
 const SAMPLE: &str = "the quick brown fox's jumps over the lazy dog, don't 12345 12 3 \n\n  HTTPServer 中文中国 日本 \
     naïve café हिन्दी aaaaaaaa  abababab !!! ... //\n    indent\t\ttabs \u{a0} 😀😀 'll 've THE The tHe ";
-
-const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-const SENSITIVE: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const DEEPSEEK: [&str; 3] = [
-    r"\p{N}{1,3}",
-    "[一-龥\u{3040}-ゟ゠-ヿ]+",
-    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
-];
-
-fn split(pattern: &str) -> Value {
-    json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
-}
-
-fn byte_level(use_regex: bool) -> Value {
-    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
-}
-
-fn pre_tokenizers() -> Vec<(&'static str, Value)> {
-    let single = |pattern: &str| json!({"type": "Sequence", "pretokenizers": [split(pattern), byte_level(false)]});
-    let digits = |alone: bool| {
-        json!({"type": "Sequence", "pretokenizers": [
-            {"type": "Digits", "individual_digits": alone}, byte_level(true)]})
-    };
-    let inverted = json!({"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": CL100K}, "behavior": "Removed", "invert": true}, byte_level(false)]});
-    let deepseek = json!({"type": "Sequence", "pretokenizers": [
-        split(DEEPSEEK[0]), split(DEEPSEEK[1]), split(DEEPSEEK[2]), byte_level(false)]});
-    vec![
-        ("gpt2", byte_level(true)),
-        ("gpt2 as split", single(GPT2)),
-        ("cl100k", single(CL100K)),
-        ("cl100k inverted", inverted),
-        ("qwen", single(QWEN)),
-        ("qwen 3.5", single(QWEN35)),
-        ("case-sensitive", single(SENSITIVE)),
-        ("o200k", single(O200K)),
-        ("tekken", single(TEKKEN)),
-        ("deepseek", deepseek),
-        ("digits alone", digits(true)),
-        ("digits in runs", digits(false)),
-        ("whole", byte_level(false)),
-    ]
-}
 
 /// The character that a byte is written as.
 fn letter(byte: u8) -> char {
@@ -126,11 +79,27 @@ fn model(random: &mut Random, ignore_merges: bool) -> Value {
             tokens.swap(index, 256 + random.below(index - 255));
         }
     }
+    let mut unknown = Value::Null;
+    if random.once_in(3) {
+        // Some bytes have no token.
+        let absent: Vec<char> = [b'q', 0xF1, 0xF0, 0x98, b' ', 0xE4, 0xC3, b'!', 0xA0]
+            .into_iter()
+            .filter(|_| random.once_in(2))
+            .map(letter)
+            .collect();
+        let is_known = |token: &str| !token.contains(absent.as_slice());
+        tokens.retain(|token| is_known(token));
+        merges.retain(|(left, right)| is_known(left) && is_known(right));
+        if random.once_in(2) {
+            tokens.push("<unk>".to_owned());
+            unknown = json!("<unk>");
+        }
+    }
     let vocab: Map<String, Value> =
         tokens.into_iter().zip(0..).map(|(token, id): (String, u32)| (token, id.into())).collect();
     json!({
-        "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-        "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+        "type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
+        "end_of_word_suffix": null, "fuse_unk": random.once_in(2), "byte_fallback": false,
         "ignore_merges": ignore_merges, "vocab": vocab, "merges": merges,
     })
 }
@@ -243,7 +212,7 @@ fn sentence(random: &mut Random, normalizer: &Value, pre_tokenizer: &Value) -> T
         tokens.into_iter().zip(0..).map(|(token, id): (String, u32)| (token, id.into())).collect();
     let mut added = added_tokens(random, &vocab);
     for token in added.as_array_mut().into_iter().flatten() {
-        if !normalizer.is_null() || random.once_in(2) {
+        if random.once_in(2) {
             token["normalized"] = json!(false);
         }
     }
@@ -320,7 +289,7 @@ fn run(models: u64, texts: usize) {
 
 #[test]
 fn random_models_give_the_ids_of_the_reference() {
-    run(6, 150);
+    run(3, 100);
 }
 
 #[test]
@@ -335,7 +304,7 @@ fn every_pattern_cuts_short_strings_and_code_points_as_the_reference() {
         let tokenizer = tokenizer(&mut Random::new(5), &pre_tokenizer, false);
         let mut check = Check::new(name, &tokenizer);
         texts::exhaustive(&mut check, texts::REPRESENTATIVES.len(), 2);
-        texts::exhaustive(&mut check, 13, 3);
+        texts::exhaustive(&mut check, 9, 3);
         texts::code_points(&mut check, 61);
     }
 }

@@ -5,8 +5,10 @@
 //! `FASTPACK_DATA=… cargo test --release -p fastpack-tokenize --test conformance -- --ignored`.
 
 mod check;
+mod cuts;
 mod hostile;
 mod random;
 mod real;
 mod texts;
+mod unigram;
 mod words;

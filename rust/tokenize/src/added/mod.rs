@@ -47,6 +47,13 @@ pub(crate) struct Match {
     pub(crate) range: Range<usize>,
 }
 
+impl Default for Matcher {
+    /// A matcher of nothing.
+    fn default() -> Self {
+        Self { trie: Builder::default().finish(), tokens: Vec::new(), contents: Vec::new() }
+    }
+}
+
 impl Matcher {
     /// A matcher of tokens by what they match, or `None` if two of them match the same.
     pub(crate) fn new<'a>(
@@ -122,6 +129,25 @@ impl Matcher {
                 return Some((rule, start..end));
             }
         })
+    }
+}
+
+/// Tells whether a text has one of some texts in it.
+pub(crate) struct Finder(Trie);
+
+impl Finder {
+    /// A finder of texts, none of which is empty.
+    pub(crate) fn new<'a>(contents: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut trie = Builder::default();
+        for content in contents {
+            trie.insert(content.as_bytes(), 0);
+        }
+        Self(trie.finish())
+    }
+
+    /// Whether one of them is in `text`.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        self.0.find(text.as_bytes(), 0).is_some()
     }
 }
 

@@ -88,7 +88,10 @@ impl Bpe {
             memory.word.clear();
             speller.spell(piece, &mut memory.word);
             let word = &memory.word;
-            if word.len() <= Lanes::LONGEST {
+            if word.is_empty() {
+                gaps[absent.gap].fill(&[], &mut memory.made);
+                memory.remember(piece, &absent.waiting, &[]);
+            } else if word.len() <= Lanes::LONGEST {
                 lanes.push(name, word, |at| speller.initial(piece, word, at));
             }
         }
@@ -135,12 +138,10 @@ impl Bpe {
         memory: &mut Memory,
         ids: &mut Vec<u32>,
     ) {
-        let Memory { word, start, windows, .. } = memory;
-        if piece.len() > memory.longest_word {
-            // Whoever asked for the ids is told.
-            memory.too_long = Some(piece.len());
+        if memory.refuses(piece) {
             return;
         }
+        let Memory { word, start, windows, .. } = memory;
         word.clear();
         speller.spell(piece, word);
         start.clear();

@@ -1,5 +1,8 @@
 //! Byte-level BPE: pieces of text to ids.
 
+use std::iter::repeat_n;
+use std::ops::Range;
+
 use super::batch::{Origin, Pieces};
 use super::bpe::{Bpe, Spell};
 use super::cuts::Cuts;
@@ -22,20 +25,37 @@ pub(crate) struct ByteLevel {
     pairs: Box<[Symbol]>,
     /// How many bytes each id stands for.
     lengths: Vec<u32>,
+    /// What stands for bytes without a token; nothing if they all have one.
+    unknown: Option<Unknown>,
+}
+
+/// What becomes of a byte that text can hold and the vocabulary lacks.
+#[derive(Clone, Copy)]
+pub(crate) struct Unknown {
+    /// The token of `unk_token`; without one, the byte leaves nothing behind.
+    pub(crate) token: Option<u32>,
+    /// Whether one token stands for all such bytes that touch.
+    pub(crate) fuse: bool,
 }
 
 impl ByteLevel {
-    /// `tokens` are the vocabulary in bytes with the ids; `None` if a byte that text can hold has no token.
+    /// `ids` are those of the tokens of `vocabulary`; `unknown` says what stands for bytes without a token. `None` if that
+    /// takes part in merges.
     pub(crate) fn new(
         splitter: Splitter,
         vocabulary: &Vocabulary,
         ids: &[u32],
         merges: &[Merge],
         ignore_merges: bool,
+        unknown: Unknown,
     ) -> Option<Self> {
         let single = |byte: u8| vocabulary.get(&[byte]);
         let possible = (0..=0xF4_u8).filter(|byte| !matches!(byte, 0xC0 | 0xC1));
-        if possible.into_iter().any(|byte| single(byte).is_none()) {
+        let absent: Vec<u8> = possible.filter(|byte| single(*byte).is_none()).collect();
+        let unknown = (!absent.is_empty()).then_some(unknown);
+        if let Some(token) = unknown.and_then(|unknown| unknown.token)
+            && merges.iter().any(|merge| merge.left == token || merge.right == token)
+        {
             return None;
         }
         let indices: Vec<Option<u32>> = (0..=255).map(single).collect();
@@ -67,7 +87,14 @@ impl ByteLevel {
         }
         let count = u32::try_from(vocabulary.len()).ok()?;
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
-        let cuts = Cuts::new(formed.map(|index| vocabulary.token(index)));
+        let mut cuts = Cuts::new(formed.map(|index| vocabulary.token(index)));
+        for byte in absent {
+            cuts.forbid(byte);
+        }
+        let unknown = unknown.map(|unknown| Unknown {
+            token: unknown.token.map(|token| merges.symbol(token)),
+            ..unknown
+        });
         let mut unformed = Vocabulary::with_capacity(0);
         if ignore_merges {
             let others = (0..count).filter(|index| !merges.is_reachable(*index));
@@ -80,18 +107,108 @@ impl ByteLevel {
                 unformed.push(token)?;
             }
         }
-        Some(Self { splitter, bpe, cuts, unformed, bytes, pairs, lengths })
+        Some(Self { splitter, bpe, cuts, unformed, bytes, pairs, lengths, unknown })
     }
+
+    /// Appends the symbols of a piece some of whose bytes may have no token.
+    #[cold]
+    fn spell_known(&self, unknown: Unknown, piece: &[u8], word: &mut Vec<Symbol>) {
+        let mut after_unknown = false;
+        for byte in piece {
+            let symbol = self.bytes[usize::from(*byte)];
+            if symbol != NONE {
+                word.push(symbol);
+            } else if !(after_unknown && unknown.fuse) {
+                word.extend(unknown.token);
+            }
+            after_unknown = symbol == NONE;
+        }
+    }
+
+    /// Tells the watch where the tokens of a piece come from in which some bytes have no token.
+    ///
+    /// The reference counts the bytes of letters that stand for bytes: one for those that are printed as they are, two for
+    /// others. Bytes without a token that leave nothing behind are not counted.
+    #[cold]
+    fn watch_known(&self, unknown: Unknown, text: &[u8], begin: usize, tokens: Tokens<'_>) {
+        let Tokens { position, ids, origin, watch } = tokens;
+        let letters = |byte: u8| if byte.is_ascii_graphic() { 1 } else { 2 };
+        let piece = &text[begin..];
+        // Each letter comes from a whole character.
+        let starts = (begin..).zip(piece).filter(|(_, byte)| **byte & 0xC0 != 0x80);
+        let ends = starts.clone().skip(1).map(|(at, _)| at).chain([text.len()]);
+        let places: Vec<Range<usize>> = starts
+            .zip(ends)
+            .flat_map(|((start, _), end)| {
+                let count: usize = text[start..end].iter().map(|byte| letters(*byte)).sum();
+                repeat_n(start..end, count)
+            })
+            .collect();
+        // What each token stands for, one behind the other.
+        let mut lengths = Vec::new();
+        let (mut left, mut unknowns) = (0_u32, 0);
+        let mut symbols = ids.iter();
+        let mut length = 0;
+        for byte in piece {
+            let known = self.bytes[usize::from(*byte)] != NONE;
+            if !known {
+                if unknown.token.is_none() {
+                    continue;
+                }
+                if unknowns > 0 && unknown.fuse {
+                    if let Some(last) = lengths.last_mut() {
+                        *last += letters(*byte);
+                    }
+                } else {
+                    symbols.next();
+                    lengths.push(letters(*byte));
+                }
+                unknowns += 1;
+                continue;
+            }
+            unknowns = 0;
+            if left == 0 {
+                left = symbols.next().map_or(1, |id| self.lengths[*id as usize]);
+                length = 0;
+            }
+            length += letters(*byte);
+            left -= 1;
+            if left == 0 {
+                lengths.push(length);
+            }
+        }
+        let mut at = 0;
+        for (position, length) in (position..).zip(lengths) {
+            let (first, last) = (&places[at], &places[at + length - 1]);
+            watch.token(position, origin.of(first.start, last.end));
+            at += length;
+        }
+    }
+}
+
+/// The tokens of a piece, and who is told about them.
+struct Tokens<'a> {
+    /// Where the first of them stands.
+    position: usize,
+    ids: &'a [u32],
+    origin: Origin<'a>,
+    watch: &'a mut Watch,
 }
 
 impl Spell for ByteLevel {
     #[inline]
     fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>) {
-        word.extend(piece.iter().map(|byte| self.bytes[usize::from(*byte)]));
+        match self.unknown {
+            None => word.extend(piece.iter().map(|byte| self.bytes[usize::from(*byte)])),
+            Some(unknown) => self.spell_known(unknown, piece, word),
+        }
     }
 
     #[inline]
-    fn initial(&self, piece: &[u8], _: &[Symbol], at: usize) -> Symbol {
+    fn initial(&self, piece: &[u8], word: &[Symbol], at: usize) -> Symbol {
+        if self.unknown.is_some() {
+            return self.bpe.merges.pair(word[at], word[at + 1]);
+        }
         let (left, right) = (piece[at], piece[at + 1]);
         self.pairs[usize::from(left) << 8 | usize::from(right)]
     }
@@ -104,6 +221,11 @@ impl Pieces for ByteLevel {
     }
 
     fn cut(&self, piece: &[u8], whole: bool) -> usize {
+        let lacks = |byte: &u8| self.bytes[usize::from(*byte)] == NONE;
+        if self.unknown.is_some_and(|it| it.token.is_none()) && piece.iter().any(lacks) {
+            // Where its tokens come from depends on how many bytes before them are left out.
+            return piece.len();
+        }
         if whole && self.unformed.get(piece).is_some() {
             piece.len()
         } else {
@@ -131,13 +253,24 @@ impl Pieces for ByteLevel {
     #[cold]
     fn watch(
         &self,
-        _: &[u8],
+        text: &[u8],
         begin: usize,
         position: usize,
         ids: &[u32],
         origin: Origin<'_>,
         watch: &mut Watch,
     ) {
+        if let Some(unknown) = self.unknown
+            && (unknown.token.is_none() && watch.wants_sources()
+                || text[begin..].iter().any(|byte| self.bytes[usize::from(*byte)] == NONE))
+        {
+            if unknown.token.is_none() && !watch.wants_sources() {
+                // What is left out belongs to a token where letters and marks are joined, and to none elsewhere.
+                return watch.lose();
+            }
+            let tokens = Tokens { position, ids, origin, watch };
+            return self.watch_known(unknown, text, begin, tokens);
+        }
         let mut at = begin;
         for (position, id) in (position..).zip(ids) {
             let end = at + self.lengths[*id as usize] as usize;

@@ -105,6 +105,19 @@ impl Cuts {
         }
     }
 
+    /// Says that a byte leaves nothing behind, so that what stands on its two sides can be merged: no text is cut beside it.
+    pub(crate) fn forbid(&mut self, byte: u8) {
+        let index = usize::from(byte);
+        self.partial[index] = [u64::MAX; 4];
+        for first in self.partial.iter_mut() {
+            first[index / 64] |= 1 << (index % 64);
+        }
+        if byte.is_ascii() {
+            self.ascii[index * ASCII..][..ASCII].fill(true);
+            self.ascii.iter_mut().skip(index).step_by(ASCII).for_each(|joined| *joined = true);
+        }
+    }
+
     /// Whether some token has one ASCII character after the other.
     #[inline]
     pub(crate) fn joins(&self, left: u8, right: u8) -> bool {

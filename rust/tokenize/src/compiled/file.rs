@@ -19,7 +19,10 @@ const LARGEST_ID: u32 = i32::MAX as u32;
 /// The type of a `WordPiece` model.
 pub(super) const WORD_PIECE: &str = "WordPiece";
 
-/// A file whose model is BPE or `WordPiece`.
+/// The type of a unigram model.
+pub(super) const UNIGRAM: &str = "Unigram";
+
+/// A file whose model is BPE, `WordPiece` or `Unigram`.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct File<'a> {
     version: Value,
@@ -32,10 +35,11 @@ pub(crate) struct File<'a> {
     pub(crate) model: Written<'a>,
 }
 
-/// A model as it is written: the fields of both kinds.
+/// A model as it is written: the fields of all kinds.
 #[derive(Debug, serde::Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
 pub(crate) struct Written<'a> {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", default)]
     pub(crate) kind: String,
     #[serde(default)]
     pub(crate) dropout: Option<f64>,
@@ -54,15 +58,19 @@ pub(crate) struct Written<'a> {
     #[serde(default)]
     pub(crate) unk_token: Option<String>,
     #[serde(default)]
+    pub(crate) fuse_unk: bool,
+    #[serde(default)]
+    pub(crate) unk_id: Option<usize>,
+    #[serde(default)]
     pub(crate) max_input_chars_per_word: Option<usize>,
     /// Whether it is known that every merge names tokens of the vocabulary.
     #[serde(skip)]
     pub(crate) checked: bool,
 }
 
-/// Tokens and ids, in the order of the file.
+/// Tokens and ids, in the order of the file; tokens that are listed have their place for an id, and scores.
 #[derive(Debug)]
-pub(crate) struct Vocab<'a>(pub(crate) Vec<(Cow<'a, str>, u32)>);
+pub(crate) struct Vocab<'a>(pub(crate) Vec<(Cow<'a, str>, u32)>, pub(crate) Vec<f64>);
 
 /// The two sides of each merge.
 #[derive(Debug)]
@@ -75,6 +83,10 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 /// A merge in either way of writing.
 #[derive(serde::Deserialize)]
 struct Pair<'a>(#[serde(borrow)] Text<'a>, #[serde(borrow)] Text<'a>);
+
+/// A token with its score.
+#[derive(serde::Deserialize)]
+struct Scored<'a>(#[serde(borrow)] Text<'a>, f64);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -89,10 +101,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Vocab<'a> {
                 while let Some((Text(token), id)) = map.next_entry()? {
                     entries.push((token, id));
                 }
-                Ok(Vocab(entries))
+                Ok(Vocab(entries, Vec::new()))
+            }
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+                let (mut entries, mut scores) = (Vec::new(), Vec::new());
+                while let Some(Scored(Text(token), score)) = list.next_element()? {
+                    let id = u32::try_from(entries.len()).map_err(serde::de::Error::custom)?;
+                    entries.push((token, id));
+                    scores.push(score);
+                }
+                Ok(Vocab(entries, scores))
             }
         }
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_any(Entries)
     }
 }
 
@@ -119,7 +140,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
 impl<'a> File<'a> {
     /// Reads a file, if nothing about it is unusual.
     pub(crate) fn read(json: &'a str) -> Option<Self> {
-        let file: Self = serde_json::from_str(json).ok()?;
+        let mut file: Self = serde_json::from_str(json).ok()?;
+        if file.model.kind.is_empty() {
+            // Older files say no type; the long way tells kinds apart that have no merges.
+            "BPE".clone_into(&mut file.model.kind);
+        }
         let known = file.version == "1.0"
             && is::<Option<NormalizerWrapper>>(&file.normalizer)
             && is::<Option<PreTokenizerWrapper>>(&file.pre_tokenizer)
@@ -133,6 +158,16 @@ impl<'a> File<'a> {
 impl<'a> Written<'a> {
     /// Whether the fields are those of its kind.
     fn is_complete(&self) -> bool {
+        if self.kind == UNIGRAM {
+            let Vocab(tokens, scores) = &self.vocab;
+            return scores.len() == tokens.len()
+                && self.unk_id.is_none_or(|id| id < tokens.len())
+                && tokens.iter().all(|(token, _)| !token.is_empty())
+                && scores.iter().all(|score| score.is_finite());
+        }
+        if !self.vocab.1.is_empty() {
+            return false;
+        }
         if self.kind != WORD_PIECE {
             return self.merges.is_some();
         }
@@ -152,7 +187,7 @@ impl<'a> Written<'a> {
     /// A model of these options without tokens.
     fn options(model: &Value) -> Result<Self, String> {
         let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
-        if kind != "BPE" && kind != WORD_PIECE {
+        if !["BPE", WORD_PIECE, UNIGRAM].contains(&kind.as_str()) {
             return Err(format!("model {kind}"));
         }
         let option = |name: &str| model[name].as_str().map(str::to_owned);
@@ -163,9 +198,11 @@ impl<'a> Written<'a> {
             end_of_word_suffix: option("end_of_word_suffix"),
             byte_fallback: model["byte_fallback"] == true,
             ignore_merges: model["ignore_merges"] == true,
-            vocab: Vocab(Vec::new()),
+            vocab: Vocab(Vec::new(), Vec::new()),
             merges: None,
             unk_token: option("unk_token"),
+            fuse_unk: model["fuse_unk"] == true,
+            unk_id: model["unk_id"].as_u64().and_then(|id| usize::try_from(id).ok()),
             max_input_chars_per_word: model["max_input_chars_per_word"]
                 .as_u64()
                 .and_then(|most| usize::try_from(most).ok()),
@@ -176,6 +213,15 @@ impl<'a> Written<'a> {
     /// The model of a checked value.
     pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
         let options = Self::options(model)?;
+        if let Some(listed) = model["vocab"].as_array() {
+            let entries = listed.iter().zip(0..).map(|(entry, id)| {
+                Some(((Cow::Borrowed(entry[0].as_str()?), id), entry[1].as_f64()?))
+            });
+            let entries: Vec<_> =
+                entries.collect::<Option<_>>().ok_or("model Unigram with unknown pieces")?;
+            let (tokens, scores) = entries.into_iter().unzip();
+            return Ok(Self { vocab: Vocab(tokens, scores), ..options });
+        }
         let entries = model["vocab"]
             .as_object()
             .ok_or_else(|| format!("model {} without a vocab", options.kind))?;
@@ -189,7 +235,10 @@ impl<'a> Written<'a> {
             Some([Cow::Borrowed(left), Cow::Borrowed(right)])
         });
         Ok(Self {
-            vocab: Vocab(entries.collect::<Option<_>>().ok_or("model with ids out of range")?),
+            vocab: Vocab(
+                entries.collect::<Option<_>>().ok_or("model with ids out of range")?,
+                Vec::new(),
+            ),
             merges: Some(Merges(
                 merges.collect::<Option<_>>().ok_or("model BPE with unknown merges")?,
             )),

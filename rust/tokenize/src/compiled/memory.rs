@@ -4,9 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use super::normalize::Normalized;
+use crate::error::Error;
 use crate::merge::{Lanes, Symbol, Windows};
 use crate::pieces::{Key, LongCache, MOST, PieceCache};
 use crate::stop::Stop;
+use crate::viterbi::Ways;
 
 /// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
 /// merged together. With 256, English was 2 % slower (llama3, Intel Xeon, 2026-11-22); all that a batch looks at fits into
@@ -93,6 +95,8 @@ pub(crate) struct Memory {
     pub(super) start: Vec<Symbol>,
     /// A piece as its normalizer leaves it.
     pub(super) normalized: Normalized,
+    /// The ways through a piece.
+    pub(super) ways: Ways,
     /// Where the pieces of a batch end.
     pub(super) ends: Box<[u32]>,
     /// They, or their parts, until they are looked up.
@@ -117,8 +121,8 @@ pub(crate) struct Memory {
     pub(super) lanes: Lanes,
     /// Bytes of the longest word that is merged.
     pub(crate) longest_word: usize,
-    /// Bytes of a longer one that was met.
-    pub(crate) too_long: Option<usize>,
+    /// Why the text cannot be encoded, if it cannot.
+    pub(crate) refused: Option<Error>,
     /// What ends the encoding of a text.
     stop: Stop,
 }
@@ -137,6 +141,7 @@ impl Memory {
             word: Vec::new(),
             start: Vec::new(),
             normalized: Normalized::default(),
+            ways: Ways::default(),
             ends: vec![0; BATCH].into(),
             waiting: vec![Waiting::default(); MOST_WAITING].into(),
             count: 0,
@@ -149,7 +154,7 @@ impl Memory {
             absent: Vec::new(),
             lanes: Lanes::default(),
             longest_word: LONGEST_WORD,
-            too_long: None,
+            refused: None,
             stop: Stop::default(),
         }
     }
@@ -158,6 +163,16 @@ impl Memory {
     pub(crate) fn stop(&mut self, stop: Stop) {
         self.windows.stop = stop.clone();
         self.stop = stop;
+    }
+
+    /// Whether a word is too long to be merged, which whoever asked for the ids is told.
+    pub(super) fn refuses(&mut self, word: &[u8]) -> bool {
+        let refuses = word.len() > self.longest_word;
+        if refuses {
+            let what = "a word without a place to cut it";
+            self.refused = Some(Error::too_long(what, word.len(), self.longest_word));
+        }
+        refuses
     }
 
     /// Whether encoding is to end.
@@ -170,6 +185,7 @@ impl Memory {
         self.windows = Windows::default();
         self.windows.stop = self.stop.clone();
         self.normalized = Normalized::default();
+        self.ways = Ways::default();
         for buffer in [&mut self.word, &mut self.start, &mut self.made, &mut self.ids] {
             *buffer = Vec::new();
         }

@@ -4,6 +4,8 @@ mod batch;
 mod bert;
 mod bpe;
 mod byte_level;
+mod chain;
+mod charsmap;
 mod compose;
 mod cuts;
 mod edges;
@@ -19,16 +21,17 @@ mod sentence;
 mod settled;
 mod spans;
 mod template;
+mod unigram;
 mod words;
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::added::Matcher;
+use crate::added::{Finder, Matcher};
+use crate::error::Error;
 use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
-use compose::Composer;
 pub(crate) use file::{File, Written};
 pub(crate) use memory::Memory;
 pub(crate) use names::Names;
@@ -38,12 +41,17 @@ use sentence::Sentence;
 pub use settled::Settled;
 use spans::Watch;
 use template::Template;
+use unigram::Unigram;
 use words::Words;
+
+/// Bytes of the longest normalized text: positions are 32 bits.
+const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);
 
 /// What makes the ids of a stretch between added tokens.
 enum Model {
     ByteLevel(ByteLevel),
     Sentence(Sentence),
+    Unigram(Unigram),
     Words(Words),
 }
 
@@ -55,11 +63,30 @@ pub(crate) struct Compiled {
     normalized: Matcher,
     /// What is done to whole texts; a model of words normalizes its pieces where it can.
     normalizer: Option<Normalizer>,
+    /// What stands in every text that needs to be normalized; nothing if all do. The model does of itself with the others
+    /// what normalizing would.
+    seldom: Option<Finder>,
+    /// Whether a stretch that begins with no space gets one.
+    prefix_space: bool,
     model: Model,
     template: Template,
 }
 
 impl Compiled {
+    /// A tokenizer without added tokens that does nothing to a text before the model has it.
+    fn new(model: Model, template: Template) -> Self {
+        let (raw, normalized) = (Matcher::default(), Matcher::default());
+        Self {
+            raw,
+            normalized,
+            normalizer: None,
+            seldom: None,
+            prefix_space: false,
+            model,
+            template,
+        }
+    }
+
     /// Appends the ids of `text` and what the spans touch, as [`crate::Encoder::encode_around`] says.
     pub(crate) fn encode<'s>(
         &self,
@@ -70,10 +97,11 @@ impl Compiled {
         memory: &mut Memory,
         out: &mut Encoding,
     ) {
-        let mut watch = match self.model {
+        let mut watch = match self.normalizer {
             _ if spans.is_empty() => Watch::Nothing,
-            // Each text of theirs is normalized as a whole.
-            Model::Words(_) if self.normalizer.is_some() => Watch::all(false),
+            _ if self.seldom.is_some() => Watch::new(text, spans),
+            // Nearly every text is another one when it is normalized.
+            Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => Watch::all(self.composes()),
             _ => Watch::new(text, spans),
         };
         if special == SpecialTokens::Add {
@@ -83,7 +111,7 @@ impl Compiled {
         self.ids(text, settled.clone(), memory, &mut out.ids, &mut watch);
         if watch.is_lost() {
             out.ids.truncate(begin);
-            watch = Watch::all(!matches!(self.model, Model::Words(_)));
+            watch = Watch::all(self.composes());
             self.ids(text, settled, memory, &mut out.ids, &mut watch);
         }
         let end = out.ids.len();
@@ -95,13 +123,18 @@ impl Compiled {
 
     /// Whether normalizing can make several times as much of a text as there was.
     pub(crate) fn expands(&self) -> bool {
-        self.normalizer == Some(Normalizer::Composer(Composer::Nfkc))
+        self.normalizer.as_ref().is_some_and(Normalizer::expands)
+    }
+
+    /// Whether normalizing joins letters and marks.
+    fn composes(&self) -> bool {
+        self.normalizer.as_ref().is_some_and(Normalizer::composes)
     }
 
     /// What an added token that matches the normalized text matches there.
     pub(crate) fn normalized(&self, content: &str) -> String {
-        self.normalizer
-            .map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
+        let normalizer = self.normalizer.as_ref();
+        normalizer.map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
     /// The part of `text` whose ids are the same wherever it stands, if there is one.
@@ -111,7 +144,7 @@ impl Compiled {
         let mut from = range.start;
         for found in self.raw.matches(text) {
             let between = &text[from..found.range.start];
-            let normalizer = self.normalizer.filter(|_| !between.is_empty());
+            let normalizer = self.normalizer_of(between).filter(|_| !between.is_empty());
             // What has another form has sources that are found another way.
             if normalizer.is_some_and(|it| it.normalize(between, 0, false).is_some()) {
                 return None;
@@ -168,6 +201,12 @@ impl Compiled {
         self.gap(text, from..part.end, memory, ids, watch);
     }
 
+    /// What a text between two added tokens is normalized with.
+    fn normalizer_of(&self, text: &str) -> Option<&Normalizer> {
+        let seldom = self.seldom.as_ref();
+        self.normalizer.as_ref().filter(|_| seldom.is_none_or(|it| it.is_in(text)))
+    }
+
     /// Appends the ids of what stands between two added tokens: it is normalized and searched again.
     fn gap(
         &self,
@@ -180,13 +219,24 @@ impl Compiled {
         if gap.is_empty() {
             return;
         }
-        let normalized = self.normalizer.and_then(|normalizer| {
+        let known = self.normalizer_of(&text[gap.clone()]);
+        let origin = Origin { sources: None };
+        if known.is_none() && self.seldom.is_some() {
+            let mut out = Output { ids, watch, origin };
+            let bytes = &text.as_bytes()[..gap.end];
+            return self.encode_stretch(bytes, gap.start, false, memory, &mut out);
+        }
+        let normalized = known.and_then(|normalizer| {
             normalizer.normalize(&text[gap.clone()], gap.start, watch.wants_sources())
         });
         let Some(normalized) = normalized else {
-            let origin = Origin { sources: None };
             return self.normalized_gap(&text[..gap.end], gap.start, origin, memory, ids, watch);
         };
+        if normalized.text.len() > LONGEST_NORMALIZED {
+            let (what, bytes) = ("it, when it is normalized,", normalized.text.len());
+            memory.refused = Some(Error::too_long(what, bytes, LONGEST_NORMALIZED));
+            return;
+        }
         let known = watch.wants_sources();
         if !known {
             watch.lose();
@@ -230,19 +280,67 @@ impl Compiled {
         ids: &mut Vec<u32>,
         watch: &mut Watch,
     ) {
-        if range.start < range.end {
-            let bytes = &text.as_bytes()[..range.end];
-            let mut out = Output { ids, watch, origin };
-            match &self.model {
-                Model::ByteLevel(model) => {
-                    batch::encode(model, bytes, range.start, memory, &mut out);
-                }
-                Model::Sentence(model) => model.encode(bytes, range.start, memory, &mut out),
-                Model::Words(model) => {
-                    batch::encode(model, bytes, range.start, memory, &mut out);
-                }
-            }
+        if range.start >= range.end {
+            return;
         }
+        if self.prefix_space && !text[range.clone()].starts_with(' ') {
+            let Some(spaced) = Spaced::new(text, range, origin, watch) else { return };
+            let origin = Origin { sources: spaced.sources.as_deref() };
+            let bytes = spaced.text.as_bytes();
+            let mut out = Output { ids, watch, origin };
+            self.encode_stretch(bytes, 0, true, memory, &mut out);
+            return;
+        }
+        let bytes = &text.as_bytes()[..range.end];
+        let (normalized, mut out) = (self.seldom.is_some(), Output { ids, watch, origin });
+        self.encode_stretch(bytes, range.start, normalized, memory, &mut out);
+    }
+
+    /// Appends the ids of `bytes[start..]`; `normalized` if the model is to do nothing of itself.
+    fn encode_stretch(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        normalized: bool,
+        memory: &mut Memory,
+        out: &mut Output<'_>,
+    ) {
+        match &self.model {
+            Model::ByteLevel(model) => batch::encode(model, bytes, start, memory, out),
+            Model::Sentence(model) => model.encode(bytes, start, normalized, memory, out),
+            Model::Unigram(model) => model.encode(bytes, start, memory, out),
+            Model::Words(model) => batch::encode(model, bytes, start, memory, out),
+        }
+    }
+}
+/// A stretch with a space in front.
+struct Spaced {
+    text: String,
+    sources: Option<Vec<Range<usize>>>,
+}
+
+impl Spaced {
+    /// `None` if sources have to be told first, which the watch then knows.
+    fn new(text: &str, range: Range<usize>, origin: Origin<'_>, watch: &mut Watch) -> Option<Self> {
+        let known = watch.wants_sources();
+        if !known {
+            watch.lose();
+        }
+        if watch.is_lost() {
+            return None;
+        }
+        let stretch = &text[range.clone()];
+        let sources = known.then(|| {
+            let characters = stretch.char_indices().flat_map(|(at, c)| {
+                let source = origin.of(range.start + at, range.start + at + c.len_utf8());
+                std::iter::repeat_n(source, c.len_utf8())
+            });
+            let mut sources: Vec<_> = characters.collect();
+            // The space comes from where the first character does.
+            sources.insert(0, sources[0].clone());
+            sources
+        });
+        Some(Self { text: [" ", stretch].concat(), sources })
     }
 }
 

@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 
 use super::bert::Bert;
-use super::byte_level::ByteLevel;
-use super::file::{WORD_PIECE, Written};
+use super::byte_level::{ByteLevel, Unknown};
+use super::file::{Vocab, WORD_PIECE, Written};
 use super::patterns::Spaces;
-use super::sentence::{self, META_CHARACTER, Sentence};
+use super::sentence::{self, META_CHARACTER, Prefix, Sentence};
+use super::unigram::{self, Unigram};
 use super::words::{self, Words};
 use crate::beside::both;
 use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
+use crate::viterbi::Viterbi;
 
 /// The longest token, in bytes, of a compiled model: the encoding of every token is made while loading.
 const LONGEST_TOKEN: usize = 1024;
@@ -173,8 +175,18 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
         possible
     };
     let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
-    ByteLevel::new(splitter, &vocabulary, &ids, &merges, model.ignore_merges)
-        .ok_or_else(|| "model BPE without a token for every byte".to_owned())
+    let named = model.unk_token.as_ref().map(|unknown| {
+        let mut bytes = Vec::new();
+        let spelled = spell(unknown, &mut bytes).then(|| vocabulary.get(&bytes)).flatten();
+        spelled
+            .ok_or_else(|| format!("model BPE whose unk_token `{unknown}` is not spelled in bytes"))
+    });
+    let lacks =
+        (0..=0xF4_u8).any(|byte| !matches!(byte, 0xC0 | 0xC1) && vocabulary.get(&[byte]).is_none());
+    let token = if lacks { named.transpose()? } else { None };
+    let unknown = Unknown { token, fuse: model.fuse_unk };
+    ByteLevel::new(splitter, &vocabulary, &ids, &merges, model.ignore_merges, unknown)
+        .ok_or_else(|| "model BPE whose merges take in the unk_token".to_owned())
 }
 
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
@@ -235,4 +247,21 @@ pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
     };
     let tokens = model.vocab.0.iter().map(|(token, id)| (token.as_bytes(), *id)).collect();
     Ok(Words::new(words::Parts { bert, tokens, prefix, unknown: *unknown, most }))
+}
+
+/// A unigram model: tokens are text with `▁` for the space, and each has a score.
+pub(super) fn unigram(
+    model: &Written<'_>,
+    cutting: unigram::Cutting,
+    prefix: Prefix,
+) -> Result<Unigram, String> {
+    let Vocab(tokens, scores) = &model.vocab;
+    if tokens.is_empty() || scores.len() != tokens.len() {
+        return Err("model Unigram without a list of pieces".to_owned());
+    }
+    let unknown = model.unk_id.and_then(|id| u32::try_from(id).ok());
+    let unknown = unknown.ok_or("model Unigram without unk_id")?;
+    let pieces = tokens.iter().map(|(token, _)| token.as_bytes());
+    let viterbi = Viterbi::new(pieces, scores.clone(), unknown, model.byte_fallback);
+    Ok(Unigram::new(viterbi, cutting, prefix))
 }

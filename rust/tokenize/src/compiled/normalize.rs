@@ -1,20 +1,24 @@
 //! What a normalizer makes of a stretch of text, with the way back to it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tokenizers::NormalizedString;
 use tokenizers::normalizer::Range as Side;
 
 use super::bert::Bert;
+use super::chain::Chain;
 use super::compose::Composer;
 
 /// A normalizer of whole texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Normalizer {
     /// NFC or NFKC.
     Composer(Composer),
     /// BERT's.
     Bert(Bert),
+    /// Any sequence.
+    Chain(Arc<Chain>),
 }
 
 /// A normalized stretch, and where its bytes come from.
@@ -29,7 +33,7 @@ pub(crate) struct Normalized {
 impl Normalizer {
     /// The normalized form of `text`, or `None` if it is the same. `offset` is where `text` stands in the original;
     /// `sources` says whether to tell where the bytes come from.
-    pub(super) fn normalize(self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
+    pub(super) fn normalize(&self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
         match self {
             Self::Composer(composer) => composer.compose(text, offset, sources),
             Self::Bert(bert) => {
@@ -37,11 +41,30 @@ impl Normalizer {
                 bert.normalize(text, offset, sources, &mut out);
                 Some(out)
             }
+            Self::Chain(chain) => chain.normalize(text, offset, sources),
+        }
+    }
+
+    /// Whether letters and marks are joined.
+    pub(super) fn composes(&self) -> bool {
+        match self {
+            Self::Composer(_) => true,
+            Self::Bert(_) => false,
+            Self::Chain(chain) => chain.composes(),
+        }
+    }
+
+    /// Whether normalizing can make several times as much of a text as there was.
+    pub(super) fn expands(&self) -> bool {
+        match self {
+            Self::Composer(composer) => *composer == Composer::Nfkc,
+            Self::Bert(_) => false,
+            Self::Chain(_) => true,
         }
     }
 
     /// The normalized form of a whole text, as the reference makes it.
-    pub(super) fn normalized(self, text: &str) -> String {
+    pub(super) fn normalized(&self, text: &str) -> String {
         self.normalize(text, 0, false).map_or_else(|| text.to_owned(), |normalized| normalized.text)
     }
 }

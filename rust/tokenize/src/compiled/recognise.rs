@@ -1,14 +1,19 @@
 //! A tokenizer's description to a compiled engine, or the name of the component that none is known for.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::bert::Bert;
+use super::chain::Chain;
 use super::compose::Composer;
-use super::file::{WORD_PIECE, Written};
+use super::file::{UNIGRAM, WORD_PIECE, Written};
 use super::normalize::Normalizer;
+use super::patterns::Cutting;
+use super::sentence::{META_CHARACTER, Prefix};
 use super::template::Template;
 use super::{Compiled, Model, models, patterns};
-use crate::added::{AddedToken, Matcher};
+use crate::added::{AddedToken, Finder, Matcher};
 
 /// The parts of a tokenizer that decide the ids.
 #[derive(Clone, Copy, Debug)]
@@ -35,19 +40,43 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
     if model.kind == WORD_PIECE {
         return words(description, template);
     }
+    if model.kind == UNIGRAM {
+        return unigram(description, template);
+    }
     if let Some(way) = patterns::spaces(normalizer, pre_tokenizer) {
-        let (raw, normalized) = added(description.added_tokens, None)?;
-        if !normalized.is_empty() && !normalizer.is_null() {
-            return Err("an added token that matches normalized text".to_owned());
+        let known = any_normalizer(normalizer)?;
+        let (raw, normalized) = added(description.added_tokens, known.as_ref())?;
+        // Only for tokens to be found in normalized text there has to be some.
+        let known = known.filter(|_| !normalized.is_empty());
+        let seldom = known.as_ref().and_then(|known| cores(description.added_tokens, known));
+        if known.is_some() && seldom.is_none() {
+            return Err("an added token of blanks that matches normalized text".to_owned());
         }
         let model = Model::Sentence(models::sentence(model, way)?);
-        return Ok(Compiled { raw, normalized, normalizer: None, model, template });
+        let whole =
+            Compiled { raw, normalized, normalizer: known, ..Compiled::new(model, template) };
+        return Ok(Compiled { seldom, ..whole });
     }
-    let normalizer = composer(normalizer)?.map(Normalizer::Composer);
-    let (raw, matched) = added(description.added_tokens, normalizer)?;
-    let splitter = patterns::splitter(pre_tokenizer)?;
+    let normalizer = any_normalizer(normalizer)?;
+    let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
+    let Cutting { splitter, prefix_space } = patterns::cutting(pre_tokenizer)?;
     let model = Model::ByteLevel(models::byte_level(model, splitter)?);
-    Ok(Compiled { raw, normalized: matched, normalizer, model, template })
+    let whole = Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) };
+    Ok(Compiled { prefix_space, ..whole })
+}
+
+/// Compiles a unigram tokenizer.
+fn unigram(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+    let normalizer = any_normalizer(description.normalizer)?;
+    let (cutting, prefix) = patterns::words(description.pre_tokenizer)?;
+    if prefix == Prefix::First && normalizer.is_some() {
+        return Err(
+            "pre_tokenizer Metaspace with prepend_scheme `first` behind a normalizer".to_owned()
+        );
+    }
+    let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
+    let model = Model::Unigram(models::unigram(description.model, cutting, prefix)?);
+    Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 
 /// Compiles a `WordPiece` tokenizer.
@@ -58,13 +87,13 @@ fn words(description: &Description<'_>, template: Template) -> Result<Compiled, 
     only(description.pre_tokenizer, "pretokenizers")
         .filter(|step| **step == json!({"type": "BertPreTokenizer"}))
         .ok_or_else(|| named("pre_tokenizer", description.pre_tokenizer))?;
-    let (raw, matched) = added(description.added_tokens, Some(Normalizer::Bert(bert)))?;
+    let (raw, matched) = added(description.added_tokens, Some(&Normalizer::Bert(bert)))?;
     // To find tokens in the normalized text, there has to be one.
     let whole = !matched.is_empty();
     let normalizer = whole.then_some(Normalizer::Bert(bert));
     let of_pieces = if whole { Bert::default() } else { bert };
     let model = Model::Words(models::words(description.model, of_pieces)?);
-    Ok(Compiled { raw, normalized: matched, normalizer, model, template })
+    Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 
 /// The component itself, or the only step of a sequence.
@@ -79,7 +108,7 @@ fn only<'a>(component: &'a Value, steps: &str) -> Option<&'a Value> {
 }
 
 /// BERT's normalizer, if it has its five fields and no other.
-fn bert(normalizer: &Value) -> Option<Bert> {
+pub(super) fn bert(normalizer: &Value) -> Option<Bert> {
     let fields = normalizer.as_object()?;
     let flag = |name: &str| fields.get(name)?.as_bool();
     if fields.len() != 5 || fields.get("type")? != "BertNormalizer" {
@@ -102,27 +131,39 @@ fn named(component: &str, value: &Value) -> String {
     format!("{component} {}", value["type"].as_str().unwrap_or("of an unknown type"))
 }
 
-fn composer(normalizer: &Value) -> Result<Option<Composer>, String> {
+/// The normalizer of whole texts, if there is one.
+fn any_normalizer(normalizer: &Value) -> Result<Option<Normalizer>, String> {
     if normalizer.is_null() {
         return Ok(None);
     }
-    match normalizer["type"].as_str() {
-        Some("NFC") => Ok(Some(Composer::Nfc)),
-        Some("NFKC") => Ok(Some(Composer::Nfkc)),
-        Some("Sequence") => match normalizer["normalizers"].as_array().map(Vec::as_slice) {
-            Some([]) => Ok(None),
-            Some([step]) => composer(step),
-            Some([_, step, ..]) => Err(named("normalizer", step)),
-            None => Err(named("normalizer", normalizer)),
-        },
-        _ => Err(named("normalizer", normalizer)),
+    let composer = match only(normalizer, "normalizers").and_then(|step| step["type"].as_str()) {
+        Some("NFC") => Some(Composer::Nfc),
+        Some("NFKC") => Some(Composer::Nfkc),
+        _ => None,
+    };
+    if let Some(composer) = composer {
+        return Ok(Some(Normalizer::Composer(composer)));
     }
+    let chain = Chain::new(normalizer)?;
+    Ok((!chain.is_empty()).then(|| Normalizer::Chain(Arc::new(chain))))
+}
+
+/// Finds the texts in which a token that matches normalized text can stand, if each has more than blanks in it.
+fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<Finder> {
+    let chosen = tokens.iter().filter(|token| token.normalized);
+    let normal: Vec<String> = chosen.map(|token| normalizer.normalized(&token.content)).collect();
+    let core = |content: &'_ str| -> Option<String> {
+        let parts = content.split([' ', META_CHARACTER]);
+        parts.max_by_key(|part| part.len()).filter(|part| !part.is_empty()).map(str::to_owned)
+    };
+    let cores: Option<Vec<String>> = normal.iter().map(|content| core(content)).collect();
+    Some(Finder::new(cores?.iter().map(String::as_str)))
 }
 
 /// The matchers of the raw and of the normalized text.
 fn added(
     tokens: &[AddedToken],
-    normalizer: Option<Normalizer>,
+    normalizer: Option<&Normalizer>,
 ) -> Result<(Matcher, Matcher), String> {
     let normal: Vec<String> = tokens
         .iter()

@@ -5,6 +5,7 @@
 //! is kept with spaces in place of `▁`, and a `▁` in the text counts as a space.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::batch::{self, Origin, Output, Pieces};
 use super::bpe::{Bpe, Spell};
@@ -126,16 +127,19 @@ impl Sentence {
         Some(Self { bpe, edges, prefix, ascii, wide, bytes, lengths })
     }
 
-    /// Appends the ids of `text[start..]`, a stretch between two added tokens.
+    /// Appends the ids of `text[start..]`, a stretch between two added tokens, which gets no space in front if it is
+    /// `normalized` already.
     pub(super) fn encode(
         &self,
         text: &[u8],
         start: usize,
+        normalized: bool,
         memory: &mut Memory,
         out: &mut Output<'_>,
     ) {
         let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
         let prefixed = match self.prefix {
+            _ if normalized => false,
             Prefix::Never => false,
             Prefix::Always => true,
             Prefix::Unspaced => !spaced,
@@ -147,7 +151,8 @@ impl Sentence {
             let position = out.ids.len();
             self.prefixed(&text[start..from], memory, out.ids);
             if from > out.watch.next() {
-                self.sources(text, start, META.len(), position, &out.ids[position..], out.watch);
+                let ids = &out.ids[position..];
+                self.sources(text, start..start + META.len(), position, ids, out.origin, out.watch);
             }
         }
         batch::encode(self, text, from, memory, out);
@@ -170,17 +175,17 @@ impl Sentence {
         }
     }
 
-    /// Tells the watch the sources of tokens from `begin` on, with `before` bytes of a prefix in front.
+    /// Tells the watch the sources of tokens from the start of `prefix` on, which has as many bytes as stand in front.
     fn sources(
         &self,
         text: &[u8],
-        begin: usize,
-        before: usize,
+        prefix: Range<usize>,
         position: usize,
         ids: &[u32],
+        origin: Origin<'_>,
         watch: &mut Watch,
     ) {
-        let (mut at, mut pending) = (begin, before);
+        let (mut at, mut pending) = (prefix.start, prefix.len());
         for (position, id) in (position..).zip(ids) {
             let start = at;
             let mut left = self.lengths[*id as usize] as usize;
@@ -191,7 +196,7 @@ impl Sentence {
                 at += 1;
             }
             // The space that is put before the text has the source of the first character, which is in a span or not.
-            watch.token(position, start..at.max(start + 1));
+            watch.token(position, origin.of(start, at.max(start + 1)));
         }
     }
 }
@@ -261,9 +266,9 @@ impl Pieces for Sentence {
         begin: usize,
         position: usize,
         ids: &[u32],
-        _: Origin<'_>,
+        origin: Origin<'_>,
         watch: &mut Watch,
     ) {
-        self.sources(text, begin, 0, position, ids, watch);
+        self.sources(text, begin..begin, position, ids, origin, watch);
     }
 }

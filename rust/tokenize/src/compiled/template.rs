@@ -12,7 +12,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, or a sequence of these.
+    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, `RobertaProcessing`, or a sequence of these.
     pub(super) fn recognise(processor: &Value) -> Option<Self> {
         let mut template = Self::default();
         template.read(processor).then_some(template)
@@ -27,7 +27,7 @@ impl Template {
                 .as_array()
                 .is_some_and(|steps| steps.iter().all(|step| self.read(step))),
             Some("TemplateProcessing") => self.read_template(processor).is_some(),
-            Some("BertProcessing") => self.read_pair(processor).is_some(),
+            Some("BertProcessing" | "RobertaProcessing") => self.read_pair(processor).is_some(),
             Some(_) => false,
         }
     }

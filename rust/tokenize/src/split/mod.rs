@@ -8,8 +8,11 @@ mod contraction;
 mod deepseek;
 mod gpt2;
 mod o200k;
+mod steps;
 mod text;
 mod window;
+
+use std::sync::Arc;
 
 pub(crate) use cl100k::Cl100k;
 #[cfg(target_arch = "x86_64")]
@@ -19,6 +22,7 @@ pub(crate) use contraction::Contraction;
 pub(crate) use deepseek::DeepSeek;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use o200k::O200k;
+pub(crate) use steps::{Behavior, MOST_STEPS, Step};
 pub(crate) use text::{Stretch, decode};
 pub(crate) use window::window;
 
@@ -29,7 +33,7 @@ pub(crate) trait Scan {
 }
 
 /// A pre-tokenizer that is compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Splitter {
     /// The stretch is one piece.
     Whole,
@@ -46,6 +50,8 @@ pub(crate) enum Splitter {
     O200k(O200k),
     /// `DeepSeek` V3's sequence of splits.
     DeepSeek,
+    /// Any other sequence of at most [`MOST_STEPS`] splits.
+    Steps(Arc<[Step]>),
 }
 
 /// How far a stretch has been cut.
@@ -53,14 +59,18 @@ pub(crate) enum Splitter {
 pub(crate) struct Cursor {
     /// Where the next piece begins.
     pub(crate) at: usize,
+    /// Where the stretch begins.
+    begin: usize,
     /// Where the region that is being cut on its own ends.
     region_end: usize,
+    /// The part that each of several splits has cut out last: where it begins and ends.
+    parts: [(u32, u32); MOST_STEPS],
 }
 
 impl Cursor {
     /// A cursor at the start of a stretch that begins at `at`.
     pub(crate) fn new(at: usize) -> Self {
-        Self { at, region_end: at }
+        Self { at, begin: at, region_end: at, parts: [(0, 0); MOST_STEPS] }
     }
 }
 
@@ -85,6 +95,7 @@ impl Splitter {
                 regions(&Gpt2, text, cursor, ends, |text, at| digits(text, at, *alone))
             }
             Self::DeepSeek => regions(&DeepSeek, text, cursor, ends, deepseek::region),
+            Self::Steps(steps) => steps::fill(steps, text, cursor, ends),
         }
     }
 }

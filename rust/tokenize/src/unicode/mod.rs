@@ -3,13 +3,15 @@
 //! Its regular expressions come from a C library with Unicode tables of its own, and its normalizers from a crate
 //! with older ones. So the tables here are made by asking that crate about every code point, and a test asks again.
 
+mod changes;
 mod strips;
 mod tables;
 
 use std::sync::LazyLock;
 
+pub(crate) use changes::{Changes, accents, nmt};
 pub(crate) use strips::stripped;
-use tables::{BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, WORD_RUNS};
+use tables::{BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, JOIN_RUNS, WORD_RUNS};
 
 /// What a code point is to a pre-tokenizer's pattern. No code point is in two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +82,17 @@ pub(crate) struct Table(Box<[u8]>);
 
 impl Table {
     /// Fills the table from runs: each is the first code point and the value that holds from there on.
-    fn from_runs(runs: &[(u32, u8)]) -> Self {
+    pub(crate) fn from_runs(runs: &[(u32, u8)]) -> Self {
         let mut bytes = vec![0; CODE_POINTS].into_boxed_slice();
         for (index, (start, value)) in runs.iter().enumerate() {
             let end = runs.get(index + 1).map_or(CODE_POINTS, |(next, _)| *next as usize);
             bytes[*start as usize..end].fill(*value);
         }
+        Self(bytes)
+    }
+
+    /// The table of a byte for each code point.
+    pub(crate) fn from_bytes(bytes: Box<[u8]>) -> Self {
         Self(bytes)
     }
 
@@ -98,6 +105,7 @@ impl Table {
 
 static CLASSES: LazyLock<Table> = LazyLock::new(|| Table::from_runs(CLASS_RUNS));
 static BERT: LazyLock<Table> = LazyLock::new(|| Table::from_runs(BERT_RUNS));
+static JOINS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(JOIN_RUNS));
 static CANONICAL: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPOSITION_RUNS));
 static COMPATIBILITY: LazyLock<Table> = LazyLock::new(|| Table::from_runs(COMPATIBILITY_RUNS));
 
@@ -106,9 +114,19 @@ pub(crate) fn classes() -> &'static Table {
     &CLASSES
 }
 
+/// The [`Class`] of every code point as runs: where each begins, and its number.
+pub(crate) fn class_runs() -> &'static [(u32, u8)] {
+    CLASS_RUNS
+}
+
 /// The bits of [`bert`] of every code point.
 pub(crate) fn bert_bits() -> &'static Table {
     &BERT
+}
+
+/// 1 for every code point that can be of one grapheme cluster with one beside it; two others never are.
+pub(crate) fn joins() -> &'static Table {
+    &JOINS
 }
 
 /// Whether a character is `\w` to the matching of added tokens.
@@ -141,5 +159,6 @@ mod tests {
         assert_eq!(probe::runs(&probe::compositions(true)), COMPATIBILITY_RUNS);
         assert_eq!(probe::runs(&probe::words()), WORD_RUNS);
         assert_eq!(probe::runs(&probe::bert()), BERT_RUNS);
+        assert_eq!(probe::runs(&probe::joins()), JOIN_RUNS);
     }
 }

@@ -8,6 +8,7 @@ use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
     SplitDelimiterBehavior,
 };
+use unicode_segmentation::UnicodeSegmentation;
 
 /// The patterns, and the number of the class that each stands for.
 const PATTERNS: [(&str, u8); 11] = [
@@ -139,6 +140,21 @@ pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
         if moves && values[c as usize] == 0 {
             values[c as usize] = 1;
         }
+    }
+    close_surrogates(&mut values);
+    values
+}
+
+/// 1 for every code point that the reference's segmentation can join to one beside it.
+pub(crate) fn joins() -> Vec<u8> {
+    let clusters = |text: &str| text.graphemes(true).count();
+    let mut values = vec![0; 0x11_0000];
+    for c in scalars() {
+        let alone = c != '\r'
+            && clusters(&format!("a{c}")) == 2
+            && clusters(&format!("{c}a")) == 2
+            && clusters(&format!("{c}{c}")) == 2;
+        values[c as usize] = u8::from(!alone);
     }
     close_surrogates(&mut values);
     values

@@ -1,0 +1,252 @@
+//! A sequence of normalizers, each done by a way of its own that finds quickly what it leaves alone.
+
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::normalizers::{NFD, NFKD, NormalizerWrapper};
+
+use super::bert::Bert;
+use super::charsmap::Charsmap;
+use super::compose::Composer;
+use super::normalize::Normalized;
+use crate::pattern::{Automaton, Pattern};
+use crate::unicode::{self, Changes};
+
+/// Several normalizers, one behind the other.
+pub(crate) struct Chain {
+    steps: Vec<Step>,
+    /// All of them as the reference has them.
+    whole: NormalizerWrapper,
+    /// Whether one of them joins letters and marks.
+    composes: bool,
+}
+
+/// One normalizer.
+enum Step {
+    Composer(Composer),
+    /// NFD, or NFKD if `compatible`.
+    Decomposer {
+        compatible: bool,
+    },
+    Bert(Bert),
+    Charsmap(Box<Charsmap>),
+    /// All places where a literal text stands become another one.
+    Literal {
+        finder: Box<memmem::Finder<'static>>,
+        content: String,
+    },
+    /// All matches of a pattern become a text.
+    Pattern {
+        automaton: Box<Automaton>,
+        content: String,
+    },
+    /// A text is put in front of what is not empty.
+    Prepend(String),
+    Strip {
+        left: bool,
+        right: bool,
+    },
+    /// Each character becomes what it becomes by itself.
+    Characters(&'static Changes),
+    Lowercase,
+}
+
+impl Chain {
+    /// Reads a normalizer; the error names the step that is not known.
+    pub(super) fn new(normalizer: &Value) -> Result<Self, String> {
+        let mut written = Vec::new();
+        flatten(normalizer, &mut written);
+        let mut chain = Self {
+            steps: Vec::new(),
+            whole: NormalizerWrapper::deserialize(normalizer).map_err(|error| error.to_string())?,
+            composes: false,
+        };
+        for step in written {
+            let step = Step::new(step).map_err(|reason| {
+                format!("normalizer {}{reason}", step["type"].as_str().unwrap_or_default())
+            })?;
+            chain.composes |= matches!(step, Step::Composer(_));
+            chain.steps.push(step);
+        }
+        Ok(chain)
+    }
+
+    /// Whether it does nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Whether letters and marks are joined.
+    pub(super) fn composes(&self) -> bool {
+        self.composes
+    }
+
+    /// The normalized form of `text`, or `None` if it is the same; as [`super::normalize::Normalizer::normalize`] says.
+    pub(super) fn normalize(&self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
+        let mut changed: Option<String> = None;
+        for step in &self.steps {
+            if let Some(next) = step.apply(changed.as_deref().unwrap_or(text)) {
+                changed = Some(next);
+            }
+        }
+        let changed = changed?;
+        let mut normalized = Normalized::default();
+        if sources {
+            // Where all comes from, the reference tells.
+            normalized.ask(&self.whole, text, offset, true);
+        } else {
+            normalized.text = changed;
+        }
+        Some(normalized)
+    }
+}
+
+/// The steps of a sequence, and of sequences in it.
+fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
+    match step["normalizers"].as_array().filter(|_| step["type"] == "Sequence") {
+        Some(inner) => inner.iter().for_each(|step| flatten(step, steps)),
+        None if step.is_null() => {}
+        None => steps.push(step),
+    }
+}
+
+impl Step {
+    /// Reads a step; the error says what about it is not known.
+    fn new(step: &Value) -> Result<Self, String> {
+        Ok(match step["type"].as_str() {
+            Some("NFC") => Self::Composer(Composer::Nfc),
+            Some("NFKC") => Self::Composer(Composer::Nfkc),
+            Some("NFD") => Self::Decomposer { compatible: false },
+            Some("NFKD") => Self::Decomposer { compatible: true },
+            Some("BertNormalizer") => {
+                Self::Bert(super::recognise::bert(step).ok_or(" with other fields")?)
+            }
+            Some("Precompiled") => Self::Charsmap(Box::new(Charsmap::new(step)?)),
+            Some("Replace") => return Self::replace(step),
+            Some("Prepend") => {
+                Self::Prepend(step["prepend"].as_str().ok_or(" without a text")?.to_owned())
+            }
+            Some("Strip") => {
+                let side = |name: &str| step[name].as_bool().ok_or(" without sides");
+                Self::Strip { left: side("strip_left")?, right: side("strip_right")? }
+            }
+            Some("StripAccents") => Self::Characters(unicode::accents()),
+            Some("Nmt") => Self::Characters(unicode::nmt()),
+            Some("Lowercase") => Self::Lowercase,
+            _ => return Err(String::new()),
+        })
+    }
+
+    fn replace(step: &Value) -> Result<Self, String> {
+        let content = step["content"].as_str().ok_or(" without a content")?.to_owned();
+        match (&step["pattern"]["String"], &step["pattern"]["Regex"]) {
+            (Value::String(text), _) if !text.is_empty() => {
+                let finder = Box::new(memmem::Finder::new(text.as_bytes()).into_owned());
+                Ok(Self::Literal { finder, content })
+            }
+            (_, Value::String(text)) => {
+                let named = |reason: String| format!(" with pattern `{text}` ({reason})");
+                let automaton = Pattern::new(text).and_then(|it| it.automaton()).map_err(named)?;
+                Ok(Self::Pattern { automaton: Box::new(automaton), content })
+            }
+            _ => Err(" of an unknown pattern".to_owned()),
+        }
+    }
+
+    /// What becomes of a text, or `None` if it stays the same.
+    fn apply(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Composer(composer) => composer.compose(text, 0, false).map(|it| it.text),
+            Self::Decomposer { compatible } => decompose(text, *compatible),
+            Self::Bert(bert) => {
+                let mut out = Normalized::default();
+                bert.normalize(text, 0, false, &mut out);
+                (out.text != text).then_some(out.text)
+            }
+            Self::Charsmap(charsmap) => charsmap.apply(text),
+            Self::Literal { finder, content } => {
+                let length = finder.needle().len();
+                let found = finder.find_iter(text.as_bytes()).map(|at| (at, at + length));
+                replaced(text, found, content)
+            }
+            Self::Pattern { automaton, content } => {
+                let mut from = 0;
+                let found = std::iter::from_fn(|| {
+                    let found = automaton.find(text.as_bytes(), 0, from)?;
+                    from = found.1;
+                    Some(found)
+                });
+                replaced(text, found, content)
+            }
+            Self::Prepend(before) => (!text.is_empty()).then(|| [before, text].concat()),
+            Self::Strip { left, right } => {
+                let mut rest = text;
+                rest = if *left { rest.trim_start() } else { rest };
+                rest = if *right { rest.trim_end() } else { rest };
+                (rest.len() < text.len()).then(|| rest.to_owned())
+            }
+            Self::Characters(changes) => changes.apply(text),
+            Self::Lowercase => {
+                let lowers = |c: char| !c.to_lowercase().eq([c]);
+                let first = text.char_indices().find(|(_, c)| lowers(*c))?.0;
+                let mut out = text[..first].to_owned();
+                out.extend(text[first..].chars().flat_map(char::to_lowercase));
+                Some(out)
+            }
+        }
+    }
+}
+
+/// The text with a content in place of everything that was found, or `None` if that is nothing.
+fn replaced(
+    text: &str,
+    found: impl Iterator<Item = (usize, usize)>,
+    content: &str,
+) -> Option<String> {
+    let (mut out, mut from) = (String::new(), 0);
+    for (start, end) in found {
+        if from == 0 {
+            out.reserve(text.len());
+        }
+        out.push_str(&text[from..start]);
+        out.push_str(content);
+        from = end;
+    }
+    (from > 0).then(|| {
+        out.push_str(&text[from..]);
+        out
+    })
+}
+
+/// NFD or NFKD of what is not ASCII, which neither changes nor lets anything move over it.
+fn decompose(text: &str, compatible: bool) -> Option<String> {
+    let first = text.bytes().position(|byte| !byte.is_ascii())?;
+    let mut out = Normalized::default();
+    out.text.push_str(&text[..first]);
+    for part in text[first..].chunk_by_ascii() {
+        match compatible {
+            _ if part.is_ascii() => out.text.push_str(part),
+            true => out.ask(&NFKD, part, 0, false),
+            false => out.ask(&NFD, part, 0, false),
+        }
+    }
+    (out.text != text).then_some(out.text)
+}
+
+/// A text in parts that are ASCII and parts that have none.
+trait ChunkByAscii {
+    fn chunk_by_ascii(&self) -> impl Iterator<Item = &str>;
+}
+
+impl ChunkByAscii for str {
+    fn chunk_by_ascii(&self) -> impl Iterator<Item = &str> {
+        let mut rest = self;
+        std::iter::from_fn(move || {
+            let ascii = rest.bytes().next()?.is_ascii();
+            let end = rest.bytes().position(|byte| byte.is_ascii() != ascii);
+            let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+            rest = after;
+            Some(part)
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! `Precompiled`: `SentencePiece`'s map of characters, as the reference applies it.
+//!
+//! The reference looks up whole grapheme clusters first. Nearly every character is one by itself, and the map leaves most of
+//! them alone; what is more than one character goes through the reference's own code.
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::normalizers::Precompiled;
+
+use crate::contain::contain;
+use crate::split::decode;
+use crate::unicode::{self, Table};
+
+/// The map changes the character.
+const CHANGES: u8 = 1;
+
+/// The character can be of one grapheme cluster with one beside it.
+const JOINS: u8 = 1 << 1;
+
+/// A map that can be applied.
+pub(super) struct Charsmap {
+    map: Precompiled,
+    /// What is to know about each character.
+    table: Table,
+    /// Which ASCII characters are neither changed nor joined.
+    plain: Box<[bool; 256]>,
+}
+
+impl Charsmap {
+    /// The error says what is wrong with the map.
+    pub(super) fn new(step: &Value) -> Result<Self, String> {
+        let map = Precompiled::deserialize(step).map_err(|error| format!(" ({error})"))?;
+        let probed = contain(|| {
+            let mut bytes = vec![0; 0x11_0000].into_boxed_slice();
+            let joins = unicode::joins();
+            for (code_point, value) in (0..).zip(bytes.iter_mut()) {
+                if joins.get(code_point) != 0 {
+                    *value |= JOINS;
+                }
+                let mut buffer = [0; 4];
+                let Some(c) = char::from_u32(code_point) else { continue };
+                if map.transform(c.encode_utf8(&mut buffer)).is_some() {
+                    *value |= CHANGES;
+                }
+            }
+            bytes
+        });
+        let bytes = probed.map_err(|_| " with a damaged map".to_owned())?;
+        let mut plain = Box::new([false; 256]);
+        for (plain, value) in plain.iter_mut().zip(&bytes[..128]) {
+            *plain = *value == 0;
+        }
+        Ok(Self { map, table: Table::from_bytes(bytes), plain })
+    }
+
+    /// The character at `at` as the table has it, and its length; nothing at the end.
+    #[inline]
+    fn at(&self, text: &[u8], at: usize) -> (u8, usize) {
+        if at >= text.len() {
+            return (0, 0);
+        }
+        let (code_point, length) = decode(text, at);
+        (self.table.get(code_point), length)
+    }
+
+    /// What becomes of a text, or `None` if it stays the same.
+    pub(super) fn apply(&self, text: &str) -> Option<String> {
+        let bytes = text.as_bytes();
+        let (mut out, mut done, mut at) = (String::new(), 0, 0);
+        let mut changed = false;
+        while at < bytes.len() {
+            if self.plain[usize::from(bytes[at])] {
+                at += 1;
+                // A mark may follow what is plain.
+                if bytes.get(at).is_none_or(u8::is_ascii) {
+                    continue;
+                }
+                at -= 1;
+            }
+            let (value, length) = self.at(bytes, at);
+            let (next, _) = self.at(bytes, at + length);
+            if (value | next) & JOINS == 0 && value & CHANGES == 0 {
+                at += length;
+                continue;
+            }
+            let mut end = at + length;
+            if (value | next) & JOINS != 0 {
+                end = self.cluster_end(bytes, at);
+            }
+            let part = &text[at..end];
+            let changed_part = match self.map.transform(part).filter(|_| end == at + length) {
+                Some(one) => one.to_owned(),
+                None => self.map.normalize_string(part),
+            };
+            if changed_part != part {
+                if !changed {
+                    out.reserve(text.len());
+                    changed = true;
+                }
+                out.push_str(&text[done..at]);
+                out.push_str(&changed_part);
+                done = end;
+            }
+            at = end;
+        }
+        changed.then(|| {
+            out.push_str(&text[done..]);
+            out
+        })
+    }
+
+    /// The end of the characters from `at` on that may be of one grapheme cluster with the one before.
+    fn cluster_end(&self, text: &[u8], mut at: usize) -> usize {
+        loop {
+            let (value, length) = self.at(text, at);
+            at += length;
+            let (next, following) = self.at(text, at);
+            if following == 0 || (value | next) & JOINS == 0 {
+                return at;
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Unigram: words of normalized text to ids, by the scores of their parts.
+//!
+//! What is remembered is a piece of the normalized text: a word with the blanks before it. Only a piece that no cache has is
+//! written as the model reads it, with `▁` for the space, and taken apart.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use super::batch::{self, Origin, Output, Pieces, position};
+use super::memory::Memory;
+use super::normalize::Normalized;
+use super::sentence::{META, Prefix};
+use super::spans::Watch;
+use crate::pieces::Key;
+use crate::split::Cursor;
+use crate::viterbi::{Viterbi, Ways};
+
+/// Where a stretch is cut before the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    /// Nowhere.
+    Whole {
+        /// Whether the model has `▁` for a space.
+        meta: bool,
+    },
+    /// Before every space, or `▁`.
+    Spaces,
+    /// At whitespace, which is taken away, and before every `▁` if `meta`.
+    Whitespace {
+        /// Whether a word is cut before `▁`.
+        meta: bool,
+    },
+}
+
+/// A unigram model behind `Metaspace`, shared by all threads.
+pub(crate) struct Unigram {
+    viterbi: Viterbi,
+    cutting: Cutting,
+    prefix: Prefix,
+}
+
+impl Unigram {
+    pub(super) fn new(viterbi: Viterbi, cutting: Cutting, prefix: Prefix) -> Self {
+        Self { viterbi, cutting, prefix }
+    }
+
+    /// Appends the ids of `text[start..]`, a stretch between two added tokens.
+    pub(super) fn encode(
+        &self,
+        text: &[u8],
+        start: usize,
+        memory: &mut Memory,
+        out: &mut Output<'_>,
+    ) {
+        let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
+        let prefixed = match self.prefix {
+            _ if matches!(self.cutting, Cutting::Whitespace { .. }) => false,
+            Prefix::Never => false,
+            Prefix::Always => true,
+            Prefix::Unspaced => !spaced,
+            Prefix::First => start == 0 && !spaced,
+        };
+        let mut from = start;
+        if prefixed {
+            from = self.piece_end(text, start);
+            let position = out.ids.len();
+            self.prefixed(&text[start..from], memory, out.ids);
+            if from > out.watch.next() {
+                self.tell(&text[..from], start, true, position, out.origin, out.watch);
+            }
+        }
+        batch::encode(self, text, from, memory, out);
+    }
+
+    /// Appends the ids of a piece with `▁` before it.
+    fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
+        let start = ids.len();
+        // The bit that marks parts of pieces elsewhere marks pieces with a prefix here.
+        let short = Key::of(piece).map(Key::part);
+        let found = short.and_then(|key| memory.short.get(key));
+        if let Some(found) = found.filter(|found| found.is_whole()) {
+            ids.extend(found.ids());
+            return;
+        }
+        self.make(piece, true, memory, ids);
+        if let Some(key) = short.filter(|_| found.is_none()) {
+            memory.short.insert(key, &ids[start..]);
+        }
+    }
+
+    /// Appends the ids of a piece that no cache has.
+    fn make(&self, piece: &[u8], prefixed: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        if memory.refuses(piece) {
+            return;
+        }
+        let Memory { normalized, ways, .. } = memory;
+        self.write(piece, 0, prefixed, None, normalized);
+        self.each(normalized.text.as_bytes(), ways, |_, id| ids.push(id));
+    }
+
+    /// Where the piece at `start` ends.
+    #[inline]
+    fn piece_end(&self, text: &[u8], start: usize) -> usize {
+        match self.cutting {
+            Cutting::Whole { .. } => text.len(),
+            Cutting::Spaces => {
+                let mut at = start + 1;
+                while let Some(found) =
+                    text.get(at..).and_then(|rest| memchr2(b' ', META.as_bytes()[0], rest))
+                {
+                    at += found;
+                    if text[at] == b' ' || text[at..].starts_with(META.as_bytes()) {
+                        return at;
+                    }
+                    at += 1;
+                }
+                text.len()
+            }
+            Cutting::Whitespace { .. } => {
+                let mut at = start;
+                while let Some(length) = whitespace(text, at) {
+                    at += length;
+                }
+                while at < text.len() && whitespace(text, at).is_none() {
+                    at += 1;
+                    while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
+                        at += 1;
+                    }
+                }
+                at
+            }
+        }
+    }
+
+    /// Writes a piece as the model reads it; with `origin`, tells where its bytes come from, and else where they stand
+    /// nowhere.
+    fn write(
+        &self,
+        piece: &[u8],
+        begin: usize,
+        prefixed: bool,
+        origin: Option<Origin<'_>>,
+        out: &mut Normalized,
+    ) {
+        out.text.clear();
+        out.sources.clear();
+        let text = std::str::from_utf8(piece).expect("a text is cut between characters");
+        let (mut word, mut prefixed) = (text, prefixed);
+        if let Cutting::Whitespace { .. } = self.cutting {
+            word = text.trim_start_matches(char::is_whitespace);
+            prefixed = self.prefix == Prefix::Unspaced && !word.starts_with(META);
+        }
+        if word.is_empty() {
+            return;
+        }
+        let mut put = |written: &str, at: usize, length: usize| {
+            out.text.push_str(written);
+            if let Some(origin) = origin {
+                let source = origin.of(at, at + length);
+                out.sources.extend(std::iter::repeat_n(source, written.len()));
+            }
+        };
+        let start = begin + text.len() - word.len();
+        if prefixed {
+            // It comes from where the first character does.
+            put(META, start, word.chars().next().map_or(1, char::len_utf8));
+        }
+        let spaces = self.cutting == Cutting::Whole { meta: false };
+        for (at, c) in word.char_indices() {
+            let written = if c == ' ' && !spaces { META } else { &word[at..at + c.len_utf8()] };
+            put(written, start + at, c.len_utf8());
+        }
+    }
+
+    /// Calls `token` for each token of a piece as the model reads it.
+    fn each(&self, text: &[u8], ways: &mut Ways, mut token: impl FnMut(Range<usize>, u32)) {
+        let cut =
+            !matches!(self.cutting, Cutting::Whole { .. } | Cutting::Whitespace { meta: false });
+        let mut start = 0;
+        while start < text.len() {
+            let next = cut.then(|| next_meta(text, start + 1)).flatten();
+            let end = next.unwrap_or(text.len());
+            self.viterbi.each(&text[start..end], ways, |range, id| {
+                token(start + range.start..start + range.end, id);
+            });
+            start = end;
+        }
+    }
+
+    /// Tells the watch where the tokens of the piece `text[begin..]` come from; the first stands at `position`.
+    #[cold]
+    fn tell(
+        &self,
+        text: &[u8],
+        begin: usize,
+        prefixed: bool,
+        position: usize,
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        let (mut written, mut ways) = (Normalized::default(), Ways::default());
+        self.write(&text[begin..], begin, prefixed, Some(origin), &mut written);
+        let mut position = position;
+        self.each(written.text.as_bytes(), &mut ways, |range, _| {
+            let (first, last) = (&written.sources[range.start], &written.sources[range.end - 1]);
+            watch.token(position, first.start..last.end);
+            position += 1;
+        });
+    }
+}
+
+/// The next `▁` from `at` on.
+fn next_meta(text: &[u8], at: usize) -> Option<usize> {
+    let found = memchr::memmem::find(text.get(at..)?, META.as_bytes())?;
+    Some(at + found)
+}
+
+/// The length of the whitespace character at `at`, if one stands there.
+#[inline]
+fn whitespace(text: &[u8], at: usize) -> Option<usize> {
+    let byte = *text.get(at)?;
+    if byte.is_ascii() {
+        return char::from(byte).is_whitespace().then_some(1);
+    }
+    let (code_point, length) = crate::split::decode(text, at);
+    char::from_u32(code_point).is_some_and(char::is_whitespace).then_some(length)
+}
+
+impl Pieces for Unigram {
+    #[inline]
+    fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+        let mut count = 0;
+        for end in ends {
+            if cursor.at >= text.len() {
+                break;
+            }
+            cursor.at = self.piece_end(text, cursor.at);
+            *end = position(cursor.at);
+            count += 1;
+        }
+        count
+    }
+
+    fn miss(&self, piece: &[u8], _: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        self.make(piece, false, memory, ids);
+    }
+
+    fn watch(
+        &self,
+        text: &[u8],
+        begin: usize,
+        position: usize,
+        _: &[u32],
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) {
+        self.tell(text, begin, false, position, origin, watch);
+    }
+}

@@ -1,0 +1,216 @@
+//! Following a program over any text: states are ordered lists of steps, letters are classes of characters.
+
+use std::collections::{HashMap, HashSet};
+
+use super::class::CodePoints;
+use super::program::{Program, Step};
+use super::tree::Edge;
+
+/// The most states: more are not worth their memory.
+const MOST_STATES: usize = 1 << 12;
+
+/// The most classes of characters; a class is a byte, and one is left for the end of the text.
+const MOST_CLASSES: usize = 250;
+
+/// Where all sets of some programs agree: each code point has a class, and no set tells two of one class apart.
+#[derive(Debug)]
+pub(super) struct Alphabet {
+    /// The first code point of each run, and the class that holds from there on.
+    pub(super) runs: Vec<(u32, u8)>,
+    /// A code point of each class.
+    examples: Vec<u32>,
+}
+
+impl Alphabet {
+    /// The classes that the sets of some programs need.
+    pub(super) fn new(programs: &[&Program]) -> Result<Self, String> {
+        let edges = |program: &'_ Program| -> Vec<CodePoints> {
+            let edges = program.ahead.iter().chain(&program.behind);
+            edges.map(|edge| edge.set.clone()).chain(program.sets.iter().cloned()).collect()
+        };
+        let sets: Vec<CodePoints> = programs.iter().flat_map(|program| edges(program)).collect();
+        // At each place, the sets that begin or end there.
+        let mut places: Vec<(u32, usize)> = vec![(0, usize::MAX)];
+        for (index, set) in sets.iter().enumerate() {
+            for (first, last) in set.ranges() {
+                places.extend([(*first, index), (last + 1, index)]);
+            }
+        }
+        places.sort_unstable();
+        let mut members = vec![false; sets.len()];
+        let mut known: HashMap<Vec<bool>, u8> = HashMap::new();
+        let mut alphabet = Self { runs: Vec::new(), examples: Vec::new() };
+        for together in places.chunk_by(|a, b| a.0 == b.0) {
+            let start = together[0].0;
+            for (_, index) in together {
+                if let Some(member) = members.get_mut(*index) {
+                    *member = !*member;
+                }
+            }
+            if start >= 0x11_0000 {
+                break;
+            }
+            let next = known.len();
+            let fresh = u8::try_from(next).ok().filter(|it| usize::from(*it) < MOST_CLASSES);
+            let class = if let Some(class) = known.get(&members) {
+                *class
+            } else {
+                let class = fresh.ok_or("a pattern of too many classes of characters")?;
+                known.insert(members.clone(), class);
+                alphabet.examples.push(start);
+                class
+            };
+            if alphabet.runs.last().is_none_or(|run| run.1 != class) {
+                alphabet.runs.push((start, class));
+            }
+        }
+        Ok(alphabet)
+    }
+
+    /// How many classes there are; this is also the number of the letter that stands for the end of the text.
+    pub(super) fn end(&self) -> usize {
+        self.examples.len()
+    }
+
+    fn members(&self, set: &CodePoints) -> Vec<bool> {
+        self.examples.iter().map(|example| set.has(*example)).chain([false]).collect()
+    }
+
+    fn edges(&self, edges: &[Edge]) -> Vec<Vec<bool>> {
+        let with_end = |edge: &Edge| {
+            let mut members = self.members(&edge.set);
+            members[self.end()] = edge.end;
+            members
+        };
+        edges.iter().map(with_end).collect()
+    }
+}
+
+/// Steps to try, in their order, and which conditions the character before fulfils.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    steps: Vec<usize>,
+    behind: Vec<bool>,
+}
+
+/// A program over an alphabet, whose states are found as they are asked for.
+pub(super) struct Follower<'a> {
+    program: &'a Program,
+    sets: Vec<Vec<bool>>,
+    ahead: Vec<Vec<bool>>,
+    behind: Vec<Vec<bool>>,
+    states: Vec<State>,
+    numbers: HashMap<State, usize>,
+    /// For each step, the last search that came by.
+    seen: Vec<u32>,
+    search: u32,
+}
+
+/// The state that no text leads out of.
+pub(super) const DEAD: usize = 0;
+
+impl<'a> Follower<'a> {
+    pub(super) fn new(program: &'a Program, alphabet: &Alphabet) -> Self {
+        let mut follower = Self {
+            program,
+            sets: program.sets.iter().map(|set| alphabet.members(set)).collect(),
+            ahead: alphabet.edges(&program.ahead),
+            behind: alphabet.edges(&program.behind),
+            states: Vec::new(),
+            numbers: HashMap::new(),
+            seen: vec![0; program.steps.len()],
+            search: 0,
+        };
+        let dead = follower.number(State { steps: Vec::new(), behind: Vec::new() });
+        debug_assert_eq!(dead, Ok(DEAD), "the first state is the dead one");
+        follower
+    }
+
+    fn number(&mut self, state: State) -> Result<usize, String> {
+        if let Some(number) = self.numbers.get(&state) {
+            return Ok(*number);
+        }
+        if self.states.len() >= MOST_STATES {
+            return Err("a pattern of too many states".to_owned());
+        }
+        self.numbers.insert(state.clone(), self.states.len());
+        self.states.push(state);
+        Ok(self.states.len() - 1)
+    }
+
+    /// How many states are known.
+    pub(super) fn count(&self) -> usize {
+        self.states.len()
+    }
+
+    /// The state at the start of a search, behind a character or the start of the text.
+    pub(super) fn start(&mut self, letter: usize) -> Result<usize, String> {
+        let behind = self.behind.iter().map(|members| members[letter]).collect();
+        self.number(State { steps: vec![0], behind })
+    }
+
+    /// Where a letter leads, and whether the pattern has matched before it.
+    pub(super) fn step(&mut self, state: usize, letter: usize) -> Result<(usize, bool), String> {
+        let State { steps, behind } = self.states[state].clone();
+        self.search += 1;
+        let (mut next, mut matched) = (Vec::new(), false);
+        let mut stack: Vec<usize> = steps.into_iter().rev().collect();
+        while let Some(at) = stack.pop() {
+            if std::mem::replace(&mut self.seen[at], self.search) == self.search {
+                continue;
+            }
+            match self.program.steps[at] {
+                Step::Take(set) => {
+                    if self.sets[set][letter] {
+                        next.push(at + 1);
+                    }
+                }
+                Step::Ahead(edge) => stack.extend(self.ahead[edge][letter].then_some(at + 1)),
+                Step::Behind(edge) => stack.extend(behind[edge].then_some(at + 1)),
+                Step::Fork(first, second) => stack.extend([second, first]),
+                Step::Jump(to) => stack.push(to),
+                Step::Match => {
+                    matched = true;
+                    break;
+                }
+            }
+        }
+        if next.is_empty() {
+            return Ok((DEAD, matched));
+        }
+        let behind = self.behind.iter().map(|members| members[letter]).collect();
+        Ok((self.number(State { steps: next, behind })?, matched))
+    }
+}
+
+/// Whether two programs match the same of every text.
+///
+/// Both are followed over the same letters, with whether the last match of both is the same so far: what is matched on the
+/// way counts only if nothing longer is matched after it.
+pub(super) fn are_equal(left: &Program, right: &Program) -> bool {
+    let compare = || -> Result<bool, String> {
+        let alphabet = Alphabet::new(&[left, right])?;
+        let (mut one, mut other) =
+            (Follower::new(left, &alphabet), Follower::new(right, &alphabet));
+        let mut waiting = Vec::new();
+        for letter in 0..=alphabet.end() {
+            waiting.push((one.start(letter)?, other.start(letter)?, true));
+        }
+        let mut seen: HashSet<_> = waiting.iter().copied().collect();
+        while let Some((a, b, same)) = waiting.pop() {
+            for letter in 0..=alphabet.end() {
+                let ((a, first), (b, second)) = (one.step(a, letter)?, other.step(b, letter)?);
+                let same = if first == second { first || same } else { false };
+                if a == DEAD && b == DEAD {
+                    if !same {
+                        return Ok(false);
+                    }
+                } else if seen.insert((a, b, same)) {
+                    waiting.push((a, b, same));
+                }
+            }
+        }
+        Ok(true)
+    };
+    compare().unwrap_or(false)
+}

@@ -1,0 +1,239 @@
+//! Patterns as automata: a regular expression in Oniguruma's language, compiled to tables over classes of characters.
+//!
+//! Two patterns are compared by what they match, not by how they are written: [`Pattern::means`].
+
+mod bracket;
+mod class;
+mod follow;
+mod parse;
+mod program;
+mod tree;
+
+use std::fmt;
+
+use crate::split::decode;
+use crate::unicode::Table;
+pub(crate) use class::CodePoints;
+use follow::{Alphabet, DEAD, Follower};
+use parse::parse;
+use program::Program;
+use tree::Node;
+
+/// Bytes of the longest pattern that is read.
+const LONGEST: usize = 1 << 14;
+
+/// Set in a table's entry where the pattern has matched before the character.
+const MATCHED: u16 = 1 << 15;
+
+/// A pattern that is understood.
+pub(crate) struct Pattern {
+    program: Program,
+}
+
+impl Pattern {
+    /// Reads a pattern; the error names what of it is outside the language.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("a pattern of {} bytes", text.len()));
+        }
+        Self::of(&parse(text)?)
+    }
+
+    /// The pattern that matches a text, which is not empty.
+    pub(crate) fn literal(text: &str) -> Result<Self, String> {
+        Self::of(&Node::Sequence(text.chars().map(|c| Node::Set(CodePoints::of(c))).collect()))
+    }
+
+    /// The pattern of one character that `is` accepts.
+    pub(crate) fn one(is: impl Fn(char) -> bool) -> Result<Self, String> {
+        Self::of(&Node::Set(CodePoints::all_that(is)))
+    }
+
+    fn of(node: &Node) -> Result<Self, String> {
+        if node.is_nullable() {
+            return Err("a pattern that matches nothing".to_owned());
+        }
+        Ok(Self { program: Program::new(node)? })
+    }
+
+    /// Whether both patterns match the same of every text.
+    pub(crate) fn means(&self, other: &Self) -> bool {
+        follow::are_equal(&self.program, &other.program)
+    }
+
+    /// The tables with which texts are searched.
+    pub(crate) fn automaton(&self) -> Result<Automaton, String> {
+        Automaton::new(&self.program)
+    }
+}
+
+/// A pattern as tables.
+pub(crate) struct Automaton {
+    /// The class of each ASCII character.
+    ascii: Box<[u8; 128]>,
+    /// The class of every character.
+    wide: Table,
+    /// The letter that stands for the end of the text, which is the last one.
+    end: u8,
+    /// How many entries a state has, as a power of two.
+    shift: u32,
+    /// Where each letter leads from each state, with [`MATCHED`].
+    table: Box<[u16]>,
+    /// The first state behind each letter; behind the end of the text, that is at its start.
+    starts: Box<[u16]>,
+    /// Whether the character before a place can matter.
+    looks_behind: bool,
+    /// Whether something matches at every place of every text.
+    total: bool,
+}
+
+impl Automaton {
+    fn new(program: &Program) -> Result<Self, String> {
+        let alphabet = Alphabet::new(&[program])?;
+        let mut follower = Follower::new(program, &alphabet);
+        let mut starts = Vec::new();
+        for letter in 0..=alphabet.end() {
+            starts.push(number(follower.start(letter)?));
+        }
+        let shift = (alphabet.end() + 1).next_power_of_two().ilog2();
+        let mut table = Vec::new();
+        let mut state = 0;
+        while state < follower.count() {
+            table.resize((state + 1) << shift, 0);
+            for letter in 0..=alphabet.end() {
+                let (next, matched) = follower.step(state, letter)?;
+                table[state << shift | letter] = number(next) | if matched { MATCHED } else { 0 };
+            }
+            state += 1;
+        }
+        let wide = Table::from_runs(&alphabet.runs);
+        let mut ascii = Box::new([0; 128]);
+        for (code_point, class) in (0..).zip(ascii.iter_mut()) {
+            *class = wide.get(code_point);
+        }
+        let end = u8::try_from(alphabet.end()).map_err(|error| error.to_string())?;
+        let mut automaton = Self {
+            ascii,
+            wide,
+            end,
+            shift,
+            table: table.into(),
+            starts: starts.into(),
+            looks_behind: !program.behind.is_empty(),
+            total: false,
+        };
+        automaton.total = automaton.matches_all();
+        Ok(automaton)
+    }
+
+    /// Whether no text is searched in vain: none ends, or leads to the dead state, before something has matched.
+    fn matches_all(&self) -> bool {
+        // Behind every character, so that at least one has been read.
+        let mut seen = vec![false; self.table.len() >> self.shift];
+        let mut waiting: Vec<(u16, bool)> =
+            self.starts.iter().map(|start| (*start, true)).collect();
+        while let Some((state, first)) = waiting.pop() {
+            let letters = if first { 0..self.end } else { 0..self.end + 1 };
+            for letter in letters {
+                let entry = self.entry(state, letter);
+                let next = usize::from(entry);
+                if entry & MATCHED != 0 {
+                    continue;
+                }
+                if next == DEAD {
+                    return false;
+                }
+                if !std::mem::replace(&mut seen[next], true) {
+                    waiting.push((entry, false));
+                }
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn entry(&self, state: u16, letter: u8) -> u16 {
+        self.table[usize::from(state) << self.shift | usize::from(letter)]
+    }
+
+    /// Whether something matches at every place of every text.
+    pub(crate) fn is_total(&self) -> bool {
+        self.total
+    }
+
+    /// The letter of the character at `at`, and its length in bytes.
+    #[inline]
+    fn letter(&self, text: &[u8], at: usize) -> (u8, usize) {
+        match text.get(at) {
+            None => (self.end, 0),
+            Some(byte) => match self.ascii.get(usize::from(*byte)) {
+                Some(class) => (*class, 1),
+                None => self.letter_wide(text, at),
+            },
+        }
+    }
+
+    #[cold]
+    fn letter_wide(&self, text: &[u8], at: usize) -> (u8, usize) {
+        let (code_point, length) = decode(text, at);
+        (self.wide.get(code_point), length)
+    }
+
+    /// The first state of a search at `at` in the part of a text that begins at `from`.
+    #[inline]
+    fn start(&self, text: &[u8], from: usize, at: usize) -> u16 {
+        if at == from || !self.looks_behind {
+            return self.starts[usize::from(self.end)];
+        }
+        let mut before = at - 1;
+        while before > from && text[before] & 0xC0 == 0x80 {
+            before -= 1;
+        }
+        self.starts[usize::from(self.letter(text, before).0)]
+    }
+
+    /// The end of the match that begins at `at`, if one does; nothing is seen beyond the end of `text` and before `from`.
+    #[inline]
+    pub(crate) fn match_at(&self, text: &[u8], from: usize, at: usize) -> Option<usize> {
+        let mut state = self.start(text, from, at);
+        let (mut at, mut found) = (at, None);
+        loop {
+            let (letter, length) = self.letter(text, at);
+            let entry = self.entry(state, letter);
+            if entry & MATCHED != 0 {
+                found = Some(at);
+            }
+            state = entry & !MATCHED;
+            if usize::from(state) == DEAD {
+                return found;
+            }
+            at += length;
+        }
+    }
+
+    /// The first match at or behind `at`.
+    pub(crate) fn find(&self, text: &[u8], from: usize, at: usize) -> Option<(usize, usize)> {
+        let mut start = at;
+        while start < text.len() {
+            if let Some(end) = self.match_at(text, from, start) {
+                return Some((start, end));
+            }
+            start += self.letter(text, start).1;
+        }
+        None
+    }
+}
+
+/// A state as it is stored; there are fewer than 2^15.
+fn number(state: usize) -> u16 {
+    u16::try_from(state).unwrap_or(0)
+}
+
+impl fmt::Debug for Automaton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Automaton").field("total", &self.total).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

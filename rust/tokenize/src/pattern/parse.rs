@@ -1,0 +1,363 @@
+//! The text of a pattern to its tree, with Oniguruma's syntax.
+//!
+//! The language: classes with ranges, nesting and `&&`; properties; `(?i:…)` on ASCII; alternation; greedy and lazy
+//! quantifiers of any part, and possessive ones of one character; conditions on the character before or behind a place
+//! (look-around of one character, `^`, `$`, `\A`, `\z`, `\b`). Whatever else a pattern has is named in the error.
+
+use super::bracket::{Escaped, folded};
+use super::class::{CodePoints, probed};
+use super::tree::{Edge, Node, Times};
+
+/// How deeply groups may be nested.
+pub(super) const DEEPEST: usize = 64;
+
+/// The largest number in a quantifier: each repetition is a copy.
+const MOST_TIMES: u32 = 1000;
+
+/// Letters that one other character stands for where case does not count, as `ß` for `ss`: such pairs are left alone.
+const FOLDED_PAIRS: [&str; 5] = ["ss", "st", "ff", "fi", "fl"];
+
+/// A pattern that is being read.
+pub(super) struct Parser<'a> {
+    text: &'a str,
+    pub(super) at: usize,
+    pub(super) depth: usize,
+    /// Whether case does not count here.
+    insensitive: bool,
+    /// The letter just before this place, where case does not count for it.
+    folded: Option<char>,
+}
+
+pub(super) type Parsed<T> = Result<T, String>;
+
+/// The tree of a pattern.
+pub(super) fn parse(text: &str) -> Parsed<Node> {
+    let mut parser = Parser { text, at: 0, depth: 0, insensitive: false, folded: None };
+    let node = parser.choice()?;
+    match parser.peek() {
+        None => Ok(node),
+        Some(_) => Err("an unmatched `)`".to_owned()),
+    }
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    pub(super) fn take(&mut self, expected: &str) -> bool {
+        let found = self.rest().starts_with(expected);
+        self.at += if found { expected.len() } else { 0 };
+        found
+    }
+
+    /// Alternatives up to the end of the group.
+    fn choice(&mut self) -> Parsed<Node> {
+        let insensitive = self.insensitive;
+        let mut parts = vec![self.sequence()?];
+        while self.take("|") {
+            self.folded = None;
+            parts.push(self.sequence()?);
+        }
+        self.insensitive = insensitive;
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Choice(parts) })
+    }
+
+    fn sequence(&mut self) -> Parsed<Node> {
+        let mut parts = Vec::new();
+        while let Some(c) = self.peek() {
+            if c == '|' || c == ')' {
+                break;
+            }
+            let before = self.folded;
+            if let Some(part) = self.atom()? {
+                let counted = self.quantified(part)?;
+                self.check_fold(before)?;
+                parts.push(counted);
+            }
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Sequence(parts) })
+    }
+
+    /// Refuses two letters that one character can stand for.
+    fn check_fold(&self, before: Option<char>) -> Parsed<()> {
+        let (Some(before), Some(after)) = (before, self.folded) else { return Ok(()) };
+        let pair: String = [before, after].iter().collect();
+        if FOLDED_PAIRS.contains(&pair.as_str()) {
+            return Err(format!("`{pair}` under `(?i)`, which one character can stand for"));
+        }
+        Ok(())
+    }
+
+    /// One part without its quantifier; nothing where only an option is set.
+    fn atom(&mut self) -> Parsed<Option<Node>> {
+        let start = self.at;
+        self.folded = None;
+        let Some(c) = self.next() else { return Ok(None) };
+        let node = match c {
+            '(' => return self.group(),
+            '[' => {
+                let set = self.bracket()?;
+                self.folded_set(set, start)?
+            }
+            '.' => Node::Set(CodePoints::of('\n').complement()),
+            '^' => begin_of_line(),
+            '$' => Node::Ahead(Edge { set: CodePoints::of('\n'), end: true }),
+            '\\' => self.escape()?,
+            '*' | '+' | '?' => return Err(format!("`{c}` with nothing to repeat")),
+            '{' => return Err("`{` without something to repeat".to_owned()),
+            literal => self.literal(literal)?,
+        };
+        Ok(Some(node))
+    }
+
+    /// A character for itself, or for all that it is equal to where case does not count.
+    fn literal(&mut self, c: char) -> Parsed<Node> {
+        if !self.insensitive {
+            return Ok(Node::Set(CodePoints::of(c)));
+        }
+        let set = folded(c)?;
+        self.folded = c.is_ascii_alphabetic().then(|| c.to_ascii_lowercase());
+        Ok(Node::Set(set))
+    }
+
+    /// A class as it is, or with what is equal to its characters where case does not count.
+    fn folded_set(&mut self, set: CodePoints, start: usize) -> Parsed<Node> {
+        if !self.insensitive {
+            return Ok(Node::Set(set));
+        }
+        let written = &self.text[start..self.at];
+        let is_ascii = set.ranges().iter().all(|range| range.1 < 0x80);
+        if written.starts_with("[^") || !is_ascii {
+            return Err(format!("the class `{written}` under `(?i)`"));
+        }
+        let mut all = CodePoints::default();
+        for code_point in set.ranges().iter().flat_map(|range| range.0..=range.1) {
+            all = all.union(&folded(char::from_u32(code_point).unwrap_or('\0'))?);
+        }
+        // Which of its letters stands beside others is not known here.
+        self.folded = None;
+        Ok(Node::Set(all))
+    }
+
+    fn group(&mut self) -> Parsed<Option<Node>> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("groups that are nested too deeply".to_owned());
+        }
+        let insensitive = self.insensitive;
+        let node = if self.take("?") {
+            let start = self.at;
+            if self.take(":") {
+                self.choice()?
+            } else if self.take("=") {
+                let inner = self.choice()?;
+                Node::Ahead(edge(&inner, false)?)
+            } else if self.take("!") {
+                let inner = self.choice()?;
+                Node::Ahead(edge(&inner, false)?.not())
+            } else if self.take("<=") {
+                let inner = self.choice()?;
+                Node::Behind(edge(&inner, true)?)
+            } else if self.take("<!") {
+                let inner = self.choice()?;
+                Node::Behind(edge(&inner, true)?.not())
+            } else if self.take(">") {
+                let inner = self.choice()?;
+                atomic(inner)?
+            } else if self.take("i:") || self.take("-i:") {
+                self.insensitive = !self.text[start..].starts_with('-');
+                self.choice()?
+            } else if self.take("i)") || self.take("-i)") {
+                // The option holds up to the end of the group around it, over its alternatives.
+                self.insensitive = !self.text[start..].starts_with('-');
+                self.depth -= 1;
+                let rest = self.choice()?;
+                return Ok(Some(rest));
+            } else {
+                let kind: String = self.rest().chars().take(2).collect();
+                return Err(format!("the group `(?{kind}`"));
+            }
+        } else {
+            self.choice()?
+        };
+        self.insensitive = insensitive;
+        self.folded = None;
+        self.depth -= 1;
+        if self.take(")") { Ok(Some(node)) } else { Err("a group without an end".to_owned()) }
+    }
+
+    /// What stands behind a backslash, outside of brackets.
+    fn escape(&mut self) -> Parsed<Node> {
+        let nothing = Edge { set: CodePoints::default(), end: true };
+        let edge = match self.peek() {
+            Some('A') => Node::Behind(nothing),
+            Some('z') => Node::Ahead(nothing),
+            Some(kind @ ('b' | 'B')) => {
+                word_edge(&Edge { set: probed(r"\w")?, end: false }, kind == 'b')
+            }
+            _ => return self.escaped_set(),
+        };
+        self.next();
+        Ok(edge)
+    }
+
+    fn escaped_set(&mut self) -> Parsed<Node> {
+        let start = self.at - 1;
+        match self.set_escape(false)? {
+            Escaped::Set(set) if self.insensitive && !set.is_caseless() => {
+                Err(format!("`{}` under `(?i)`", &self.text[start..self.at]))
+            }
+            Escaped::Set(set) => Ok(Node::Set(set)),
+            Escaped::One(c) => self.literal(c),
+        }
+    }
+
+    /// A part with the quantifiers behind it.
+    fn quantified(&mut self, mut part: Node) -> Parsed<Node> {
+        let mut outer = false;
+        while let Some((times, interval)) = self.times()? {
+            if matches!(part, Node::Ahead(_) | Node::Behind(_)) || part.is_nullable() {
+                return Err("a quantifier behind what can match nothing".to_owned());
+            }
+            let lazy = !(interval && times.most == Some(times.least)) && self.take("?");
+            let possessive = !lazy && !interval && self.take("+");
+            if let Node::Repeat(_, inner) = &part
+                && (lazy || inner.lazy)
+            {
+                return Err("a lazy quantifier of a quantifier".to_owned());
+            }
+            if possessive {
+                let set = part.single().filter(|_| !outer);
+                let set = set.ok_or("a possessive quantifier of more than one character")?;
+                part = possessive_of(set, times);
+            } else {
+                part = Node::Repeat(Box::new(part), Times { lazy, ..times });
+            }
+            outer = true;
+        }
+        Ok(part)
+    }
+
+    /// A quantifier, and whether it is one in braces.
+    fn times(&mut self) -> Parsed<Option<(Times, bool)>> {
+        let simple = |least, most| Times { least, most, lazy: false };
+        let found = match self.peek() {
+            Some('?') => simple(0, Some(1)),
+            Some('*') => simple(0, None),
+            Some('+') => simple(1, None),
+            Some('{') => return self.interval().map(Some),
+            _ => return Ok(None),
+        };
+        self.at += 1;
+        Ok(Some((found, false)))
+    }
+
+    fn interval(&mut self) -> Parsed<(Times, bool)> {
+        let unknown = || "a `{` that is no quantifier".to_owned();
+        let (written, _) = self.rest()[1..].split_once('}').ok_or_else(unknown)?;
+        let (least, most) = written.split_once(',').map_or((written, None), |(a, b)| (a, Some(b)));
+        let number = |digits: &str| {
+            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number = is_number.then(|| digits.parse().ok()).flatten();
+            number.filter(|it: &u32| *it <= MOST_TIMES).ok_or_else(unknown)
+        };
+        let (least, most) = match (least, most) {
+            (least, None) => (number(least)?, Some(number(least)?)),
+            ("", Some(most)) => (0, Some(number(most)?)),
+            (least, Some("")) => (number(least)?, None),
+            (least, Some(most)) => (number(least)?, Some(number(most)?)),
+        };
+        if most.is_some_and(|most| most < least || most == 0) {
+            return Err(unknown());
+        }
+        self.at += written.len() + 2;
+        Ok((Times { least, most, lazy: false }, true))
+    }
+}
+
+/// `^`: the start of the text, or behind a line feed that is not its end.
+fn begin_of_line() -> Node {
+    let start = Node::Behind(Edge { set: CodePoints::default(), end: true });
+    let any = Edge { set: CodePoints::default().complement(), end: false };
+    let line = Node::Behind(Edge { set: CodePoints::of('\n'), end: false });
+    Node::Choice(vec![start, Node::Sequence(vec![line, Node::Ahead(any)])])
+}
+
+/// `\b` or `\B`.
+fn word_edge(word: &Edge, differ: bool) -> Node {
+    let side = |before: &Edge, after: Edge| {
+        Node::Sequence(vec![Node::Behind(before.clone()), Node::Ahead(after)])
+    };
+    let (same, other) = (word.clone(), word.not());
+    if differ {
+        Node::Choice(vec![side(word, other.clone()), side(&other, same)])
+    } else {
+        Node::Choice(vec![side(word, same), side(&other, other.clone())])
+    }
+}
+
+/// The condition of a look-around; the ends of the text count where the inner part says so.
+fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
+    let mut whole = Edge { set: CodePoints::default(), end: false };
+    let parts = match inner {
+        Node::Choice(parts) => parts.as_slice(),
+        part => std::slice::from_ref(part),
+    };
+    for part in parts {
+        match part {
+            Node::Ahead(edge) if !behind => {
+                whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
+            }
+            Node::Behind(edge) if behind => {
+                whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
+            }
+            // Whatever comes behind the first of them, one is enough.
+            Node::Repeat(one, times) if !behind && times.least == 1 => {
+                let set = one.single().ok_or("a look-around of more than one character")?;
+                whole.set = whole.set.union(&set);
+            }
+            part => {
+                let set = part.single().ok_or("a look-around of more than one character")?;
+                whole.set = whole.set.union(&set);
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// A repetition of one character that gives nothing back: none of them may follow it, unless it is full.
+fn possessive_of(set: CodePoints, times: Times) -> Node {
+    let none = Node::Ahead(Edge { set: set.clone(), end: false }.not());
+    let one = Node::Set(set);
+    if times.most == Some(1) {
+        return Node::Choice(vec![one, none]);
+    }
+    Node::Sequence(vec![Node::Repeat(Box::new(one), times), none])
+}
+
+/// `(?>…)` around one repeated character.
+fn atomic(inner: Node) -> Parsed<Node> {
+    match inner {
+        Node::Set(_) => Ok(inner),
+        Node::Repeat(part, times)
+            if !times.lazy
+                && (times.most.is_none()
+                    || times == Times { least: 0, most: Some(1), lazy: false }) =>
+        {
+            let set = part.single().ok_or("an atomic group of more than one repeated character")?;
+            Ok(possessive_of(set, times))
+        }
+        _ => Err("an atomic group of more than one repeated character".to_owned()),
+    }
+}

@@ -1,0 +1,139 @@
+//! A pattern's tree as instructions, whose order is the order in which Oniguruma would try them.
+
+use std::collections::HashMap;
+
+use super::class::CodePoints;
+use super::tree::{Edge, Node};
+
+/// The most instructions of a program: more take too long to follow.
+const MOST: usize = 4096;
+
+/// One step. Numbers of sets and conditions are indices into the program's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Takes a character of a set, and goes on with the next step.
+    Take(usize),
+    /// Goes on with the next step if the character behind this place is as it should be.
+    Ahead(usize),
+    /// The same of the character before.
+    Behind(usize),
+    /// Goes on with the first one; if that fails, with the second.
+    Fork(usize, usize),
+    /// Goes on elsewhere.
+    Jump(usize),
+    /// The pattern has matched.
+    Match,
+}
+
+/// A program and what its steps refer to.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    pub(super) sets: Vec<CodePoints>,
+    pub(super) ahead: Vec<Edge>,
+    pub(super) behind: Vec<Edge>,
+    /// The numbers of the sets.
+    known: HashMap<CodePoints, usize>,
+}
+
+impl Program {
+    /// The program of a tree.
+    pub(super) fn new(node: &Node) -> Result<Self, String> {
+        let mut program = Self::default();
+        program.write(node)?;
+        program.push(Step::Match)?;
+        Ok(program)
+    }
+
+    fn push(&mut self, step: Step) -> Result<usize, String> {
+        if self.steps.len() >= MOST {
+            return Err("a pattern of too many steps".to_owned());
+        }
+        self.steps.push(step);
+        Ok(self.steps.len() - 1)
+    }
+
+    fn set(&mut self, set: &CodePoints) -> usize {
+        if let Some(number) = self.known.get(set) {
+            return *number;
+        }
+        self.sets.push(set.clone());
+        self.known.insert(set.clone(), self.sets.len() - 1);
+        self.sets.len() - 1
+    }
+
+    fn write(&mut self, node: &Node) -> Result<(), String> {
+        match node {
+            Node::Set(set) => {
+                let set = self.set(set);
+                self.push(Step::Take(set))?;
+            }
+            Node::Ahead(edge) => {
+                let number = number(&mut self.ahead, edge);
+                self.push(Step::Ahead(number))?;
+            }
+            Node::Behind(edge) => {
+                let number = number(&mut self.behind, edge);
+                self.push(Step::Behind(number))?;
+            }
+            Node::Sequence(parts) => parts.iter().try_for_each(|part| self.write(part))?,
+            Node::Choice(parts) => self.choice(parts)?,
+            Node::Repeat(part, times) => {
+                for _ in 0..times.least {
+                    self.write(part)?;
+                }
+                if let Some(most) = times.most {
+                    return self.optional(part, most - times.least, times.lazy);
+                }
+                let fork = self.push(Step::Fork(0, 0))?;
+                self.write(part)?;
+                let end = self.push(Step::Jump(fork))? + 1;
+                self.steps[fork] = forked(fork + 1, end, times.lazy);
+            }
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, parts: &[Node]) -> Result<(), String> {
+        let mut ends = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            if index + 1 == parts.len() {
+                self.write(part)?;
+                break;
+            }
+            let fork = self.push(Step::Fork(0, 0))?;
+            self.write(part)?;
+            ends.push(self.push(Step::Jump(0))?);
+            self.steps[fork] = Step::Fork(fork + 1, self.steps.len());
+        }
+        for end in ends {
+            self.steps[end] = Step::Jump(self.steps.len());
+        }
+        Ok(())
+    }
+
+    /// A part up to so many times, each inside the one before.
+    fn optional(&mut self, part: &Node, most: u32, lazy: bool) -> Result<(), String> {
+        let mut forks = Vec::new();
+        for _ in 0..most {
+            forks.push(self.push(Step::Fork(0, 0))?);
+            self.write(part)?;
+        }
+        let end = self.steps.len();
+        for fork in forks {
+            self.steps[fork] = forked(fork + 1, end, lazy);
+        }
+        Ok(())
+    }
+}
+
+fn forked(into: usize, past: usize, lazy: bool) -> Step {
+    if lazy { Step::Fork(past, into) } else { Step::Fork(into, past) }
+}
+
+fn number(edges: &mut Vec<Edge>, edge: &Edge) -> usize {
+    edges.iter().position(|it| it == edge).unwrap_or_else(|| {
+        edges.push(edge.clone());
+        edges.len() - 1
+    })
+}

@@ -1,0 +1,244 @@
+//! Random patterns and texts, compared with the linked regex engine.
+
+use tokenizers::utils::SysRegex;
+
+use super::*;
+
+/// How many random patterns are tried; `FASTPACK_PATTERNS` says another number.
+const PATTERNS: usize = 800;
+
+/// How many texts each pattern is tried on.
+const TEXTS: usize = 12;
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        usize::try_from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap_or(0) % limit
+    }
+
+    fn choose<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+}
+
+const CLASSES: [&str; 40] = [
+    r"\s",
+    r"\S",
+    r"\p{L}",
+    r"\p{N}",
+    r"\P{L}",
+    r"\p{^N}",
+    r"\p{Lu}",
+    r"\p{Ll}",
+    r"\p{M}",
+    r"\d",
+    r"\w",
+    r"\W",
+    ".",
+    r"[^\s\p{L}\p{N}]",
+    r"[^\r\n\p{L}\p{N}]",
+    r"[\p{L}\p{M}]",
+    r"[\r\n]",
+    "[a-s]",
+    "[^a-s]",
+    "[a-z&&[^s]]",
+    r"[\p{L}&&[^a中]]",
+    r"[^\p{L}&&[a-s]]",
+    "[一-龥]",
+    r"[\u4e00-\u9fa5é]",
+    r"[a\-b]",
+    "[ab-]",
+    "[[:alpha:]]",
+    r"[^[:space:]']",
+    r"[sdmt]",
+    r"\p{Han}",
+    r"[\p{Han}]",
+    r"\p{P}",
+    r"[\p{P}\p{S}]",
+    r"\h",
+    r"\x41",
+    r"\x{4e2d}",
+    r"[!-/:-~]",
+    r"[\n\t ]",
+    "[^a]",
+    r"[\d\s]",
+];
+
+const LITERALS: [&str; 18] = [
+    "a", "b", "s", "A", "1", "2", " ", "'", "\n", "\r", r"\n", r"\r", "中", "é", r"\.", "!", "_",
+    r"\'",
+];
+
+const EDGES: [&str; 16] = [
+    r"(?!\S)",
+    r"(?=\s)",
+    "$",
+    r"\b",
+    r"\B",
+    "^",
+    r"\A",
+    r"\z",
+    r"(?<=a)",
+    r"(?<!\s)",
+    r"(?=[ab]|$)",
+    r"(?!a|b)",
+    r"(?=\p{L}+)",
+    "(?!'|1)",
+    r"(?<!^)",
+    r"(?=$)",
+];
+
+const WHOLE: [&str; 8] = [
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+    r"'(?i:[sdmt]|ll|ve|re)",
+    "(?i:a)",
+    "(?i)b|a",
+    "(?i:sa|b'k)",
+    "(?-i:s)",
+    "(?>a+)",
+    "(?>[ab]*)",
+];
+
+const TIMES: [&str; 22] = [
+    "?", "*", "+", "??", "*?", "+?", "?+", "*+", "++", "{2}", "{1,2}", "{0,2}", "{1,}", "{,2}",
+    "{1,3}+", "{2}?", "{1,2}?", "{1}", "{2}+", "{1,2}*", "+*", "?*",
+];
+
+fn part(random: &mut Random, depth: usize, out: &mut String) {
+    match random.below(if depth == 0 { 8 } else { 12 }) {
+        0..=2 => out.push_str(random.choose(&LITERALS)),
+        3..=6 => out.push_str(random.choose(&CLASSES)),
+        7 => out.push_str(random.choose(&WHOLE)),
+        8 => {
+            out.push_str(random.choose(&EDGES));
+            return;
+        }
+        _ => {
+            out.push_str(random.choose(&["(?:", "(", "(?:"]));
+            choice(random, depth - 1, out);
+            out.push(')');
+        }
+    }
+    if random.below(5) < 2 {
+        out.push_str(random.choose(&TIMES));
+    }
+}
+
+fn choice(random: &mut Random, depth: usize, out: &mut String) {
+    for index in 0..=random.below(4) {
+        if index > 0 {
+            out.push('|');
+        }
+        for _ in 0..=random.below(3) {
+            part(random, depth, out);
+        }
+    }
+}
+
+const LETTERS: [&str; 24] = [
+    "a", "b", "s", "S", "A", "k", "1", "2", " ", " ", "'", "\n", "\r", "\t", "中", "é", "ſ",
+    "\u{301}", "!", "_", "-", "\u{212a}", "\u{3000}", "٣",
+];
+
+fn text(random: &mut Random) -> String {
+    (0..random.below(14)).map(|_| random.choose(&LETTERS)).collect()
+}
+
+/// All matches, one behind the other.
+fn matches(automaton: &Automaton, text: &str) -> Vec<(usize, usize)> {
+    let (mut at, mut found) = (0, Vec::new());
+    while let Some((start, end)) = automaton.find(text.as_bytes(), 0, at) {
+        found.push((start, end));
+        at = end;
+    }
+    found
+}
+
+#[test]
+fn random_patterns_match_what_the_reference_matches() {
+    let count = std::env::var("FASTPACK_PATTERNS").ok().and_then(|it| it.parse().ok());
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let (mut known, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
+    for _ in 0..count.unwrap_or(PATTERNS) {
+        let mut written = String::new();
+        choice(&mut random, 2, &mut written);
+        let Ok(reference) = SysRegex::new(&written) else { continue };
+        let automaton = match Pattern::new(&written).and_then(|pattern| pattern.automaton()) {
+            Ok(automaton) => automaton,
+            Err(reason) => {
+                *refused.entry(reason).or_default() += 1;
+                continue;
+            }
+        };
+        known += 1;
+        for _ in 0..TEXTS {
+            let text = text(&mut random);
+            let expected: Vec<_> = reference.find_iter(&text).collect();
+            assert_eq!(matches(&automaton, &text), expected, "{written:?} on {text:?}");
+        }
+    }
+    let others: usize = refused.values().sum();
+    assert!(known * 3 > others, "{known} were understood, {others} were not: {refused:?}");
+}
+
+/// What GPT-2 splits by.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text).expect("a known pattern")
+}
+
+#[test]
+fn a_pattern_means_the_same_however_it_is_written() {
+    let others = [
+        r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r"(?:'[stmd]|'re|'ve|'l{2})|\x20?[\p{L}]{1,}| {0,1}\p{N}\p{N}*|[ ]?[^\p{N}\p{L}\s]+|\s+(?=\s|\z)|\s+",
+        r" ?\p{L}+|'s|'t|'re|'ve|'m|'ll|'d| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s+(?!\S)|\s+",
+    ];
+    for other in others {
+        assert!(pattern(GPT2).means(&pattern(other)), "{other}");
+    }
+    let different = [
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+",
+        r"'s|'t|'re|'ve|'m|'ll| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r" ?[^\s\p{L}\p{N}]+|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|\s+(?!\S)|\s+",
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    ];
+    for other in different {
+        assert!(!pattern(GPT2).means(&pattern(other)), "{other}");
+    }
+}
+
+#[test]
+fn what_matches_everywhere_is_known() {
+    let total = |text: &str| pattern(text).automaton().expect("it is small").is_total();
+    assert!(total(GPT2));
+    assert!(total(r"\s|\S"));
+    assert!(!total(r"\s+"));
+    assert!(!total(r"\p{N}{1,3}"));
+    assert!(!total(r"\s|\S(?=a)"));
+}
+
+#[test]
+fn what_is_outside_the_language_is_named() {
+    for (text, named) in [
+        (r"(a)\1", r"`\1`"),
+        (r"a(?!bc)", "look-around"),
+        (r"(?:ab)++", "possessive"),
+        (r"(?i:ss)", "`ss`"),
+        (r"(?i:é)", "`é`"),
+        (r"\X", r"`\X`"),
+        (r"a*", "matches nothing"),
+        (r"(?<name>a)", "`(?<n`"),
+        (r"[a", "without an end"),
+        (r"a)", "unmatched"),
+    ] {
+        let reason = Pattern::new(text).err().unwrap_or_default();
+        assert!(reason.contains(named), "{text}: {reason}");
+    }
+}

@@ -1,0 +1,124 @@
+//! A sequence of splits by patterns, each of which cuts what the one before has left together.
+
+use super::{Cursor, position};
+use crate::pattern::Automaton;
+
+/// The most splits of a sequence.
+pub(crate) const MOST_STEPS: usize = 8;
+
+/// What becomes of the matches of a split, and of what is between them; all of it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behavior {
+    /// Each is a piece.
+    Isolated,
+    /// Matches that touch are one piece.
+    Contiguous,
+    /// A delimiter ends the piece before it.
+    MergedWithPrevious,
+    /// A delimiter begins the piece behind it.
+    MergedWithNext,
+}
+
+/// One split.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) automaton: Automaton,
+    pub(crate) behavior: Behavior,
+    /// Whether what is between the matches are the delimiters.
+    pub(crate) invert: bool,
+}
+
+/// A match, or what stands before the next one.
+#[derive(Clone, Copy)]
+struct Item {
+    end: usize,
+    /// Whether it is a delimiter.
+    delimits: bool,
+}
+
+impl Step {
+    /// What begins at `at`, which is before the end of `text`; the part that is split begins at `from`.
+    #[inline]
+    fn item(&self, text: &[u8], from: usize, at: usize) -> Item {
+        let matched = self.automaton.match_at(text, from, at);
+        let end = matched.unwrap_or_else(|| self.before(text, from, at));
+        Item { end, delimits: matched.is_some() != self.invert }
+    }
+
+    /// Where the first match behind `at` begins, or the end of the text.
+    #[cold]
+    fn before(&self, text: &[u8], from: usize, at: usize) -> usize {
+        self.automaton.find(text, from, at).map_or(text.len(), |found| found.0)
+    }
+
+    /// The end of the piece that begins at `at`.
+    #[inline]
+    fn piece_end(&self, text: &[u8], from: usize, at: usize) -> usize {
+        let first = self.item(text, from, at);
+        let next = |item: Item| (item.end < text.len()).then(|| self.item(text, from, item.end));
+        match (self.behavior, first.delimits) {
+            (Behavior::Contiguous, _) => {
+                let mut last = first;
+                while let Some(item) = next(last).filter(|item| item.delimits == first.delimits) {
+                    last = item;
+                }
+                last.end
+            }
+            (Behavior::MergedWithPrevious, false) => {
+                next(first).filter(|item| item.delimits).unwrap_or(first).end
+            }
+            (Behavior::MergedWithNext, true) => {
+                next(first).filter(|item| !item.delimits).unwrap_or(first).end
+            }
+            _ => first.end,
+        }
+    }
+}
+
+/// Writes the ends of the next pieces, as [`super::Splitter::fill`].
+pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    if let [step] = steps
+        && step.behavior == Behavior::Isolated
+    {
+        return alone(step, text, cursor, ends);
+    }
+    let mut count = 0;
+    while count < ends.len() && cursor.at < text.len() {
+        // The innermost part that is not used up, or the stretch itself.
+        let mut level = cursor.parts[..steps.len()]
+            .iter()
+            .position(|part| part.1 as usize <= cursor.at)
+            .unwrap_or(steps.len());
+        while level < steps.len() {
+            let (from, to) = match level.checked_sub(1) {
+                None => (cursor.begin, text.len()),
+                Some(outer) => {
+                    let (from, to) = cursor.parts[outer];
+                    (from as usize, to as usize)
+                }
+            };
+            let end = steps[level].piece_end(&text[..to], from, cursor.at);
+            cursor.parts[level] = (position(cursor.at), position(end));
+            level += 1;
+        }
+        cursor.at = cursor.parts[steps.len() - 1].1 as usize;
+        ends[count] = position(cursor.at);
+        count += 1;
+    }
+    count
+}
+
+/// As [`fill`], for one split of which every match is a piece.
+fn alone(step: &Step, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
+    let (mut count, mut at) = (0, cursor.at);
+    for end in ends {
+        if at >= text.len() {
+            break;
+        }
+        at = step.item(text, cursor.begin, at).end;
+        *end = position(at);
+        count += 1;
+    }
+    cursor.at = at;
+    count
+}

@@ -1,0 +1,85 @@
+//! Normalizers that rewrite each character by itself, as the linked crate does it.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use tokenizers::normalizers::{Nmt, StripAccents};
+use tokenizers::{NormalizedString, Normalizer};
+
+use super::Table;
+
+/// How many characters the crate is asked about at a time.
+const ASKED_TOGETHER: usize = 1 << 14;
+
+/// What stands between two characters while the crate is asked: neither normalizer makes it or takes it away.
+const BETWEEN: char = 'a';
+
+/// What becomes of each character.
+pub(crate) struct Changes {
+    /// 1 for each code point that changes.
+    table: Table,
+    /// What these become.
+    become_text: HashMap<char, Box<str>>,
+}
+
+impl Changes {
+    fn new(normalizer: &impl Normalizer) -> Self {
+        let mut bytes = vec![0; super::CODE_POINTS].into_boxed_slice();
+        let mut become_text = HashMap::new();
+        let scalars: Vec<char> = (0..=0x10_FFFF).filter_map(char::from_u32).collect();
+        for together in scalars.chunks(ASKED_TOGETHER) {
+            let asked: Vec<char> = together.iter().copied().filter(|c| *c != BETWEEN).collect();
+            let text: String = asked.iter().flat_map(|c| [*c, BETWEEN]).collect();
+            let mut text = NormalizedString::from(text);
+            normalizer.normalize(&mut text).expect("rewriting characters has no way to fail");
+            for (c, becomes) in asked.iter().zip(text.get().split(BETWEEN)) {
+                let mut buffer = [0; 4];
+                if becomes != c.encode_utf8(&mut buffer) {
+                    bytes[*c as usize] = 1;
+                    become_text.insert(*c, becomes.into());
+                }
+            }
+        }
+        Self { table: Table::from_bytes(bytes), become_text }
+    }
+
+    /// What becomes of a text, or `None` if it stays the same.
+    pub(crate) fn apply(&self, text: &str) -> Option<String> {
+        let changes = |c: char| self.table.get(u32::from(c)) != 0;
+        let (first, _) = text.char_indices().find(|(_, c)| changes(*c))?;
+        let mut out = String::with_capacity(text.len());
+        out.push_str(&text[..first]);
+        for c in text[first..].chars() {
+            match self.become_text.get(&c).filter(|_| changes(c)) {
+                Some(becomes) => out.push_str(becomes),
+                None => out.push(c),
+            }
+        }
+        Some(out)
+    }
+}
+
+/// `StripAccents`.
+pub(crate) fn accents() -> &'static Changes {
+    static CHANGES: LazyLock<Changes> = LazyLock::new(|| Changes::new(&StripAccents));
+    &CHANGES
+}
+
+/// `Nmt`.
+pub(crate) fn nmt() -> &'static Changes {
+    static CHANGES: LazyLock<Changes> = LazyLock::new(|| Changes::new(&Nmt));
+    &CHANGES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_character_becomes_what_the_crate_makes_of_it() {
+        let text = "a\u{301}\tb\u{200b}é\n\u{7f}中\u{94d}";
+        assert_eq!(accents().apply(text).as_deref(), Some("a\tb\u{200b}é\n\u{7f}中"));
+        assert_eq!(nmt().apply(text).as_deref(), Some("a\u{301} b é 中\u{94d}"));
+        assert_eq!(nmt().apply("plain"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! The tokens of a text with the highest sum of scores, as the unigram model of the reference finds them.
+//!
+//! Sums are made in the reference's order, and of equal ones the first stays, so that they are the same to the last bit.
+
+mod trie;
+
+use std::ops::Range;
+
+use trie::Trie;
+
+/// How much less than the least of all scores an unknown character has.
+const PENALTY: f64 = 10.0;
+
+/// No token ends at a place.
+const NOWHERE: u32 = u32::MAX;
+
+/// Tokens and scores.
+pub(crate) struct Viterbi {
+    trie: Trie,
+    /// The score of each token.
+    scores: Vec<f64>,
+    /// The token that stands for what is unknown.
+    unknown: u32,
+    /// What an unknown character has.
+    unknown_score: f64,
+    /// The tokens of bytes, if the bytes of unknown text are spelled out and all have one.
+    bytes: Option<Box<[Option<u32>; 256]>>,
+}
+
+/// The best way to a place in a text.
+#[derive(Clone, Copy)]
+struct Best {
+    score: f64,
+    /// Where the last token on the way begins.
+    start: u32,
+    token: u32,
+}
+
+/// A token of a text.
+#[derive(Clone, Copy)]
+struct Found {
+    start: u32,
+    end: u32,
+    token: u32,
+}
+
+/// What one thread writes to while it looks for tokens.
+#[derive(Default)]
+pub(crate) struct Ways {
+    best: Vec<Best>,
+    /// The best way to the end, from there back.
+    path: Vec<Found>,
+}
+
+impl Viterbi {
+    /// `tokens` are none empty, `scores` are theirs and finite, and `unknown` is one of them.
+    pub(crate) fn new<'a>(
+        tokens: impl Iterator<Item = &'a [u8]>,
+        scores: Vec<f64>,
+        unknown: u32,
+        byte_fallback: bool,
+    ) -> Self {
+        let trie = Trie::new(tokens.zip(0..));
+        let bytes = byte_fallback.then(|| {
+            let mut bytes = Box::new([None; 256]);
+            for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
+                *token = trie.get(format!("<0x{byte:02X}>").as_bytes());
+            }
+            bytes
+        });
+        let least = scores
+            .iter()
+            .copied()
+            .fold(f64::INFINITY, |least, it| if it < least { it } else { least });
+        Self { trie, scores, unknown, unknown_score: least - PENALTY, bytes }
+    }
+
+    /// Calls `token` with the range and the id of each token of `text`, which is UTF-8; `ways` is memory.
+    pub(crate) fn each(
+        &self,
+        text: &[u8],
+        ways: &mut Ways,
+        mut token: impl FnMut(Range<usize>, u32),
+    ) {
+        let Ways { best, path } = ways;
+        self.follow(text, best);
+        path.clear();
+        let mut end = text.len();
+        while end > 0 {
+            let Best { start, token, .. } = best[end];
+            path.push(Found { start, end: position(end), token });
+            end = start as usize;
+        }
+        let mut rest = path.as_slice();
+        while let Some((found, before)) = rest.split_last() {
+            rest = before;
+            let start = found.start as usize;
+            let mut end = found.end as usize;
+            if found.token != self.unknown {
+                token(start..end, found.token);
+                continue;
+            }
+            // What is unknown and touches is one token, or its bytes, or what the vocabulary has for all of it.
+            while let Some((next, before)) =
+                rest.split_last().filter(|(it, _)| it.token == self.unknown)
+            {
+                end = next.end as usize;
+                rest = before;
+            }
+            self.unknown(&text[start..end], |id| token(start..end, id));
+        }
+    }
+
+    /// Calls `token` with the ids of text that is unknown.
+    fn unknown(&self, text: &[u8], mut token: impl FnMut(u32)) {
+        if let Some(id) = self.trie.get(text) {
+            return token(id);
+        }
+        let byte = |byte: &u8| self.bytes.as_ref().and_then(|bytes| bytes[usize::from(*byte)]);
+        if text.iter().all(|it| byte(it).is_some()) {
+            text.iter().filter_map(byte).for_each(token);
+        } else {
+            token(self.unknown);
+        }
+    }
+
+    /// Fills in the best way to every place.
+    fn follow(&self, text: &[u8], ways: &mut Vec<Best>) {
+        ways.clear();
+        ways.resize(text.len() + 1, Best { score: 0.0, start: NOWHERE, token: 0 });
+        let mut at = 0;
+        while at < text.len() {
+            let before = ways[at].score;
+            let start = position(at);
+            let length = character(text[at]);
+            let mut alone = false;
+            let better = |way: &mut Best, score: f64, token: u32| {
+                if way.start == NOWHERE || score > way.score {
+                    *way = Best { score, start, token };
+                }
+            };
+            self.trie.each(&text[at..], |bytes, token| {
+                let score = self.scores[token as usize] + before;
+                better(&mut ways[at + bytes], score, token);
+                alone |= bytes == length;
+            });
+            if !alone {
+                better(&mut ways[at + length], self.unknown_score + before, self.unknown);
+            }
+            at += length;
+        }
+    }
+}
+
+/// The length of the character that a byte begins.
+#[inline]
+fn character(first: u8) -> usize {
+    match first {
+        0..0xC0 => 1,
+        0xC0..0xE0 => 2,
+        0xE0..0xF0 => 3,
+        _ => 4,
+    }
+}
+
+/// A position as it is stored; texts of 4 GiB and more never come here.
+#[inline]
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("a text is shorter than 4 GiB")
+}
