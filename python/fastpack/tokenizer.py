@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, is_series, shown
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
-from fastpack.errors import OptionTypeError
+from fastpack.errors import OptionTypeError, TokenizerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,6 +77,9 @@ class Tokenizer:
         self._pretrained = pretrained(tokenizer, revision=revision, token=token)
         self._encoders = _fastpack.Encoders(self._pretrained, cache_size)
         self._threads = available_threads() if threads is None else threads
+        # What a pickle loads it from again; an access token is no part of it.
+        self._source = tokenizer
+        self._options: _Options = {"threads": threads, "cache_size": cache_size, "revision": revision}
 
     @property
     def engine(self) -> Literal["compiled", "reference"]:
@@ -277,9 +282,34 @@ class Tokenizer:
             return {"input_ids": ids, "assistant_masks": masks}
         return {"input_ids": ids}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles a tokenizer of a path by its path, and a live one by its content."""
+        source = self._source
+        if isinstance(source, (str, os.PathLike)) and os.path.exists(os.path.expanduser(source)):
+            source = Path(source).expanduser().absolute()
+        return _unpickled, (source, self._options, self._pretrained.fingerprint)
+
     def __repr__(self) -> str:
-        """Names the tokenizer's size and engine."""
-        return f"<fastpack.Tokenizer of {self.vocab_size} tokens, {self.engine}>"
+        """Names the tokenizer's size, its engine, and why that is the slow one if it is."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"<fastpack.Tokenizer of {self.vocab_size} tokens, {self.engine}{why}>"
+
+
+class _Options(TypedDict):
+    """The options of a tokenizer that its pickle keeps."""
+
+    threads: int | None
+    cache_size: int | str
+    revision: str | None
+
+
+def _unpickled(source: TokenizerArgument | Tokenizer, options: _Options, fingerprint: str) -> Tokenizer:
+    """Loads a tokenizer again, and refuses one that gives other ids than the one that was pickled."""
+    tokenizer = Tokenizer(source, **options)
+    if tokenizer._pretrained.fingerprint != fingerprint:  # noqa: SLF001  the same module
+        message = f"the tokenizer `{shown(source)}` is not the one that was pickled: it has changed since"
+        raise TokenizerError(message)
+    return tokenizer
 
 
 def pretrained(

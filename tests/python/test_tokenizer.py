@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -119,6 +120,42 @@ def test_the_engine_says_what_forced_it(tokenizer_dir, tmp_path):
     reference = fastpack.Tokenizer(path)
     assert reference.engine == "reference"
     assert "normalizer Replace with pattern `a(?=bc)`" in reference.reason
+
+
+def test_a_pickle_loads_the_same_tokenizer_from_its_path(tokenizer_dir, monkeypatch):
+    monkeypatch.chdir(tokenizer_dir.parent)
+    pickled = pickle.dumps(fastpack.Tokenizer(tokenizer_dir.name, threads=1, cache_size="1MB"))
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickled)
+    want = fastpack.Tokenizer(tokenizer_dir)
+    for text in TEXTS:
+        assert again.encode(text).tolist() == want.encode(text).tolist()
+    assert again.chat_templates == want.chat_templates
+
+
+def test_a_pickle_of_a_live_tokenizer_has_its_content(backend):
+    again = pickle.loads(pickle.dumps(fastpack.Tokenizer(backend)))
+    for text in TEXTS:
+        assert again.encode(text).tolist() == backend.encode(text).ids
+
+
+def test_a_pickle_notices_another_tokenizer_at_its_path(tokenizer_dir, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    values = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
+    path.write_text(json.dumps(values), encoding="utf-8")
+    pickled = pickle.dumps(fastpack.Tokenizer(path))
+    values["normalizer"] = {"type": "Lowercase"}
+    path.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(fastpack.TokenizerError, match="has changed since"):
+        pickle.loads(pickled)
+
+
+def test_the_slow_engine_is_named_with_its_reason(tokenizer_dir, tmp_path):
+    values = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
+    values["pre_tokenizer"] = {"type": "UnicodeScripts"}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    assert "reference (pre_tokenizer UnicodeScripts)" in repr(fastpack.Tokenizer(path))
 
 
 def test_a_pipeline_takes_one(tokenizer, tokenizer_dir, corpus):

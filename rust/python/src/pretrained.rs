@@ -101,6 +101,12 @@ impl PyPretrained {
         }
     }
 
+    /// A digest of all that decides the ids.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.pretrained.tokenizer.fingerprint().to_owned()
+    }
+
     /// The content of a token.
     fn id_to_token(&self, id: u32) -> Option<String> {
         self.pretrained.tokenizer.id_to_token(id)
