@@ -81,7 +81,7 @@ def main() -> None:
         }
         print("| rows to tensors, four rows of 4096 a batch | Mtok/s |\n|---|---:|")
         for name, (make, rows) in ways.items():
-            print(f"| {name} | {speed(make, rows):,.1f} |", flush=True)
+            print(f"| {name} | {speed(make, rows):,.2f} |", flush=True)
 
 
 if __name__ == "__main__":
