@@ -221,6 +221,20 @@ def _page() -> Iterator[str]:
     yield ""
     yield "Every option of every function, with its default. It is called the same on the command line, with dashes: `--max-length 4096`."
     yield "The functions are listed in [the README](../README.md); each shows its own options in `help(fastpack.pack_files)`."
+    yield ""
+    yield "## A job as a file"
+    yield ""
+    yield "A TOML file holds any of the options of `pack_dir`:"
+    yield ""
+    yield '    files = ["chats/*.jsonl"]'
+    yield '    output = "packed"'
+    yield '    tokenizer = "org/name"'
+    yield "    max_length = 4096"
+    yield '    filter = "filters.py:good"'
+    yield ""
+    yield '`fastpack pack --config recipe.toml` packs it, and so does `fastpack.pack_dir(**fastpack.load_config("recipe.toml"))`. Flags win over the file. Paths are'
+    yield "relative to the file; a key that is no option is refused, and so is an access token. `fastpack pack --like packed/ -o shorter/ -m 2048` repeats a finished"
+    yield "job from its manifest with what the command line changes; what a manifest cannot hold, such as a live tokenizer, it asks for by name."
     for title, options in GROUPS.items():
         yield ""
         yield f"## {title[0].upper()}{title[1:]}"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         TokenizerError,
         VerificationError,
     )
+    from fastpack.recipes import load_config
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
@@ -51,6 +52,7 @@ _HOMES = {
     "Tokenizer": "tokenizer",
     "Verification": "_verify",
     "__version__": "_fastpack",
+    "load_config": "recipes",
     "read": "_folder",
     "verify": "_verify",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "__version__",
+    "load_config",
     "pack_dir",
     "pack_files",
     "pack_records",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -12,7 +13,16 @@ from fastpack.errors import OptionError, OptionTypeError
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["check_choice", "check_switch", "check_type", "folder_of", "is_series", "path_of", "shown"]
+__all__ = [
+    "check_choice",
+    "check_switch",
+    "check_type",
+    "folder_of",
+    "is_series",
+    "nearest",
+    "path_of",
+    "shown",
+]
 
 #: Characters of a value that a message shows: enough to know it again.
 _SHOWN: Final = 100
@@ -76,3 +86,8 @@ def shown(value: object) -> str:
     """A value in a message, in one line of bearable length."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is spelled most like another, if one is."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)

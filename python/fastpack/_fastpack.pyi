@@ -133,6 +133,7 @@ class Output:
         shared: bool,
         wait: bool,
         memory: int | str,
+        recipe: str | None,
     ) -> Output: ...
 
 @final

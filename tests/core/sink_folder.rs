@@ -41,6 +41,7 @@ pub(super) fn output(dir: &Path) -> Output {
         once: false,
         wait: false,
         memory: u64::MAX,
+        recipe: None,
     }
 }
 

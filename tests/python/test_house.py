@@ -245,6 +245,8 @@ def test_the_package_imports_downwards():
         "_tokenizer",
         "tokenizer",
         "_sources",
+        "_functions",
+        "recipes",
         "api.options",
         "api.run",
         "api.suggest",

@@ -109,8 +109,8 @@ def native_model(
     return loaded, template, functions
 
 
-def native_output(given: Mapping[str, object]) -> _fastpack.Output:
-    """The folder that is written."""
+def native_output(given: Mapping[str, object], *, recipe: str | None = None) -> _fastpack.Output:
+    """The folder that is written; `recipe` is the call that its manifest holds."""
     output = _taken(OUTPUT, given)
     if output.output is None:
         _refuse_missing("output")
@@ -118,7 +118,7 @@ def native_output(given: Mapping[str, object]) -> _fastpack.Output:
         check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
     folder = folder_of("output", options.pop("output"))
-    return _fastpack.Output(dir=folder, shared=is_one_of_many(), **options)
+    return _fastpack.Output(dir=folder, shared=is_one_of_many(), recipe=recipe, **options)
 
 
 def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
@@ -172,5 +172,7 @@ _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
 
 def _refuse_missing(option: str) -> NoReturn:
     """Refuses to go on without an option that has a default only because `files` before it has one."""
-    message = f"invalid option `{option}`: must be given"
+    message = (
+        f"invalid option `{option}`: must be given, as the folder to write; `pack_files` returns a table"
+    )
     raise OptionError(message, option)

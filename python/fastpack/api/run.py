@@ -23,6 +23,7 @@ from fastpack.api.options import (
 )
 from fastpack.errors import OptionError
 from fastpack.options import default
+from fastpack.recipes import recipe_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ def pack_dir(given: Given) -> Report:
     """Packs files into a folder."""
     options = native_options(given)
     inputs = native_inputs(given)
-    destination = native_output(given)
+    destination = native_output(given, recipe=recipe_of(given))
     model = native_model(given)
     with watching(given["progress"]) as callback:
         return _fastpack.pack_dir(inputs, destination, options, *model, callback)

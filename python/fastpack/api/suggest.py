@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from fastpack._checks import nearest
 from fastpack.errors import OptionTypeError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
         unknown = next((name for name in kwargs if name not in known), None)
         if unknown is None:
             return function(*args, **kwargs)
-        near = difflib.get_close_matches(unknown, known, n=1)
-        meant = f"; did you mean `{near[0]}`?" if near else ""
+        near = nearest(unknown, known)
+        meant = f"; did you mean `{near}`?" if near else ""
         message = f"invalid option `{unknown}`: {function.__name__} has none of that name{meant}"
         raise OptionTypeError(message, unknown)
 

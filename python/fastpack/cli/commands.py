@@ -66,11 +66,22 @@ class _Command(NamedTuple):
     function: Callable[[], Function]
 
 
+_RECIPES: Final = (
+    Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", beside=True),
+    Flag(
+        "--like",
+        "a folder that was packed before: its options hold again, but for --output; flags win over them",
+        metavar="DIR",
+        beside=True,
+    ),
+)
+"""Flags that name where options come from that are not on the command line."""
+
 _COMMANDS: Final = {
     "pack": _Command(
         help="pack files into a folder",
         description="Packs files of conversations, requests or text into files of packed rows.",
-        usage="-i FILE [FILE ...] -o DIR [-t TOKENIZER] -m TOKENS [FLAG ...]",
+        usage="[-i FILE ...] -o DIR [-t TOKENIZER] -m TOKENS [--config FILE] [--like DIR] [FLAG ...]",
         examples="""\
   pack a folder of conversations for a context of 8192 tokens
     fastpack pack -i data/ -o packed/ -t path/to/tokenizer -m 8192
@@ -78,11 +89,16 @@ _COMMANDS: Final = {
   several files, cut what is too long, leave out what cannot be read
     fastpack pack -i a.jsonl 'part-{00..99}.jsonl' -o packed/ -t org/name -m 4096 \\
         --overlong truncate --on-bad-record skip
+
+  a job as a file; and a finished job once more, with shorter rows
+    fastpack pack --config recipe.toml
+    fastpack pack --like packed/ -o packed-4k/ -m 4096
 """,
         flags=(
             Flag(
                 "-i --input", "files, folders, globs, brace lists", named="files", nargs="+", metavar="FILE"
             ),
+            *_RECIPES,
         ),
         function=lambda: fastpack.pack_dir,
     ),
@@ -184,10 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags: list[Flag] = []
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        given = vars(parser().parse_args(arguments))
+        given = vars(parser(complete=not _names_recipe(arguments)).parse_args(arguments))
         command = _COMMANDS[given.pop("command")]
         flags = [*chain.from_iterable(FLAGS.values()), *command.flags]
-        return _print(command.function()(**given))
+        return _print(command.function()(**_with_recipe(given)))
     except BrokenPipeError:
         return _OK  # the reader, such as `head`, has seen enough
     except (FastpackError, OSError) as failed:
@@ -212,8 +228,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_USAGE, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def parser(*, complete: bool = True) -> argparse.ArgumentParser:
+    """The parser of the whole command line; unless it is `complete`, what is required may be said elsewhere."""
     top = _Parser(
         prog="fastpack",
         description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
@@ -233,8 +249,40 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        add_flags(parser, command.flags, command.function())
+        add_flags(parser, command.flags, command.function(), complete=complete)
     return top
+
+
+def _names_recipe(arguments: Sequence[str] | None) -> bool:
+    """Whether options come from a file or a folder too."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return any(argument.partition("=")[0] in {"--config", "--like"} for argument in given)
+
+
+def _with_recipe(given: dict[str, object]) -> dict[str, object]:
+    """The options of a command line, over those of the file or the folder that it names."""
+    from fastpack.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
+
+    config, like = given.pop("config", None), given.pop("like", None)
+    options: dict[str, object] = {}
+    if isinstance(like, str):
+        options = load_manifest(like)
+        unheld = options.pop("unheld", {})
+        for name, kind in unheld.items() if isinstance(unheld, dict) else ():
+            if name not in given:
+                message = (
+                    f"invalid option `{name}`: was {kind} in `{like}`, which no manifest holds; pass it again"
+                )
+                raise OptionError(message, name)
+    if isinstance(config, str):
+        options |= load_config(config)
+    options |= given
+    if config is not None or like is not None:
+        for name in ("output", "max_length"):
+            if name not in options:
+                message = f"invalid option `{name}`: must be given"
+                raise OptionError(message, name)
+    return options
 
 
 def _epilog(*commands: _Command) -> str:

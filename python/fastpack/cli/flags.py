@@ -11,7 +11,7 @@ from fastpack.cli.values import VALUES
 from fastpack.options import GROUPS, OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from fastpack.options.option import Option
 
@@ -33,6 +33,7 @@ class Flag(NamedTuple):
         nargs: `+` where it takes several.
         switch: Whether it is on or off, and has no value.
         required: Whether the command needs it though the function has a default.
+        beside: Whether it is no option of the function, but of the command.
     """
 
     spelling: str
@@ -44,6 +45,7 @@ class Flag(NamedTuple):
     nargs: str | None = None
     switch: bool = False
     required: bool = False
+    beside: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -55,7 +57,9 @@ class Flag(NamedTuple):
         """The name of the option that it sets."""
         return self.named or self.names[-1].removeprefix("--").replace("-", "_")
 
-    def add_to(self, group: argparse._ActionsContainer, parameter: inspect.Parameter) -> None:
+    def add_to(
+        self, group: argparse._ActionsContainer, parameter: inspect.Parameter, *, complete: bool
+    ) -> None:
         """Adds it to a parser; one that is not given leaves its option to the function's own default."""
         help, default = self.help, parameter.default  # noqa: A001
         if self.words:
@@ -70,7 +74,7 @@ class Flag(NamedTuple):
         if self.spelling.startswith("-"):
             rest |= {
                 "dest": self.option,
-                "required": self.required or default is inspect.Parameter.empty,
+                "required": complete and (self.required or default is inspect.Parameter.empty),
             }
         group.add_argument(*self.names, **rest)  # type: ignore[arg-type]
 
@@ -86,14 +90,24 @@ class Flag(NamedTuple):
         return spoken | {f'{self.option}="': f'{flag} "'}
 
 
-def add_flags(command: argparse.ArgumentParser, own: Iterable[Flag], function: Function) -> None:
-    """Gives a command a flag for each option of its function: flags of its own first, then those of the table."""
+def add_flags(
+    command: argparse.ArgumentParser, own: Sequence[Flag], function: Function, *, complete: bool
+) -> None:
+    """Gives a command a flag for each option of its function: flags of its own first, then those of the table.
+
+    Unless the command line is `complete`, none is required.
+    """
     missing = dict(inspect.signature(function).parameters)
+    missing |= {
+        flag.option: inspect.Parameter(flag.option, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for flag in own
+        if flag.beside
+    }
     for title, flags in [(None, own), *FLAGS.items()]:
         known = [flag for flag in flags if flag.option in missing]
         group = command.add_argument_group(title) if title and known else command
         for flag in known:
-            flag.add_to(group, missing.pop(flag.option))
+            flag.add_to(group, missing.pop(flag.option), complete=complete)
 
 
 _FIRST: Final = ("output", "tokenizer", "max_length")

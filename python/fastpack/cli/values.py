@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from argparse import ArgumentTypeError
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fastpack import _functions
+from fastpack.errors import OptionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
 __all__ = ["VALUES"]
 
@@ -87,29 +87,10 @@ def json_list_or_file(text: str) -> list[object]:
 
 def function_at(text: str) -> object:
     """The function that `file.py:name` or `module:name` stands for."""
-    place, _, name = text.rpartition(":")
-    if not place:
-        message = f"`{text}` is no function such as filters.py:good or module:good"
-        raise ArgumentTypeError(message)
     try:
-        return getattr(_module(place), name)
-    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
-        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
-        raise ArgumentTypeError(message) from refused
-
-
-def _module(place: str) -> ModuleType:
-    if not place.endswith(".py"):
-        return importlib.import_module(place)
-    name = f"fastpack_functions_{Path(place).stem}"
-    spec = importlib.util.spec_from_file_location(name, place)
-    if spec is None or spec.loader is None:
-        raise ImportError(place)
-    module = importlib.util.module_from_spec(spec)
-    # Classes look for their module there.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+        return _functions.function_at(text)
+    except OptionError as refused:
+        raise ArgumentTypeError(str(refused)) from refused
 
 
 def _json(text: str) -> object:

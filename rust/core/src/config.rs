@@ -397,6 +397,9 @@ pub struct Output {
     /// Bytes of memory that documents may take; those past it are read back from the folder.
     #[serde(skip)]
     pub memory: u64,
+    /// The call that this is, as a JSON object, for the manifest: whoever reads it can make the call again.
+    #[serde(skip)]
+    pub recipe: Option<String>,
 }
 
 impl Output {
@@ -410,6 +413,7 @@ impl Output {
             once: false,
             wait: false,
             memory: 0,
+            recipe: None,
             ..self.clone()
         }
     }

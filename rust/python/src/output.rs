@@ -16,7 +16,7 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory))]
+    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory, recipe))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
@@ -32,6 +32,7 @@ impl PyOutput {
         shared: bool,
         wait: bool,
         memory: PyMemory,
+        recipe: Option<String>,
     ) -> Self {
         let compression = compression.map(|compression| compression.0);
         let coding = Coding { format: format.0, compression };
@@ -49,6 +50,7 @@ impl PyOutput {
             once: false,
             wait,
             memory,
+            recipe,
         })
     }
 }

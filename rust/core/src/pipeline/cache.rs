@@ -59,6 +59,7 @@ impl Entry {
             once: false,
             wait: true,
             memory: 0,
+            recipe: None,
         };
         Ok(Self { identity: Arc::new(identity), output })
     }

@@ -40,6 +40,7 @@ pub struct Folder {
     /// Whether no other run can resume from the files of this one.
     once: bool,
     job: Arc<Identity>,
+    recipe: Option<String>,
     now: NaiveDateTime,
     coding: Coding,
     shard_bytes: u64,
@@ -134,6 +135,7 @@ pub fn open(
         created,
         once: output.once,
         job: Arc::clone(job),
+        recipe: output.recipe.clone(),
         now,
         coding: output.coding,
         shard_bytes: output.shard_bytes.max(1),
@@ -311,6 +313,8 @@ impl Folder {
         let report = (REPORT.to_owned(), report.to_owned());
         let mut manifest =
             Manifest::new(Arc::clone(&self.job), self.now, self.arrangement.place(&self.files));
+        manifest.recipe =
+            self.recipe.as_deref().and_then(|recipe| serde_json::from_str(recipe).ok());
         manifest.content = content;
         manifest.tokens = tokens;
         for (name, text) in described.into_iter().chain([report]) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::arrangement;
 use super::lock::WORK;
@@ -28,6 +29,9 @@ pub struct Manifest {
     pub version: u32,
     /// The identity of the job: everything that decides the content.
     pub job: Arc<Identity>,
+    /// The call that wrote it, for whoever wants to make it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Value>,
     /// The time of day that templates saw: the start of the first run of the job, unless it was given.
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; empty before the job has finished.
@@ -90,7 +94,17 @@ impl Manifest {
     /// A manifest of the layout written today.
     pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<File>) -> Self {
         let content = BTreeMap::new();
-        Self { version: VERSION, job, now, content, tokens: None, files, beside: Vec::new() }
+        let recipe = None;
+        Self {
+            version: VERSION,
+            job,
+            recipe,
+            now,
+            content,
+            tokens: None,
+            files,
+            beside: Vec::new(),
+        }
     }
 
     /// The manifest at `path`; nothing if there is none, or one that this version did not write as it is.

@@ -1,0 +1,43 @@
+"""`function_at`: functions by the place where they are written."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["function_at"]
+
+
+def function_at(text: str) -> object:
+    """The function that `file.py:name` or `module:name` stands for."""
+    place, _, name = text.rpartition(":")
+    if not place:
+        message = f"`{text}` is no function such as filters.py:good or module:good"
+        raise OptionError(message, "function")
+    try:
+        return getattr(_module(place), name)
+    except (ImportError, OSError, AttributeError, SyntaxError) as refused:
+        message = f"`{text}` cannot be loaded: {type(refused).__name__}: {refused}"
+        raise OptionError(message, "function") from refused
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    name = f"fastpack_functions_{Path(place).stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise ImportError(place)
+    module = importlib.util.module_from_spec(spec)
+    # Classes look for their module there.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,182 @@
+"""A job as a file: options read from TOML, and those that a finished folder was packed with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastpack._checks import folder_of, nearest
+from fastpack._functions import function_at
+from fastpack.errors import OptionError
+from fastpack.options import OPTIONS, options_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from fastpack._types import StrPath
+
+__all__ = ["load_config", "load_manifest", "recipe_of"]
+
+_SECRETS: Final = frozenset({"token"})
+"""Options that no file may hold."""
+
+_FUNCTIONS: Final = frozenset({"filter", "map"})
+"""Options that are functions."""
+
+_PATHS: Final = frozenset({"files", "output", "cache_dir"})
+"""Options that are paths, whether there is anything or not."""
+
+_NAMES: Final = frozenset({"tokenizer", "chat_template", "prompt"})
+"""Options that are paths where there is a file or a folder of that name."""
+
+_UNHELD: Final = "unheld"
+"""The entry of a recipe that names the options which it cannot hold, and what they were."""
+
+
+def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
+    r"""The options that a TOML file holds, as keyword arguments of `pack_dir`.
+
+    Keys are the names of options. Paths are relative to the file; `filter` and `map` are written `file.py:name`.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The options.
+
+    Raises:
+        OptionError: The file is no TOML, holds a key that is no option, or an access token.
+        OSError: It cannot be read.
+
+    Examples:
+        >>> import fastpack, tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     recipe = pathlib.Path(folder, "recipe.toml")
+        ...     _ = recipe.write_text('files = "chats/*.jsonl"\nmax_length = 4096\n')
+        ...     options = fastpack.load_config(recipe)
+        >>> options["max_length"], pathlib.Path(options["files"]).name
+        (4096, '*.jsonl')
+    """
+    place = Path(path)
+    try:
+        held = tomllib.loads(place.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as refused:
+        raise _refused(place, None, f"is no TOML: {refused}") from refused
+    return {name: _held(place, name, value) for name, value in held.items()}
+
+
+def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
+    """The options of the job that packed a folder, as keyword arguments of `pack_dir`, but for `output`.
+
+    Args:
+        folder: A folder that `pack_dir` wrote.
+
+    Returns:
+        The options that were given. What no file can hold, such as a live tokenizer, is under `unheld`, by its name.
+
+    Raises:
+        OptionError: The folder has no manifest, or one without a recipe.
+        OSError: It cannot be read.
+    """
+    place = Path(folder_of("like", folder)) / "manifest.json"
+    try:
+        manifest = json.loads(place.read_bytes())
+    except (ValueError, RecursionError) as refused:
+        raise _refused(place, None, f"is no manifest of fastpack: {refused}") from refused
+    recipe = manifest.get("recipe") if isinstance(manifest, dict) else None
+    if not isinstance(recipe, dict):
+        raise _refused(place, None, "does not say how the folder was packed; only folders of pack_dir do")
+    unheld = recipe.pop(_UNHELD, {})
+    options = {name: _held(place, name, value) for name, value in recipe.items()}
+    return {**options, _UNHELD: unheld} if unheld else options
+
+
+def recipe_of(given: Mapping[str, object]) -> str:
+    """The options of a call that are not at their defaults, as JSON for the manifest."""
+    recipe: dict[str, object] = {}
+    unheld: dict[str, str] = {}
+    for name, value in given.items():
+        option = OPTIONS.get(name)
+        if option is None or name in _SECRETS or name == "output" or value == option.default:
+            continue
+        try:
+            recipe[name] = json.loads(json.dumps(_written(name, value), allow_nan=False))
+        except (TypeError, ValueError, RecursionError):
+            unheld[name] = f"a {type(value).__qualname__}"
+    return json.dumps({**recipe, _UNHELD: unheld} if unheld else recipe)
+
+
+def _written(name: str, value: object) -> object:
+    """A value as a recipe holds it: paths from the root, functions by their places."""
+    if name in _FUNCTIONS:
+        return _place_of(value)
+    if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
+        return _each_path(value, lambda path: _absolute(path, always=name in _PATHS))
+    if name == "sources" and isinstance(value, (list, tuple)):
+        return [
+            {key: _written("files" if key == "path" else key, part) for key, part in source.items()}
+            for source in value
+        ]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _held(place: Path, name: str, value: object) -> object:
+    """What a file says of an option, as a call takes it."""
+    known = {option.name for option in options_of("pack_dir")}
+    if name not in known:
+        near = nearest(name, known)
+        raise _refused(place, name, "is no option" + (f"; did you mean `{near}`?" if near else ""))
+    if name in _SECRETS:
+        raise _refused(place, name, "must not stand in a file; set HF_TOKEN, or pass it to the call")
+    base = place.parent.absolute()
+    if name in _FUNCTIONS and isinstance(value, str):
+        return function_at(str(base / value) if value.rpartition(":")[0].endswith(".py") else value)
+    if name in _PATHS or (isinstance(value, str) and name in _NAMES):
+        return _each_path(value, lambda path: _beside(base, path, always=name in _PATHS))
+    if name == "sources" and isinstance(value, list):
+        return [
+            {key: _held(place, "files", part) if key == "path" else part for key, part in source.items()}
+            for source in value
+            if isinstance(source, dict)
+        ]
+    if name == "now" and isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return value
+
+
+def _each_path(value: object, change: Callable[[str], str]) -> object:
+    if isinstance(value, (str, os.PathLike)):
+        return change(os.fspath(value))
+    return [_each_path(path, change) for path in value] if isinstance(value, (list, tuple)) else value
+
+
+def _absolute(path: str, *, always: bool) -> str:
+    return os.path.abspath(path) if always or os.path.exists(path) else path  # noqa: PTH100  as written
+
+
+def _beside(base: Path, path: str, *, always: bool) -> str:
+    return str(base / path) if always or (base / path).exists() else path
+
+
+def _place_of(function: object) -> str:
+    """Where a function is found again: `file.py:name`."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", "<")
+    if code is None or "<" in name or not os.path.isfile(code.co_filename):
+        raise TypeError(name)
+    return f"{os.path.abspath(code.co_filename)}:{name}"  # noqa: PTH100
+
+
+def _refused(place: Path, name: str | None, why: str) -> OptionError:
+    where = f"`{name}` in {place}" if name else str(place)
+    return OptionError(f"invalid option {where}: {why}" if name else f"{place}: {why}", name or "config")

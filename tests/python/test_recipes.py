@@ -1,0 +1,145 @@
+"""A job as a file, and a finished job once more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastpack
+
+FILTER = "def short(batch):\n    return [len(text) < 40 for text in batch['text'].to_pylist()]\n"
+
+
+@pytest.fixture
+def place(tmp_path, tokenizer_dir):
+    """A folder with data, a function and a recipe beside them."""
+    home = tmp_path / "home"
+    (home / "data").mkdir(parents=True)
+    lines = [
+        json.dumps({"text": f"the river has {number} boats " * (1 + number % 3)}) for number in range(60)
+    ]
+    (home / "data" / "a.jsonl").write_text("\n".join(lines))
+    (home / "filters.py").write_text(FILTER)
+    (home / "recipe.toml").write_text(
+        f"""
+files = ["data/*.jsonl"]
+output = "packed"
+tokenizer = "{tokenizer_dir.as_posix()}"
+max_length = 64
+strategy = "sequential"
+filter = "filters.py:short"
+columns = ["input_ids", "labels"]
+now = 2026-01-31T12:00:00
+"""
+    )
+    return home
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "fastpack", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def shards(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).glob("train-*")}
+
+
+def test_a_config_is_the_call_that_it_spells_wherever_it_is_read(place, tmp_path, tokenizer_dir, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = fastpack.load_config(place / "recipe.toml")
+    report = fastpack.pack_dir(**options)
+    assert report.dropped["filtered"].documents == 40
+    by_hand = tmp_path / "by-hand"
+    fastpack.pack_dir(
+        place / "data" / "*.jsonl",
+        by_hand,
+        tokenizer=tokenizer_dir,
+        max_length=64,
+        strategy="sequential",
+        filter=options["filter"],
+        columns=["input_ids", "labels"],
+    )
+    assert shards(place / "packed") == shards(by_hand)
+
+
+def test_flags_win_over_the_config(place, tmp_path):
+    done = run("pack", "--config", place / "recipe.toml", "-o", tmp_path / "out", "-m", "32", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    job = json.loads((tmp_path / "out" / "manifest.json").read_bytes())["job"]
+    assert job["row_options"]["packing"]["max_length"] == 32
+    assert job["row_options"]["packing"]["strategy"] == "sequential"
+    assert not (place / "packed").exists()
+
+
+def test_a_finished_job_is_repeated_from_its_folder(place, tmp_path):
+    assert run("pack", "--config", place / "recipe.toml", cwd=tmp_path).returncode == 0
+    done = run("pack", "--like", place / "packed", "-o", tmp_path / "again", cwd="/")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shards(tmp_path / "again") == shards(place / "packed") != {}
+    shorter = run("pack", "--like", place / "packed", "-o", tmp_path / "short", "-m", "16", cwd="/")
+    assert shorter.returncode == 0
+    assert shards(tmp_path / "short") != shards(place / "packed")
+
+
+def test_a_repeated_job_needs_another_folder(place, tmp_path):
+    assert run("pack", "--config", place / "recipe.toml", cwd=tmp_path).returncode == 0
+    done = run("pack", "--like", place / "packed", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`--output`: must be given" in done.stderr
+
+
+def test_what_no_manifest_holds_is_refused_by_name(place, tmp_path, tokenizer_dir):
+    live = fastpack.Tokenizer(tokenizer_dir)
+    fastpack.pack_dir(
+        place / "data",
+        tmp_path / "out",
+        tokenizer=live,
+        max_length=64,
+        filter=lambda batch: [True] * len(batch),
+    )
+    done = run(
+        "pack", "--like", tmp_path / "out", "-o", tmp_path / "again", "-t", tokenizer_dir, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "`--filter`: was a function in" in done.stderr
+    done = run("pack", "--like", tmp_path / "out", "-o", tmp_path / "again", cwd=tmp_path)
+    assert "`--tokenizer`: was a Tokenizer in" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("max_lenght = 8", "`max_lenght` in .*: is no option; did you mean `max_length`"),
+        ('token = "hf_secret"', "`token` in .*: must not stand in a file"),
+        ('filter = "nowhere.py:short"', "cannot be loaded"),
+        ("max_length = ", "is no TOML"),
+    ],
+)
+def test_a_config_that_cannot_be_followed_is_refused(line, said, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f"{line}\n")
+    with pytest.raises(fastpack.OptionError, match=said):
+        fastpack.load_config(recipe)
+
+
+def test_an_access_token_is_never_in_a_manifest(place, tmp_path, tokenizer_dir):
+    fastpack.pack_dir(
+        place / "data", tmp_path / "out", tokenizer=tokenizer_dir, max_length=64, token="hf_very_secret"
+    )
+    assert b"hf_very_secret" not in b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
+
+
+def test_a_folder_without_a_recipe_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    done = run("pack", "--like", tmp_path, "-o", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "does not say how the folder was packed" in done.stderr
