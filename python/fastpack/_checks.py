@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
+    from fastpack._types import StrPath
 
 __all__ = [
     "check_choice",
@@ -21,6 +26,7 @@ __all__ = [
     "is_series",
     "nearest",
     "path_of",
+    "regular_file",
     "shown",
 ]
 
@@ -91,3 +97,15 @@ def shown(value: object) -> str:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is spelled most like another, if one is."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def regular_file(path: StrPath) -> Path:
+    """The path of a file that is no pipe or device, which would be waited for.
+
+    Raises:
+        OSError: It is one, or is not there.
+    """
+    mode = os.stat(path).st_mode  # noqa: PTH116  a path of any kind
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "is no regular file", os.fspath(path))
+    return Path(path)

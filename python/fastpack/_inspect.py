@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastpack._checks import regular_file
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from fastpack._fastpack import Pretrained
 
@@ -46,7 +47,7 @@ def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iter
     Trained tokens stand in colour, or between « and » where colour is not wanted. A token that begins a
     document carries no label: nothing predicts it.
     """
-    path = Path(file)
+    path = regular_file(file)
     found, rows = _read(path, row)
     pretrained = _tokenizer_of(path, tokenizer)
     boundaries = found.boundaries()
@@ -170,7 +171,7 @@ def _tokenizer_of(path: Path, given: str | None) -> Pretrained | None:
     reports = [folder / "report.json" for folder in path.absolute().parents[:2]]
     try:
         report = next((report for report in reports if report.exists()), reports[0])
-        named = json.loads(report.read_text(encoding="utf-8")).get("tokenizer")
+        named = json.loads(regular_file(report).read_text(encoding="utf-8")).get("tokenizer")
     except (OSError, ValueError):
         return None
     if not isinstance(named, str):

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fastpack._checks import folder_of, nearest
+from fastpack._checks import folder_of, nearest, regular_file
 from fastpack._functions import function_at
 from fastpack.errors import OptionError
 from fastpack.options import OPTIONS, options_of
@@ -67,7 +67,7 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
         >>> options["max_length"], pathlib.Path(options["files"]).name
         (4096, '*.jsonl')
     """
-    place = Path(path)
+    place = regular_file(path)
     try:
         held = tomllib.loads(place.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as refused:
@@ -88,7 +88,7 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
         OptionError: The folder has no manifest, or one without a recipe.
         OSError: It cannot be read.
     """
-    place = Path(folder_of("like", folder)) / "manifest.json"
+    place = regular_file(Path(folder_of("like", folder)) / "manifest.json")
     try:
         manifest = json.loads(place.read_bytes())
     except (ValueError, RecursionError) as refused:

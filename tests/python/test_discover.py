@@ -216,3 +216,16 @@ def test_a_file_takes_less_than_a_kilobyte_of_memory(tmp_path):
         assert int(said[0]) == count
         taken[count] = int(said[1])
     assert (taken[12_000] - taken[2_000]) * 1024 / 10_000 < 1_000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes as POSIX has them")
+@pytest.mark.parametrize(
+    "arguments", [["inspect", "PIPE"], ["scan", "--sources", "PIPE"], ["pack", "--config", "PIPE"]]
+)
+def test_the_command_line_waits_for_no_pipe(arguments, tmp_path):
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "fastpack", *(str(pipe) if it == "PIPE" else it for it in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode in {1, 2}
+    assert "is no regular file" in done.stderr

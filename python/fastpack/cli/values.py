@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from argparse import ArgumentTypeError
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fastpack import _functions
+from fastpack._checks import regular_file
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def json_list(text: str) -> list[object]:
 def json_list_or_file(text: str) -> list[object]:
     """`["a", 1]`, or the path of a file that holds it."""
     try:
-        value = json.loads(text if text.lstrip().startswith("[") else Path(text).read_text(encoding="utf-8"))
+        value = json.loads(
+            text if text.lstrip().startswith("[") else regular_file(text).read_text(encoding="utf-8")
+        )
     except (OSError, RecursionError, ValueError) as refused:
         message = f"`{text}` is neither a JSON list nor a file of one: {refused}"
         raise ArgumentTypeError(message) from refused
