@@ -14,6 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
+    from fastpack._export import export
     from fastpack._fastpack import PackStream, Plan, __version__
     from fastpack._folder import read
     from fastpack._scan import ScanReport
@@ -52,6 +53,7 @@ _HOMES = {
     "Tokenizer": "tokenizer",
     "Verification": "_verify",
     "__version__": "_fastpack",
+    "export": "_export",
     "load_config": "recipes",
     "read": "_folder",
     "verify": "_verify",
@@ -84,6 +86,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "__version__",
+    "export",
     "load_config",
     "pack_dir",
     "pack_files",

@@ -255,6 +255,7 @@ def test_the_package_imports_downwards():
         "api.calls",
         "api",
         "_rows",
+        "_export",
         "_verify",
         "hf.loading",
         "hf.packing",
