@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import regular_file
@@ -12,7 +13,6 @@ from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from fastpack._fastpack import Pretrained
 
@@ -47,7 +47,7 @@ def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iter
     Trained tokens stand in colour, or between « and » where colour is not wanted. A token that begins a
     document carries no label: nothing predicts it.
     """
-    path = regular_file(file)
+    path = Path(file)
     found, rows = _read(path, row)
     pretrained = _tokenizer_of(path, tokenizer)
     boundaries = found.boundaries()
