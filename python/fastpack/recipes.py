@@ -107,7 +107,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
     unheld: dict[str, str] = {}
     for name, value in given.items():
         option = OPTIONS.get(name)
-        if option is None or name in _SECRETS or name == "output" or value == option.default:
+        if option is None or name in _SECRETS or name == "output" or option.is_default(value):
             continue
         try:
             recipe[name] = json.loads(json.dumps(_written(name, value), allow_nan=False))

@@ -201,3 +201,9 @@ def test_a_misspelt_keyword_is_refused_with_the_option_that_was_meant(misspelt, 
     assert isinstance(refused.value, TypeError)
     with pytest.raises(fastpack.OptionTypeError, match=r"`zzz`: pack_files has none of that name$"):
         fastpack.pack_files("a.jsonl", max_length=8, zzz=1)
+
+
+def test_an_array_where_a_folder_is_needed_is_refused_by_name(tokenizer_dir):
+    table = pa.table({"text": ["a"]})
+    with pytest.raises(fastpack.OptionError, match="`memory`: needs `output`"):
+        fastpack.pack_table(table, tokenizer_dir, max_length=8, memory=np.array([1, 2]))

@@ -126,7 +126,7 @@ def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
     if given.get("output") is not None:
         return native_output(given)
     for option in group_of(OUTPUT):
-        if option.name != "validation" and given.get(option.name, option.default) != option.default:
+        if option.name != "validation" and not option.is_default(given.get(option.name, option.default)):
             message = f"invalid option `{option.name}`: needs `output`, the folder to write"
             raise OptionError(message, option.name)
     return None

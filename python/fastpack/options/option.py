@@ -132,6 +132,10 @@ class Option(NamedTuple):
     differs: Mapping[str, Differs] = {}
     flag: Flag | None = None
 
+    def is_default(self, value: object) -> bool:
+        """Whether a value says nothing: what is of another type, such as an array, is not even compared."""
+        return value is self.default or (type(value) is type(self.default) and value == self.default)
+
     def in_call(self, call: str) -> Option:
         """The option as this call has it."""
         differs = self.differs.get(call)
