@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from fastpack._checks import check_choice, path_of
 from fastpack._folder import TRAIN, Folder
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError, OutputError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["ExportFormat", "export"]
 
 ExportFormat: TypeAlias = Literal["megatron", "megatron_bridge", "numpy"]
-
-_NOT_TRAINED: Final = -100
 
 _INT32: Final = 4
 """Megatron's number for the type of 32-bit tokens."""
@@ -129,7 +128,7 @@ def _megatron_bridge(table: pa.Table, paths: list[Path]) -> None:
     row_of = np.repeat(np.arange(table.num_rows), np.diff(rows))
     columns = {
         "input_ids": (ids.astype(np.int32), begins),
-        "loss_mask": ((labels != _NOT_TRAINED).astype(np.int8), begins),
+        "loss_mask": ((labels != NOT_TRAINED).astype(np.int8), begins),
         "seq_start_id": ((starts - begins[row_of]).astype(np.int32), rows),
     }
     lists = {

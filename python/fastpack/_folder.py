@@ -1,4 +1,4 @@
-"""A folder of packed rows: which files hold the rows of a split, and the rows themselves, read in place."""
+"""`Folder`: the shards of a packed folder, and their rows, read in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue, StrPath
 
-__all__ = ["Folder", "Shard", "read", "table_of"]
+__all__ = ["Folder", "Shard", "column_differences", "read", "table_of"]
 
 TRAIN: Final = "train"
 """The split that a folder without splits has."""
@@ -25,15 +25,15 @@ TRAIN: Final = "train"
 _SPLITS: Final = (TRAIN, "validation")
 
 _KINDS: Final = (".arrow", ".parquet", ".jsonl")
-"""The suffixes of files whose rows are read."""
+"""The endings of files of rows that can be read."""
 
 
 class Shard(NamedTuple):
     """A file of rows.
 
     Attributes:
-        path: Where it lies.
-        split: The split that its rows belong to.
+        path: The path of the file.
+        split: The split of its rows.
         bytes: The size that the manifest records; nothing without a manifest.
         blake3: The hash that the manifest records, in hexadecimal; nothing without a manifest.
         rows: The number of rows that the manifest records; nothing without a manifest.
@@ -49,12 +49,12 @@ class Shard(NamedTuple):
 class Folder:
     """A folder of packed rows, of `pack_dir` or of another tool.
 
-    The manifest says which files are shards, so whatever else lies beside them, such as the `cache-*.arrow` files
-    of `datasets`, is passed over. Without a manifest the list of `datasets.save_to_disk` says it, or else the names.
+    The manifest says which files are shards, so other files, such as the `cache-*.arrow` of `datasets`, are
+    left out. Without a manifest the list of `datasets.save_to_disk` says it, or else the names.
 
     Attributes:
-        path: Where it lies.
-        manifest: What `manifest.json` holds; empty where there is none.
+        path: The path of the folder.
+        manifest: The content of `manifest.json`; empty where there is none.
         shards: The files of rows, in order.
     """
 
@@ -102,7 +102,7 @@ class Folder:
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether `tokens.fastpack` lies there, which `keep_tokens=True` leaves."""
+        """Whether the folder holds `tokens.fastpack`, which `keep_tokens=True` writes."""
         return bool(self.manifest.get("tokens"))
 
     def of(self, split: str) -> list[Shard]:
@@ -130,7 +130,12 @@ class Folder:
         first, *others = shards = self.of(split)
         tables = [table_of(shard.path) for shard in shards]
         for shard, table in zip(others, tables[1:], strict=True):
-            _check_same_columns(shard.path, table.schema, first.path, tables[0].schema)
+            for difference in column_differences(table.schema, tables[0].schema):
+                message = (
+                    f"{shard.path}: {difference} in {first.path.name}; the shards of a folder have the same columns: pack "
+                    "again, or remove the shard of another job"
+                )
+                raise FastpackError(message)
         whole = pa.concat_tables(tables)
         if columns is None:
             return whole
@@ -164,7 +169,7 @@ class Folder:
             )
 
     def _found(self) -> Iterator[Shard]:
-        """The files that hold rows, where no manifest of ours lists them."""
+        """The files of rows in a folder without a manifest of fastpack."""
         for folder in (self.path, *(self.path / split for split in _SPLITS)):
             state = _json_of(folder / "state.json") or {}
             listed = state.get("_data_files")
@@ -182,7 +187,7 @@ def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None =
     """The rows of a folder that `pack_dir` wrote, all shards as one table.
 
     Uncompressed Arrow shards are mapped into memory: nothing is copied, and processes that read the same folder
-    share it. Other files in the folder, such as the `cache-*.arrow` that `datasets` leaves, are passed over.
+    share it. Other files in the folder, such as the `cache-*.arrow` of `datasets`, are left out.
 
     Args:
         folder: The folder.
@@ -252,7 +257,7 @@ def _from_parquet(path: Path) -> pa.Table:
 
 
 def _from_jsonl(path: Path) -> pa.Table:
-    """Lines of JSON; numbers become what they are in other formats."""
+    """Lines of JSON; columns get the types that they have in the other formats."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow.json as pj  # noqa: PLC0415
 
@@ -266,27 +271,23 @@ def _from_jsonl(path: Path) -> pa.Table:
     return read
 
 
-def _check_same_columns(path: Path, schema: pa.Schema, first: Path, wanted: pa.Schema) -> None:
-    """Refuses a shard whose columns are not those of the first."""
+def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
+    """Each column that two schemas do not share, such as "column `labels` is missing, but list<item: int32>"."""
     for name in dict.fromkeys([*wanted.names, *schema.names]):
         here, there = (
             columns.field(name).type if name in columns.names else None for columns in (schema, wanted)
         )
         if here != there:
-            message = (
-                f"{path}: column `{name}` is {here or 'missing'}, but {there or 'missing'} in {first.name}; "
-                "the shards of a folder have the same columns: pack again, or remove the shard of another job"
-            )
-            raise FastpackError(message)
+            yield f"column `{name}` is {here or 'missing'}, but {there or 'missing'}"
 
 
 def _holds_rows(file: Path) -> bool:
-    """Whether the name is one of a file of rows, and not of the cache of `datasets`."""
+    """Whether a file has the name of a shard, not of the cache of `datasets`."""
     return file.suffix in _KINDS and not file.name.startswith(("cache-", ".", "tmp"))
 
 
 def _split_of(name: str) -> str:
-    """The split that a shard's name tells; a file named after its input is of the training split."""
+    """The split in the name of a shard; `train` for a shard that is named after its input."""
     return next((split for split in _SPLITS if name.startswith((f"{split}/", f"{split}-"))), TRAIN)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import regular_file
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["describe"]
 
-_NOT_TRAINED: Final = -100
 _GREEN: Final = "\x1b[32m"
 _DIM: Final = "\x1b[2m"
 _PLAIN: Final = "\x1b[0m"
@@ -51,7 +51,7 @@ def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iter
     found, rows = _read(path, row)
     pretrained = _tokenizer_of(path, tokenizer)
     boundaries = found.boundaries()
-    trained = sum(label != _NOT_TRAINED for label in found.labels)
+    trained = sum(label != NOT_TRAINED for label in found.labels)
     share = f", {trained:,} trained" if found.labels else ""
     yield (
         f"{file}, row {row} of {rows:,}: {len(found.input_ids):,} tokens, "
@@ -59,7 +59,7 @@ def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iter
     )
     for number, (start, end) in enumerate(boundaries):
         labels = found.labels[start:end]
-        trained = sum(label != _NOT_TRAINED for label in labels)
+        trained = sum(label != NOT_TRAINED for label in labels)
         share = f", {trained:,} trained" if labels else ""
         yield ""
         heading = f"── document {number}: tokens {start:,} to {end - 1:,}{share} ──"
@@ -69,7 +69,7 @@ def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iter
 
 def _text(ids: list[int], labels: list[int], pretrained: Pretrained | None, *, color: bool) -> str:
     opening, closing = (_GREEN, _PLAIN) if color else ("«", "»")
-    masks = [label != _NOT_TRAINED for label in labels] or [False] * len(ids)
+    masks = [label != NOT_TRAINED for label in labels] or [False] * len(ids)
     shown = []
     for trained, stretch in groupby(zip(masks, ids, strict=True), key=lambda pair: pair[0]):
         part = [token for _, token in stretch]

@@ -1,4 +1,4 @@
-"""What must hold of packed rows, checked on whole tables at once."""
+"""The rules for packed rows, checked on whole tables at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import FastpackError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 __all__ = ["Documents", "Lists", "broken_rows", "documents_of", "lists_of"]
-
-_NOT_TRAINED: Final = -100
 
 _PER_TOKEN: Final = ("labels", "position_ids", "document_ids", "loss_weights")
 """The columns that have a value for each token."""
@@ -71,7 +70,7 @@ def lists_of(table: pa.Table, name: str) -> Lists | None:
 
 
 def documents_of(table: pa.Table) -> Documents | None:
-    """The documents of rows by `seq_lengths`, or else by `position_ids`; nothing where no column says them."""
+    """The documents of rows by `seq_lengths`, or else by `position_ids`; nothing without both columns."""
     ids = lists_of(table, "input_ids")
     if ids is None:
         return None
@@ -88,7 +87,7 @@ def documents_of(table: pa.Table) -> Documents | None:
 
 
 def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
-    """The first row that breaks each rule, and what is wrong with it.
+    """The first row that breaks each rule, and a message about it.
 
     Args:
         table: Rows of one file.
@@ -129,7 +128,7 @@ def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[t
 
 
 def _broken_boundaries(table: pa.Table, ids: Lists, *, same: bool) -> Iterator[tuple[int, str]]:
-    """What is wrong with the columns that say where documents begin."""
+    """Broken rules for `seq_lengths` and `position_ids`."""
     lengths, positions = lists_of(table, "seq_lengths"), lists_of(table, "position_ids")
     if lengths is None and positions is None:
         yield 0, "neither `seq_lengths` nor `position_ids` says where documents begin"
@@ -169,12 +168,12 @@ def _broken_boundaries(table: pa.Table, ids: Lists, *, same: bool) -> Iterator[t
 def _broken_labels(
     table: pa.Table, ids: Lists, documents: Documents, options: Mapping[str, JsonValue]
 ) -> Iterator[tuple[int, str]]:
-    """What is wrong with labels and their weights."""
+    """Broken rules for `labels` and `loss_weights`."""
     labels = lists_of(table, "labels")
     if labels is None:
         return
-    trained = labels.values != _NOT_TRAINED
-    targets = np.append(ids.values[1:], _NOT_TRAINED) if options.get("shift_labels") else ids.values
+    trained = labels.values != NOT_TRAINED
+    targets = np.append(ids.values[1:], NOT_TRAINED) if options.get("shift_labels") else ids.values
     wrong = trained & (labels.values != targets)
     untrained = documents.starts + (documents.lengths - 1 if options.get("shift_labels") else 0)
     where = "last" if options.get("shift_labels") else "first"
@@ -202,7 +201,7 @@ def _broken_labels(
 
 
 def _first(broken: npt.NDArray[np.bool_], column: Lists, says: _Says) -> Iterator[tuple[int, str]]:
-    """The first row with a broken value, and what is said of it."""
+    """The first row with a broken value, and the message about it."""
     if broken.any():
         at = int(broken.argmax())
         yield column.row_of(at), says(at)

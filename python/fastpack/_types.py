@@ -1,10 +1,19 @@
-"""The aliases that signatures use."""
+"""The types that signatures name, and the label of untrained tokens."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    runtime_checkable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "NOT_TRAINED",
     "ArrowArray",
     "ArrowStream",
     "ArrowTable",
@@ -56,6 +66,9 @@ __all__ = [
     "TransformersTokenizer",
     "Validation",
 ]
+
+NOT_TRAINED: Final = -100
+"""The label of a token that is not trained: what `torch.nn.CrossEntropyLoss` ignores."""
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]

@@ -1,4 +1,4 @@
-"""Whether a packed folder is what its manifest says, and its rows what packed rows are."""
+"""`verify`: checks the files, the rows and the tokens of a packed folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import check_type
-from fastpack._folder import Folder, table_of
-from fastpack.errors import FastpackError
+from fastpack._folder import Folder, column_differences, table_of
+from fastpack.errors import FastpackError, OptionError
+from fastpack.recipes import load_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,33 +30,37 @@ _FILES: Final = 8
 """Inputs that a sample is taken from, spread over all of them."""
 
 _SHOWN: Final = 20
-"""Problems that are printed."""
+"""How many problems are printed."""
 
 _SAME: Final = (
     "train_on",
     "train_on_eos",
     "eos",
     "bos",
+    "chat_template",
+    "chat_template_kwargs",
+    "template_engine",
     "overlong",
     "truncation_side",
     "align_documents_to",
     "pad_token_id",
+    "shift_labels",
 )
-"""The options that decide what a document's tokens and labels are."""
+"""The options of a recipe that decide the tokens and labels of a document."""
 
 
 class Verification(NamedTuple):
-    """What `verify` found; `print` shows it.
+    """The result of `verify`; `print` shows it.
 
     Attributes:
         folder: The folder.
-        files: Shards that were read.
-        rows: Rows in them.
-        documents: Documents in these, padding counted as one where it has an entry of its own.
-        tokens: Tokens in them.
-        made_again: Documents of the inputs that were tokenized again and compared.
-        problems: What is wrong, a line each; empty if nothing is.
-        notes: What could not be compared, and why.
+        files: The number of shards.
+        rows: The number of rows in all shards.
+        documents: The number of documents; padding counts as one where it has an entry of its own.
+        tokens: The number of tokens, padding included.
+        made_again: The number of documents of the inputs that were tokenized again and compared.
+        problems: Messages about what is wrong, a line each; empty if nothing is.
+        notes: Comparisons that were left out, and why.
     """
 
     folder: str
@@ -92,11 +97,11 @@ def verify(
 
     Args:
         folder: The folder.
-        tokenizer: What the rows were packed with; if not given, what `report.json` names. Ids need none.
+        tokenizer: The tokenizer of the rows; if not given, the one that `report.json` names. Ids need none.
         sample: About how many documents are tokenized again; 0 for none.
 
     Returns:
-        What was found: nothing is wrong if its `problems` are empty.
+        The counts and the problems; nothing is wrong if `problems` is empty.
 
     Raises:
         InputNotFoundError: There is no such folder.
@@ -124,7 +129,7 @@ def verify(
 
 
 class _Checked:
-    """What has been found so far."""
+    """The counts, problems and notes so far."""
 
     def __init__(self, packed: Folder) -> None:
         self._packed = packed
@@ -137,7 +142,7 @@ class _Checked:
         )
 
     def verification(self) -> Verification:
-        """All that was found."""
+        """The result."""
         files, rows, documents, tokens = self._counts
         return Verification(
             folder=str(self._packed.path),
@@ -181,14 +186,9 @@ class _Checked:
         if self._first is None:
             self._first = shard.path.name, schema
         first, wanted = self._first
-        for name in dict.fromkeys([*wanted.names, *schema.names]):
-            here, there = (
-                columns.field(name).type if name in columns.names else None for columns in (schema, wanted)
-            )
-            if here != there:
-                self.problems.append(
-                    f"{shard.path}: column `{name}` is {here or 'missing'}, but {there or 'missing'} in {first}"
-                )
+        self.problems += [
+            f"{shard.path}: {difference} in {first}" for difference in column_differences(schema, wanted)
+        ]
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
         """Packs a sample of the inputs once more, and looks for its documents among the rows."""
@@ -207,7 +207,12 @@ class _Checked:
         chosen = unchanged[:: max(1, len(unchanged) // _FILES)][:_FILES]
         limit = max(1, sample // len(chosen))
         try:
-            again, table = _packed_again(self._packed, chosen, limit, self._tokenizer(tokenizer))
+            recipe = _recipe_of(self._packed)
+        except OptionError as unknown:
+            self._notes.append(f"the inputs cannot be packed again: {unknown}")
+            return
+        try:
+            again, table = _packed_again(self._packed, recipe, chosen, limit, self._tokenizer(tokenizer))
         except FastpackError as refused:
             self.problems.append(f"the inputs cannot be packed again: {refused}")
             return
@@ -253,7 +258,7 @@ class _Checked:
 
 
 def _changed(shard: Shard) -> str | None:
-    """How a file differs from what the manifest says of it."""
+    """How a shard differs from its entry in the manifest; nothing if it does not."""
     from fastpack._fastpack import content_hash  # noqa: PLC0415  loads the native module
 
     size = shard.path.stat().st_size
@@ -265,7 +270,7 @@ def _changed(shard: Shard) -> str | None:
 
 
 def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
-    """Whether an input is another than when it was packed."""
+    """How an input differs from the one that was packed; nothing if it does not."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -276,20 +281,20 @@ def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
 
 
 def _inputs_of(packed: Folder) -> Mapping[str, JsonValue]:
-    """What the manifest records of each input file."""
+    """The entries of the input files in the manifest."""
     files = packed.of_job("inputs").get("files")
     return files if isinstance(files, dict) else {}
 
 
 def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
-    """How the inputs were read."""
+    """The options by which each source was read, in the manifest."""
     job = packed.manifest.get("job")
     listed = job.get("sources") if isinstance(job, dict) else None
     return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
 
 
 def _cannot_be_made_again(packed: Folder) -> str | None:
-    """Why documents cannot be made again from what the manifest records."""
+    """Why the documents cannot be packed again from the manifest; nothing if they can."""
     options = packed.options
     if not _inputs_of(packed):
         return "the rows were packed from memory, which the manifest records no inputs of"
@@ -308,11 +313,12 @@ def _cannot_be_made_again(packed: Folder) -> str | None:
 
 def _packed_again(
     packed: Folder,
+    recipe: Mapping[str, object],
     paths: list[str],
     limit: int,
     tokenizer: StrPath | Tokenizer | None,
 ) -> tuple[Mapping[str, JsonValue], pa.Table]:
-    """The first records of some inputs, packed with the same options, a document a row: the job, and the rows."""
+    """The first records of some inputs, packed by the recipe, a document a row: the job, and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
@@ -334,7 +340,6 @@ def _packed_again(
         "seq_lengths",
         *(["labels"] if "labels" in packed.read(packed.splits[0]).column_names else []),
     ]
-    same = {name: options[name] for name in _SAME if name in options}
     now = packed.manifest.get("now")
     with tempfile.TemporaryDirectory() as folder:
         pack_dir(
@@ -345,15 +350,30 @@ def _packed_again(
             strategy="none",
             on_bad_record="skip",
             columns=columns,  # type: ignore[arg-type]  # the line above names them
-            shift_labels=bool(options.get("shift_labels")),
             now=datetime.fromisoformat(str(now)[:26]) if now else None,
             progress=False,
-            **same,  # type: ignore[arg-type]  # likewise
+            **recipe,  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
         # The files go with the folder.
         return again.of_job("made_by"), table.take(list(range(table.num_rows)))
+
+
+def _recipe_of(packed: Folder) -> dict[str, object]:
+    """The options of the call that packed a folder which decide tokens and labels.
+
+    The words of the job in the manifest are those of the core: `eos=True` is `always` there.
+
+    Raises:
+        OptionError: The manifest has no recipe, or one that lacks an option which no file can hold.
+    """
+    recipe = load_manifest(packed.path)
+    for name, kind in (recipe.get("unheld") or {}).items():
+        if name in _SAME:
+            message = f"`{name}` was {kind}, which no manifest holds"
+            raise OptionError(message, name)
+    return {name: recipe[name] for name in _SAME if name in recipe}
 
 
 def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:

@@ -30,6 +30,9 @@ __all__ = ["load_config", "load_manifest", "recipe_of"]
 _SECRETS: Final = frozenset({"token"})
 """Options that no file may hold."""
 
+_OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress"})
+"""Options that belong to one call: a repeated job must not inherit them."""
+
 _FUNCTIONS: Final = frozenset({"filter", "map"})
 """Options that are functions."""
 
@@ -76,7 +79,9 @@ def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any] 
 
 
 def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
-    """The options of the job that packed a folder, as keyword arguments of `pack_dir`, but for `output`.
+    """The options of the job that packed a folder, as keyword arguments of `pack_dir`.
+
+    `output`, `overwrite` and `progress` belong to one call, and are not among them.
 
     Args:
         folder: A folder that `pack_dir` wrote.
@@ -107,7 +112,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
     unheld: dict[str, str] = {}
     for name, value in given.items():
         option = OPTIONS.get(name)
-        if option is None or name in _SECRETS or name == "output" or option.is_default(value):
+        if option is None or name in _SECRETS | _OF_ONE_CALL or option.is_default(value):
             continue
         try:
             recipe[name] = json.loads(json.dumps(_written(name, value), allow_nan=False))

@@ -10,7 +10,16 @@ import pytest
 
 import fastpack
 
-HEAVY = ("pyarrow", "numpy", "huggingface_hub", "transformers", "argparse", "fastpack._fastpack")
+HEAVY = (
+    "pyarrow",
+    "numpy",
+    "huggingface_hub",
+    "transformers",
+    "torch",
+    "datasets",
+    "argparse",
+    "fastpack._fastpack",
+)
 
 
 @pytest.mark.alone

@@ -97,6 +97,24 @@ def test_a_repeated_job_needs_another_folder(place, tmp_path):
     assert "`--output`: must be given" in done.stderr
 
 
+def test_a_repeated_job_overwrites_nothing_unless_it_is_told_to(place, tmp_path, tokenizer_dir):
+    finished, other = tmp_path / "finished", tmp_path / "other"
+    for folder, length in ((finished, 64), (other, 32)):
+        fastpack.pack_dir(
+            place / "data",
+            folder,
+            tokenizer=tokenizer_dir,
+            max_length=length,
+            overwrite=True,
+            progress=False,
+        )
+    recipe = json.loads((finished / "manifest.json").read_bytes())["recipe"]
+    assert not {"output", "overwrite", "progress"} & set(recipe)
+    done = run("pack", "--like", finished, "-o", other, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "--overwrite" in done.stderr
+
+
 def test_what_no_manifest_holds_is_refused_by_name(place, tmp_path, tokenizer_dir):
     live = fastpack.Tokenizer(tokenizer_dir)
     fastpack.pack_dir(

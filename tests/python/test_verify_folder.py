@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,8 @@ import pytest
 import fastpack
 
 WEIGHTED = ["input_ids", "labels", "position_ids", "seq_lengths", "document_ids", "loss_weights"]
+
+OWN_TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] | upper if shout else message['content'] }}\n{% endfor %}"
 
 
 @pytest.fixture
@@ -44,6 +47,12 @@ def pack(corpus, tokenizer_dir, tmp_path):
         {"order": "balanced", "balance_ranks": 4, "pad_to": "max_length", "columns": WEIGHTED},
         {"train_on": "last_assistant", "columns": ["input_ids", "labels", "position_ids"]},
         {"columns": ["input_ids", "seq_lengths"]},
+        {"eos": True},
+        {"eos": False},
+        {"chat_template": OWN_TEMPLATE, "train_on": "all"},
+        {"chat_template_kwargs": {"shout": True}, "chat_template": OWN_TEMPLATE, "train_on": "all"},
+        {"template_engine": "python"},
+        {"shift_labels": True, "eos": True, "overlong": "split", "max_length": 32},
     ],
 )
 def test_what_pack_dir_writes_is_well(pack, options):
@@ -295,3 +304,23 @@ def test_ids_need_no_tokenizer(tmp_path):
     fastpack.pack_dir(tmp_path / "ids.parquet", tmp_path / "packed", max_length=64, progress=False)
     found = fastpack.verify(tmp_path / "packed", sample=40)
     assert (found.problems, found.made_again) == ((), 40)
+
+
+def test_a_folder_without_a_recipe_is_noted(pack):
+    folder = pack()
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    del manifest["recipe"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    found = fastpack.verify(folder)
+    assert (found.problems, found.made_again) == ((), 0)
+    assert "does not say how the folder was packed" in found.notes[0]
+
+
+def test_an_option_that_no_recipe_holds_is_noted(pack):
+    folder = pack(chat_template_kwargs={"shout": True})
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    manifest["recipe"]["unheld"] = {"chat_template": "a Template"}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    found = fastpack.verify(folder)
+    assert (found.problems, found.made_again) == ((), 0)
+    assert "`chat_template` was a Template, which no manifest holds" in found.notes[0]

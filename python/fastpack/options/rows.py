@@ -179,9 +179,9 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "int",
         0,
         ORDERING_CALLS,
-        "What decides all that is left to chance: the same seed, the same rows.",
+        "Random seed. The same seed gives the same rows.",
         group=PACKING,
-        flag=Flag("--seed", "decides what is left to chance", metavar="N", type="int"),
+        flag=Flag("--seed", "random seed", metavar="N", type="int"),
     ),
     Option(
         "pad_to",

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from fastpack._checks import check_choice, check_switch, check_type, shown
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError, OptionError
-from fastpack.torch.losses import NOT_TRAINED, WeightedLabels
+from fastpack.torch.losses import WeightedLabels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from fastpack._folder import Folder
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 from fastpack.hf.loading import SOURCE
 from fastpack.torch.batches import collate
 from fastpack.torch.checks import check
-from fastpack.torch.losses import NOT_TRAINED
 from fastpack.torch.rows import PackedDataset
 
 try:

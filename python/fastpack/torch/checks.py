@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 from fastpack.torch.batches import are_shifted
-from fastpack.torch.losses import NOT_TRAINED, logits_of
+from fastpack.torch.losses import logits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

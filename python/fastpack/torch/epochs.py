@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from fastpack._types import Strategy
 
 __all__ = ["Repacked", "check_repackable"]
-
-_NOT_TRAINED: Final = -100
 
 _PER_TOKEN: Final = ("input_ids", "labels", "loss_weights")
 
@@ -63,7 +62,7 @@ class Repacked:
             labels = np.asarray(source[row].get("labels", ()))
             start = 0
             for number, length in enumerate(documents):
-                trained = labels[start : start + length] != _NOT_TRAINED
+                trained = labels[start : start + length] != NOT_TRAINED
                 if not len(labels) or trained.any():
                     found.append((row, number, start, length))
                 start += length

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from fastpack._types import NOT_TRAINED
 from fastpack.errors import BatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["NOT_TRAINED", "WeightedLabels", "count_trained", "logits_of", "loss"]
-
-NOT_TRAINED: Final = -100
-"""The label of a token that is not trained."""
+__all__ = ["WeightedLabels", "count_trained", "logits_of", "loss"]
 
 _UNWEIGHTED: Final = frozenset(
     {

@@ -177,7 +177,7 @@ def pack_table(
         balance_ranks: The ranks that share the rows of `balanced`.
         on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
             nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
-        seed: What decides all that is left to chance: the same seed, the same rows.
+        seed: Random seed. The same seed gives the same rows.
         pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
             positions of its own from 0, and one last entry in `seq_lengths`.
         padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in

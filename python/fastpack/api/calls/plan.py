@@ -60,7 +60,7 @@ def plan(
         balance_ranks: The ranks that share the rows of `balanced`.
         on_remainder: What happens where ranks cannot share the rows of `balanced` equally: `pad` adds rows of
             nothing but padding, `drop` drops the last and counts them, `repeat` repeats rows and counts them.
-        seed: What decides all that is left to chance: the same seed, the same rows.
+        seed: Random seed. The same seed gives the same rows.
 
     Returns:
         The plan, as numpy arrays: row `r` holds the pieces `offsets[r]` to `offsets[r + 1]`, and piece `p` is
