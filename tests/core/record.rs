@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fastpack_core::config::{Fields, Part, ShapeName};
+use fastpack_core::json::Value;
 use fastpack_core::ledger::Reason;
-use fastpack_core::record::value::Value;
 use fastpack_core::record::{
     self, Conversation, Expectation, Fault, MAX_DEPTH, Record, Takes, TokenColumns, find_shape,
 };

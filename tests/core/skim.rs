@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastpack_core::config::Fields;
-use fastpack_core::record::value::{Map, Value};
+use fastpack_core::json::{Map, Value};
 use fastpack_core::record::{
     self, Conversation, Expectation, Record, Shape, Skim, Takes, TokenColumns, find_shape,
     skim_text,

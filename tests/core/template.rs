@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 use fastpack_core::Error;
+use fastpack_core::json::{Map, Value};
 use fastpack_core::record::Conversation;
-use fastpack_core::record::value::{Map, Value};
 use fastpack_core::template::{ChatTemplate, TemplateContext};
 
 const CHATML: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n{% endfor %}\

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDateTime;
 use fastpack_core::Control;
+use fastpack_core::json::{Map, Value};
 use fastpack_core::record::Conversation;
-use fastpack_core::record::value::{Map, Value};
 use fastpack_core::template::{ChatTemplate, TemplateContext, Wanted};
 use proptest::prelude::*;
 
@@ -256,7 +256,7 @@ fn trying_programs_out_takes_no_more_than_the_many_tiny_renders_may() {
         let started = Instant::now();
         let before = cpu_time(started);
         for wanted in [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns] {
-            let _ = template.road(wanted);
+            let _ = template.replays(wanted);
         }
         let took = cpu_time(started).saturating_sub(before);
         assert!(took < 10 * PATIENCE, "{source}: {took:?}");

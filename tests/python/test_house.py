@@ -96,7 +96,7 @@ def test_shared_modules_name_no_stage(path):
     assert not names_of_crate(path) & set(STAGES)
 
 
-@pytest.mark.parametrize("crate", ["fastpack-core", "fastpack-tokenize"])
+@pytest.mark.parametrize("crate", ["fastpack-core", "fastpack-template", "fastpack-tokenize"])
 def test_the_core_never_sees_python(crate):
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not on the path")

@@ -68,6 +68,11 @@ impl Control {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// The cancel flag itself, borrowed.
+    pub(crate) fn cancelled(&self) -> &AtomicBool {
+        &self.cancelled
+    }
+
     /// The flag itself, for what knows nothing else of the run.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancelled)

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::ledger::{Count, Reason};
+use crate::count::Count;
 use crate::message::ShownPath;
+use crate::reason::Reason;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

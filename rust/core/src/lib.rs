@@ -11,6 +11,7 @@
 
 pub mod config;
 pub mod control;
+mod count;
 pub mod error;
 mod frames;
 pub mod identity;
@@ -18,6 +19,7 @@ pub mod ledger;
 pub mod message;
 mod ordered;
 mod read_ahead;
+mod reason;
 mod regular;
 pub mod report;
 mod room;
@@ -50,4 +52,5 @@ pub mod stream;
 pub use config::Options;
 pub use control::Control;
 pub use error::{Error, Origin, Result};
+pub use fastpack_template::json;
 pub use report::Report;

@@ -64,8 +64,8 @@ impl Timing {
             megabytes_per_second: rounded(per_second(bytes) / 1e6),
             tokens_per_second: rounded(per_second(tokens)),
             resumed_documents: work.resumed_documents,
-            compiled_conversations: work.roads.compiled,
-            interpreted_conversations: work.roads.interpreted,
+            compiled_conversations: work.rendered.compiled,
+            interpreted_conversations: work.rendered.interpreted,
             stages: spent.into(),
         }
     }
@@ -121,14 +121,14 @@ pub(crate) struct Work {
     pub(crate) stages: Stages,
     /// Documents that a stopped run of the same job had made.
     pub(crate) resumed_documents: u64,
-    pub(crate) roads: Roads,
+    pub(crate) rendered: RenderCounts,
 }
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
         self.stages += other.stages;
         self.resumed_documents += other.resumed_documents;
-        self.roads += other.roads;
+        self.rendered += other.rendered;
     }
 }
 
@@ -136,12 +136,12 @@ impl AddAssign for Work {
 ///
 /// What a thread has met before decides that at times, so the numbers are those of a run, as its seconds are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Roads {
+pub(crate) struct RenderCounts {
     pub(crate) compiled: u64,
     pub(crate) interpreted: u64,
 }
 
-impl AddAssign for Roads {
+impl AddAssign for RenderCounts {
     fn add_assign(&mut self, other: Self) {
         self.compiled += other.compiled;
         self.interpreted += other.interpreted;

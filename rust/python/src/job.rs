@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chrono::NaiveDateTime;
+use fastpack_core::json::Map;
 use fastpack_core::pipeline::{Job, JobTemplate};
-use fastpack_core::record::value::Map;
 use fastpack_core::template::{ChatTemplate, Launch, TemplateContext, select_template};
 use fastpack_core::{Error, Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};

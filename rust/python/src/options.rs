@@ -7,7 +7,7 @@ use fastpack_core::config::{
     Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, RowColumn, RowOptions, TokenOptions,
     TrainOn, TrainOnEos, WorkOptions,
 };
-use fastpack_core::record::value::{Map, Value};
+use fastpack_core::json::{Map, Value};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};

@@ -1,6 +1,6 @@
 //! Records through a chat template and no further, for tests and for looking at what a template does.
 
-use fastpack_core::record::value::Map;
+use fastpack_core::json::Map;
 use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
 use fastpack_core::template::{ChatTemplate, Printed, Replayed, Replayer, TemplateContext, Wanted};
 use pyo3::exceptions::PyValueError;
@@ -73,7 +73,7 @@ pub(crate) fn template_road(
     turn_ends: Vec<String>,
 ) -> PyResult<Option<String>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    Ok(template.road(Wanted::Spans).err().map(str::to_owned))
+    Ok(template.replays(Wanted::Spans).err().map(str::to_owned))
 }
 
 /// Renders conversations, given as JSON, one after the other by programs; nothing for those that only the interpreter

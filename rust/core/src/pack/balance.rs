@@ -6,9 +6,9 @@
 
 use std::cmp::Reverse;
 
-use super::TICK;
 use super::order::sort_by_key;
 use super::random::Random;
+use super::ticks::TICK;
 use crate::config::{OnRemainder, PackOptions};
 use crate::control::Control;
 use crate::error::Result;

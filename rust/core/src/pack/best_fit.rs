@@ -3,10 +3,10 @@
 //! Rows and their members are those of TRL's `bfd`: equal lengths in input order, and of equally good rows
 //! the one that has had that room for longest.
 
-use super::TICK;
 use super::order::{histogram, longest_first, table_pays};
 use super::rows::Rows;
 use super::spaces::{Alike, Spaces, Table, Tree};
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

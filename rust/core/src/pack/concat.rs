@@ -1,7 +1,8 @@
 //! End to end in input order, cut at the end of each row.
 
+use super::pieces::{Piece, Pieces, too_many};
 use super::rows::Rows;
-use super::{Piece, Pieces, TICK, too_many};
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

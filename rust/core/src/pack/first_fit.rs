@@ -4,8 +4,8 @@
 //! rows before left. So rows can be made one by one from the number of pieces of each length, and a row that
 //! can be made again is made as often as it can be at once.
 
-use super::TICK;
 use super::stock::Stock;
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

@@ -1,7 +1,12 @@
 //! Lengths to a [`Plan`], for callers who have the tokens themselves.
 
+use super::bound::lower_bound;
 use super::order::histogram;
-use super::{Cut, Piece, Pieces, Plan, TICK, cut, lower_bound, plan, room_for, rooms};
+use super::overlong::{Cut, cut};
+use super::pieces::{Piece, Pieces};
+use super::plan::Plan;
+use super::planner::{plan, room_for, rooms};
+use super::ticks::TICK;
 use crate::config::{Overlong, PackOptions, Side, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use super::TICK;
 use super::bound::lower_bound;
 use super::first_fit::{Patterns, fewer_rows};
 use super::order::{histogram, longest_first, table_pays};
 use super::random::Random;
 use super::rows::Rows;
 use super::stock::{Stock, Table, Tree};
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

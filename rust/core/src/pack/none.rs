@@ -1,7 +1,7 @@
 //! A row per piece, in input order.
 
-use super::TICK;
 use super::rows::Rows;
+use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use super::{Piece, Plan};
+use super::pieces::Piece;
+use super::plan::Plan;
 use crate::config::{Order, PackOptions, Strategy};
 
 /// Rows that are still being filled.

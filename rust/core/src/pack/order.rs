@@ -1,6 +1,6 @@
 //! Sorting that can be cancelled: by length where a table is smaller than the data, and by comparison where it is not.
 
-use super::TICK;
+use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
 

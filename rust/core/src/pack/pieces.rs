@@ -1,9 +1,9 @@
 //! [`Pieces`]: documents, and parts of documents, to be packed, in input order.
 
 use super::random::Random;
-use super::{TICK, collect};
+use super::ticks::{TICK, collect};
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A whole document, or a part of one that a row has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,12 @@ impl Extend<Piece> for Pieces {
 /// The document with the index of a piece, as its number.
 fn document_of(index: usize) -> u32 {
     u32::try_from(index).expect("documents are counted by a u32")
+}
+
+/// The advice for more pieces than a plan can count.
+pub(super) fn too_many() -> Error {
+    let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
+    Error::option("max_length", reason)
 }
 
 #[cfg(test)]

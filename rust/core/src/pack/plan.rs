@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::{Piece, Pieces, TICK};
+use super::pieces::{Piece, Pieces};
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

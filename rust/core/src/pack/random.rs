@@ -1,6 +1,6 @@
 //! [`Random`]: numbers that depend on the seed alone, on every machine and in every version.
 
-use super::TICK;
+use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
 

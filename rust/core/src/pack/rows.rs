@@ -1,8 +1,10 @@
 //! [`Rows`]: which pieces share a row, before the rows are put in order.
 
 use super::balance::{Ordered, balanced};
+use super::pieces::{Piece, Pieces};
+use super::plan::Plan;
 use super::random::Random;
-use super::{Piece, Pieces, Plan, TICK, collect};
+use super::ticks::{TICK, collect};
 use crate::config::{Order, PackOptions, Strategy};
 use crate::control::Control;
 use crate::error::Result;

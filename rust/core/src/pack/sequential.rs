@@ -1,7 +1,7 @@
 //! In input order, into the one open row; a piece that does not fit closes it.
 
-use super::TICK;
 use super::rows::Rows;
+use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;

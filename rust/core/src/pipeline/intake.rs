@@ -230,7 +230,7 @@ impl<'a> Intake<'a> {
                 clock.lap(Stage::Keep);
             }
             outcome.work.stages += clock.stop();
-            outcome.work.roads = lane.take_roads();
+            outcome.work.rendered = lane.take_rendered();
             Ok(outcome)
         }
     }

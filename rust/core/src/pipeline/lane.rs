@@ -13,7 +13,7 @@ use crate::document::tokenize::Kind;
 use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
 use crate::source::Raw;
 use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained, Wanted};
-use crate::timing::{Clock, Roads, Stage};
+use crate::timing::{Clock, RenderCounts, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;
@@ -29,7 +29,7 @@ pub(super) struct Lane<'a> {
     /// What the last record became, whose memory is used again.
     rendered: Rendered,
     /// Which way conversations went.
-    roads: Roads,
+    counts: RenderCounts,
 }
 
 /// What is wanted of a conversation that says nothing else of itself.
@@ -67,7 +67,7 @@ impl<'a> Lane<'a> {
             skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
-            roads: Roads::default(),
+            counts: RenderCounts::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Lane<'a> {
         let made = made.unwrap_or_else(|| {
             let is_conversation = matches!(record, Record::Conversation(_));
             let made = words.render(record);
-            self.roads.interpreted += u64::from(is_conversation && made.is_ok());
+            self.counts.interpreted += u64::from(is_conversation && made.is_ok());
             made
         });
         clock.lap(Stage::Render);
@@ -163,13 +163,13 @@ impl<'a> Lane<'a> {
         self.replayed.printed.literals = std::mem::take(literals);
         let done = replayer.render(&self.skim, read, &mut self.replayed);
         let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
-        self.roads.compiled += u64::from(matches!(made, Some(Ok(_))));
+        self.counts.compiled += u64::from(matches!(made, Some(Ok(_))));
         made
     }
 
     /// Which way the conversations went since this was asked last.
-    pub(super) fn take_roads(&mut self) -> Roads {
-        std::mem::take(&mut self.roads)
+    pub(super) fn take_rendered(&mut self) -> RenderCounts {
+        std::mem::take(&mut self.counts)
     }
 
     /// Takes back what is tokenized, for its memory.

@@ -244,9 +244,9 @@ impl About {
         let JobTemplate::Ready(template) = &job.template else { return };
         self.warnings.extend(template.rendered_outside());
         if any {
-            let road = template.road(lane::wanted(&job.options));
-            self.template_engine_reason = road.err().map(str::to_owned);
-            let engine = match road {
+            let replays = template.replays(lane::wanted(&job.options));
+            self.template_engine_reason = replays.err().map(str::to_owned);
+            let engine = match replays {
                 Ok(()) => "compiled",
                 Err(_) if template.is_refused() => "python",
                 Err(_) => "interpreted",

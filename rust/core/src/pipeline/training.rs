@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::config::{TrainOn, TrainOnEos};
 use crate::ledger::Reason;
-use crate::record::value::{Map, Value};
 use crate::record::{Conversation, Fault, is_assistant};
 use crate::template::{ChatTemplate, Span, Turn};
+use fastpack_template::json::{Map, Value};
 
 /// Weights over a text, as ascending and disjoint spans.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use num_bigint::BigInt;
 
 use super::Fault;
 use super::json::MAX_DEPTH;
-use super::value::{Map, Value};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// Reads one item, which must be an object, as far as its fields are `wanted`; where `lenient`, without those that
 /// JSON cannot hold.

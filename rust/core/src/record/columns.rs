@@ -10,8 +10,8 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Field, Fields};
 use indexmap::IndexMap;
 
-use super::value::Value;
 use super::write;
+use fastpack_template::json::Value;
 
 /// What some values have in common.
 #[derive(Clone, Debug, PartialEq)]

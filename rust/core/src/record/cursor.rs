@@ -6,7 +6,7 @@
 use jiter::Jiter;
 
 use super::json::{self, MAX_DEPTH};
-use super::value::Value;
+use fastpack_template::json::Value;
 
 /// A place in a line.
 pub(super) struct Cursor<'l> {

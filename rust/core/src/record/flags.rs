@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::value::{Map, Value};
 use super::{Fault, wrong_type};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// Whether a message is trained; the names are those of datasets for fine-tuning.
 pub(super) const TRAIN: &str = "train";

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, NumberAny, NumberInt, Peek};
 
 use super::Fault;
-use super::value::{Map, Value};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// Lists and objects may be nested this deep: more than any record needs, and far from the end of the stack.
 pub const MAX_DEPTH: usize = 200;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::pair::optional;
 use super::shape::Shape;
-use super::value::{Map, Value};
 use super::{Conversation, Fault, flags, json, wrong_type};
 use crate::config::Part;
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// Where the tools stand, if nothing else is said.
 pub(super) const TOOLS: &str = "tools";

@@ -17,17 +17,17 @@ mod skim;
 mod table;
 mod text;
 mod tokens;
-pub mod value;
 mod write;
 
 use std::sync::Arc;
+
+use fastpack_template::json::{Map, Value};
 
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
 use crate::message::in_one_line;
 use crate::source::Raw;
-use value::{Map, Value};
 
 pub use flags::is_assistant;
 pub use json::MAX_DEPTH;

@@ -2,10 +2,10 @@
 
 use super::messages::{self, Takes};
 use super::shape::Shape;
-use super::value::{Map, Value};
 use super::{Conversation, Fault, Record, flags, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// A request, and the text that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]

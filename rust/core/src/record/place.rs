@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::cursor::Cursor;
 use super::row;
-use super::value::Value;
+use fastpack_template::json::Value;
 
 /// A value where it stands. What is asked for has to be taken before anything else is; what cannot be taken so is
 /// answered with `None`.

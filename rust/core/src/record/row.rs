@@ -10,9 +10,9 @@ use arrow::datatypes::{
 use num_bigint::BigInt;
 
 use super::Fault;
-use super::value::{Map, Value};
 use crate::ledger::Reason;
 use crate::source::Cells;
+use fastpack_template::json::{Map, Value};
 
 /// The columns of a row that are `wanted`.
 pub(super) fn row(

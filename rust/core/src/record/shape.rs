@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::value::{Map, Value};
 use super::{Fault, messages, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// The names of columns of ids, which records and tables share.
 #[derive(Clone, Copy, Debug)]

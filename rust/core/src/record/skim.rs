@@ -16,9 +16,9 @@ use super::json;
 use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, Takes, check_content};
 use super::place::{Item, Place};
 use super::shape::Shape;
-use super::value::Value;
 use super::{Conversation, write};
 use crate::config::{Part, ShapeName};
+use fastpack_template::json::Value;
 
 /// Messages that are skimmed at most: longer conversations are too rare for their outlines to come again.
 const MOST_MESSAGES: usize = 200;

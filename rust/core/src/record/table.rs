@@ -7,9 +7,9 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 
 use super::columns::{Kind, column};
-use super::value::{Map, Value};
 use super::{object, row, write};
 use crate::source::Block;
+use fastpack_template::json::{Map, Value};
 
 /// The records of a block that can be read, as Arrow columns.
 #[derive(Debug)]

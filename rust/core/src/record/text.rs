@@ -2,10 +2,10 @@
 
 use super::cursor::Cursor;
 use super::shape::Shape;
-use super::value::{Map, Value};
 use super::{Fault, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
     match record.get(field) {

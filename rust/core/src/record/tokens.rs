@@ -12,10 +12,10 @@ use arrow::datatypes::{
 
 use super::place::Item;
 use super::shape::Shape;
-use super::value::{Map, Value};
 use super::{Fault, flags, json, wrong_type};
 use crate::config::Part;
 use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
 
 /// Where the padding is marked with zeros, if nothing else is said.
 pub(super) const ATTENTION_MASK: &str = "attention_mask";

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::value::{Map, Value};
+use fastpack_template::json::{Map, Value};
 
 /// Appends the JSON of `value`.
 pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {

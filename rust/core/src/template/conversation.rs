@@ -4,16 +4,15 @@ use std::borrow::Cow;
 
 use foldhash::fast::RandomState;
 
-use crate::record::value::{Map, Value as Json};
+use fastpack_template::json::{Map, Value as Json};
 
-use super::limits::Held;
-use super::value::{Dict, Value};
+use crate::record::Conversation;
 
 /// The names under which a message's reasoning is given. Templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// A message as templates see it: without keys whose value is null, and with its reasoning under both usual names.
-pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
+fn prepare(message: &Map) -> Cow<'_, Map> {
     let mut message = Cow::Borrowed(message);
     if message.values().any(|value| *value == Json::Null) {
         message.to_mut().retain(|_, value| *value != Json::Null);
@@ -32,8 +31,12 @@ pub(super) fn prepare(message: &Map) -> Cow<'_, Map> {
     message
 }
 
-/// The list of messages as a template's value.
-pub(super) fn messages<'r>(prepared: &'r [Cow<'r, Map>]) -> Value<'r> {
-    let messages = prepared.iter().map(|message| Value::Dict(Dict::Data(message)));
-    Value::list(messages.collect(), Held::default())
+/// The messages of a conversation as templates see them.
+pub(super) fn prepared(conversation: &Conversation) -> Vec<Cow<'_, Map>> {
+    conversation.messages.iter().map(|message| prepare(message)).collect()
+}
+
+/// The tools of a conversation, if it has any.
+pub(super) fn tools(conversation: &Conversation) -> Option<&Json> {
+    conversation.tools.as_ref().filter(|tools| **tools != Json::Null)
 }

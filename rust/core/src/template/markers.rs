@@ -1,6 +1,7 @@
 //! The markers of a template: texts that it writes itself, and that look like special tokens.
 
-use super::{ChatTemplate, prepare};
+use super::chat::ChatTemplate;
+use super::conversation::prepared;
 use crate::record::parse_conversation;
 
 /// Conversations without a tool: what a template writes around their words, it writes around those of others.
@@ -21,7 +22,7 @@ impl ChatTemplate {
         let mut found: Vec<String> = Vec::new();
         for line in PLAIN {
             let Ok(conversation) = parse_conversation(line.as_bytes()) else { continue };
-            let rendered = self.run(&prepare(&conversation), &conversation, None);
+            let rendered = self.run(&prepared(&conversation), &conversation, None);
             let Ok(output) = rendered else { continue };
             for marker in markers(&output.text) {
                 if !found.iter().any(|known| known == marker) {

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::NaiveDateTime;
+use fastpack_template::Output;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::render::Output;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::threads;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ChatTemplate;
+use super::chat::ChatTemplate;
 use crate::ledger::Reason;
 use crate::record::Fault;
-use crate::record::value::{Map, Value};
+use fastpack_template::json::{Map, Value};
 
 /// What templates call the sides of a conversation.
 const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];

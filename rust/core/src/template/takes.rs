@@ -1,6 +1,7 @@
 //! What a template takes of messages beside texts.
 
-use super::{ChatTemplate, prepare};
+use super::chat::ChatTemplate;
+use super::conversation::prepared;
 use crate::record::{Conversation, Takes, parse_conversation};
 
 /// A conversation whose contents are texts, and the same one whose contents are lists of parts.
@@ -41,7 +42,7 @@ impl ChatTemplate {
 
     /// What fastpack itself makes of a conversation, if it makes anything of it.
     fn interpreted(&self, conversation: &Conversation) -> Option<String> {
-        let output = self.interpret(&prepare(conversation), conversation, None, None)?;
+        let output = self.interpret(&prepared(conversation), conversation, None, None)?;
         Some(output.ok()?.text)
     }
 }

@@ -1,0 +1,146 @@
+//! [`plan`]: pieces to rows, by the strategy that is wanted.
+
+use std::borrow::Cow;
+
+use super::concat::{self, Laid};
+use super::pieces::{Piece, Pieces, too_many};
+use super::plan::Plan;
+use super::random::Random;
+use super::rows::Rows;
+use super::ticks::{TICK, collect};
+use super::{best_fit, heap, mix, none, sequential};
+use crate::config::{PackOptions, Strategy};
+use crate::control::Control;
+use crate::error::Result;
+use crate::ledger::Reason;
+use crate::room;
+
+/// A plan, and the pieces that are in none of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The rows.
+    pub plan: Plan,
+    /// The pieces in no row.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A piece that is in no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The piece.
+    pub piece: Piece,
+    /// Whether it is in the tail of `concat`, or in a row that ranks could not share.
+    pub reason: Reason,
+}
+
+impl Planned {
+    /// The documents without a packed piece of which some piece was left out, ascending, each with the first reason.
+    pub fn gone(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
+        let Some(last) = self.left_out.iter().map(|left| left.piece.document).max() else {
+            return Ok(Vec::new());
+        };
+        let mut reasons = vec![None; last as usize + 1];
+        for left in self.left_out.chunks(TICK).rev() {
+            control.tick()?;
+            for left in left.iter().rev() {
+                reasons[left.piece.document as usize] = Some(left.reason);
+            }
+        }
+        for members in self.plan.members().chunks(TICK) {
+            control.tick()?;
+            for member in members {
+                if let Some(reason) = reasons.get_mut(*member as usize) {
+                    *reason = None;
+                }
+            }
+        }
+        let gone = (0..).zip(reasons).filter_map(|(document, reason)| Some((document, reason?)));
+        collect(gone, control)
+    }
+}
+
+/// Packs `pieces` into rows of at most `max_length` tokens and `max_documents_per_pack` pieces.
+///
+/// Every piece is in exactly one row; `concat` cuts them first, and may leave out a tail. Rows for several ranks may
+/// be left out or repeated too. Pieces are taken in input order, or with [`PackOptions::shuffle`] in one that the seed decides.
+///
+/// # Panics
+///
+/// If a piece is empty, or longer than `max_length` for any strategy but `concat`, which [`cut`](super::cut) is there to
+/// prevent.
+pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<Planned> {
+    let longest = match options.strategy {
+        Strategy::Concat => u32::MAX,
+        _ => options.max_length.get(),
+    };
+    let mut bounds = (u32::MAX, 0);
+    for lengths in pieces.lengths().chunks(TICK) {
+        control.tick()?;
+        bounds = lengths
+            .iter()
+            .fold(bounds, |(least, most), &length| (least.min(length), most.max(length)));
+    }
+    let fits = pieces.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
+    assert!(fits, "a piece has at least one token and at most `max_length`");
+    room_for(pieces_in_rows(&pieces, options))?;
+    let pieces = if options.shuffle {
+        pieces.shuffled(&mut Random::new(options.seed), control)?
+    } else {
+        pieces
+    };
+    let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
+        concat::pack(&pieces, options, control)?
+    } else {
+        let rows = whole(&rooms(pieces.lengths(), options), options, control)?;
+        Laid { pieces, rows, tail: Vec::new() }
+    };
+    control.tick()?;
+    let (plan, remainder) = rows.into_plan(&pieces, options, control)?;
+    let left_out = |reason| move |piece| LeftOut { piece, reason };
+    let tail = tail.into_iter().map(left_out(Reason::Tail));
+    let remainder = remainder.into_iter().map(left_out(Reason::Remainder));
+    Ok(Planned { plan, left_out: collect(tail.chain(remainder), control)? })
+}
+
+/// The rows of a strategy that cuts no piece, for pieces with these rooms.
+fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+    match options.strategy {
+        Strategy::Mix => mix::pack(lengths, options, control),
+        Strategy::BestFit => best_fit::pack(lengths, options, control),
+        Strategy::Heap => heap::pack(lengths, options, control),
+        Strategy::Sequential => sequential::pack(lengths, options, control),
+        Strategy::None | Strategy::Concat => none::pack(lengths, control),
+    }
+}
+
+/// The room that pieces of these lengths take.
+pub(super) fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
+    if options.align_documents_to.is_none() {
+        return Cow::Borrowed(lengths);
+    }
+    lengths.iter().map(|&length| options.room(length)).collect()
+}
+
+/// Bytes of memory that planning takes for each piece: an estimate from the arrays that hold the piece, its row and its place
+/// in each step. It only decides whether a plan is refused before it is begun.
+const BYTES_OF_PIECE: u64 = 64;
+
+/// The number of pieces in the rows: as many as there are, and more where `concat` cuts them.
+fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
+    let whole = pieces.len() as u64;
+    if options.strategy != Strategy::Concat {
+        return whole;
+    }
+    let tokens: u64 = pieces.lengths().iter().copied().map(u64::from).sum();
+    whole + tokens / u64::from(options.max_length.get())
+}
+
+/// Fails if a plan cannot count so many pieces, or memory has no room for them.
+pub(super) fn room_for(pieces: u64) -> Result<()> {
+    if u32::try_from(pieces).is_err() {
+        return Err(too_many());
+    }
+    room::require(pieces * BYTES_OF_PIECE, "max_length", || {
+        format!("is so short that documents are cut into {pieces} pieces")
+    })
+}

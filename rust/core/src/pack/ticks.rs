@@ -1,0 +1,20 @@
+//! How often planning looks at the cancel flag.
+
+use crate::control::Control;
+use crate::error::Result;
+
+/// Pieces between two looks at the cancel flag: far below a millisecond of any strategy.
+pub(crate) const TICK: usize = 4096;
+
+/// Collects `items`, and looks at the cancel flag meanwhile, since there may be millions.
+pub(super) fn collect<T>(mut items: impl Iterator<Item = T>, control: &Control) -> Result<Vec<T>> {
+    let mut all = Vec::with_capacity(items.size_hint().0);
+    loop {
+        control.tick()?;
+        let before = all.len();
+        all.extend(items.by_ref().take(TICK));
+        if all.len() < before + TICK {
+            return Ok(all);
+        }
+    }
+}

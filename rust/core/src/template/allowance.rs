@@ -1,0 +1,64 @@
+//! What a template may take for a conversation: a render, all of them, and those by which its programs are tried out.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use fastpack_template::{Allowance, Meter};
+
+use super::chat::ChatTemplate;
+use super::conversation::tools;
+use super::replay::wanted::RenderPaths;
+use crate::record::Conversation;
+use fastpack_template::json::{Map, Value as Json};
+
+impl ChatTemplate {
+    /// The same template, which may take less for a conversation, and knows of none yet.
+    pub(super) fn for_trial(&self) -> Self {
+        let tool_use = self.tool_use.as_ref().map(|template| Box::new(template.for_trial()));
+        Self {
+            name: self.name.clone(),
+            fingerprint: self.fingerprint.clone(),
+            program: Arc::clone(&self.program),
+            outside: self.outside.clone(),
+            allowance: Allowance::TRIAL,
+            control: self.control.clone(),
+            generates: self.generates,
+            context: self.context.clone(),
+            tool_use,
+            source: self.source.clone(),
+            takes: OnceLock::new(),
+            tells_time: self.tells_time,
+            turn: OnceLock::new(),
+            paths: RenderPaths::default(),
+        }
+    }
+
+    /// Whether the run was cancelled, so that nothing that is found now is to be believed.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.control.as_ref().is_some_and(|control| control.is_cancelled())
+    }
+
+    /// What counts the work for a conversation; `measure` tells how many bytes that has, the template among them.
+    pub(super) fn meter<'m>(&'m self, measure: &'m dyn Fn() -> usize) -> Meter<'m> {
+        Meter::new(
+            self.allowance,
+            measure,
+            self.control.as_ref().map(|control| control.cancelled()),
+        )
+    }
+
+    /// The work that one render of a conversation may take.
+    pub(super) fn most_work(&self, prepared: &[Cow<'_, Map>], conversation: &Conversation) -> u64 {
+        self.allowance.for_size(self.size(prepared, conversation)).work
+    }
+
+    /// The bytes of the template, and of what it renders.
+    pub(super) fn size(&self, prepared: &[Cow<'_, Map>], conversation: &Conversation) -> usize {
+        let map =
+            |map: &Map| map.iter().map(|(key, value)| key.len() + value.size()).sum::<usize>();
+        let messages: usize = prepared.iter().map(|message| map(message)).sum();
+        let kwargs = map(&self.context.kwargs) + map(&conversation.template_kwargs);
+        let tools = tools(conversation).map_or(0, Json::size);
+        self.source.len() + messages + kwargs + tools
+    }
+}

@@ -1,0 +1,364 @@
+//! [`ChatTemplate`]: a compiled chat template and what it is rendered with.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use chrono::NaiveDateTime;
+use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::{Allowance, Input, Output, Refusal, Template, Trace, is_unsupported};
+
+use super::context::TemplateContext;
+use super::conversation::{prepared, tools};
+use super::outside::{Launch, Outside};
+use super::replay::wanted::RenderPaths;
+use super::trained::markup::TurnMarkup;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ledger::Reason;
+use crate::record::{Conversation, Fault, Takes, write_json};
+
+/// A compiled chat template, shared by all threads.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    pub(super) name: String,
+    pub(super) fingerprint: String,
+    /// Nothing where it is refused here, and rendered outside.
+    pub(super) program: Arc<std::result::Result<Template, Refusal>>,
+    pub(super) outside: Option<Arc<Outside>>,
+    /// How much it may take for a conversation.
+    pub(super) allowance: Allowance,
+    /// Tells whether the run was cancelled.
+    pub(super) control: Option<Arc<Control>>,
+    /// Whether it marks what the assistant writes.
+    pub(super) generates: bool,
+    pub(super) context: TemplateContext,
+    pub(super) tool_use: Option<Box<ChatTemplate>>,
+    /// Its text, which tells what it speaks of.
+    pub(super) source: String,
+    /// What it takes of messages, once that was needed.
+    pub(super) takes: OnceLock<Takes>,
+    /// Whether it looks at the time of day.
+    pub(super) tells_time: bool,
+    /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
+    pub(super) turn: OnceLock<Option<TurnMarkup>>,
+    /// Whether its programs were found to do as the interpreter, once that was needed.
+    pub(super) paths: RenderPaths,
+}
+
+/// Parameters of `apply_chat_template` that are no variables of the template.
+const RESERVED: [&str; 14] = [
+    "conversation",
+    "messages",
+    "tools",
+    "chat_template",
+    "continue_final_message",
+    "tokenize",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+    "sanitize_control_tokens",
+];
+
+/// The parameter among `kwargs` that a template cannot be given.
+fn reserved(kwargs: &Map) -> Option<&str> {
+    kwargs.keys().map(|name| &**name).find(|name| RESERVED.contains(name))
+}
+
+fn fingerprint(source: &str, context: &TemplateContext) -> String {
+    let parts = format!(
+        "{source:?}{:?}{:?}{:?}",
+        context.special_tokens, context.turn_ends, context.kwargs
+    );
+    blake3::hash(parts.as_bytes()).to_hex().to_string()
+}
+
+impl ChatTemplate {
+    /// Compiles `source`, or refuses the first construct that is not known to render as in `transformers`.
+    pub fn new(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
+        let template = Self::compile(name, source, context)?;
+        match &*template.program {
+            Ok(_) => Ok(template),
+            Err(refusal) => Err(Error::Template {
+                name: name.to_owned(),
+                line: refusal.line,
+                reason: format!(
+                    "{}; `template_engine=\"python\"` renders it through transformers",
+                    refusal.reason
+                ),
+            }),
+        }
+    }
+
+    /// Compiles `source`; what is refused here, template or value, is rendered by the processes that `launch` starts.
+    pub fn anywhere(
+        name: &str,
+        source: &str,
+        context: TemplateContext,
+        launch: Launch,
+    ) -> Result<Self> {
+        let template = Self::compile(name, source, context)?;
+        let control = Arc::clone(&launch.control);
+        let outside = Outside::new(name, source, template.context.now, launch);
+        let outside = if template.program.is_err() { outside.start()? } else { outside };
+        let template = Self { outside: Some(Arc::new(outside)), ..template };
+        Ok(template.with_control(control))
+    }
+
+    fn compile(name: &str, source: &str, context: TemplateContext) -> Result<Self> {
+        if let Some(parameter) = reserved(&context.kwargs) {
+            return Err(Error::option(
+                "chat_template_kwargs",
+                format!("`{parameter}` is no variable of a template; leave it out"),
+            ));
+        }
+        let program = Template::compile(source);
+        let generates = match &program {
+            Ok(program) => program.generates(),
+            Err(_) => marks_generation(source),
+        };
+        let fingerprint = fingerprint(source, &context);
+        Ok(Self {
+            name: name.to_owned(),
+            fingerprint,
+            program: Arc::new(program),
+            outside: None,
+            allowance: Allowance::RECORD,
+            control: None,
+            generates,
+            context,
+            tool_use: None,
+            source: source.to_owned(),
+            takes: OnceLock::new(),
+            tells_time: source.contains("strftime_now"),
+            turn: OnceLock::new(),
+            paths: RenderPaths::default(),
+        })
+    }
+
+    /// Renders records that have tools with `template`, as `transformers` does if a tokenizer has one named `tool_use`.
+    #[must_use]
+    pub fn with_tool_use(self, template: ChatTemplate) -> Self {
+        Self { tool_use: Some(Box::new(template)), ..self }
+    }
+
+    /// Gives up a conversation once the run is cancelled.
+    #[must_use]
+    pub fn with_control(self, control: Arc<Control>) -> Self {
+        Self { control: Some(control), ..self }
+    }
+
+    /// Whether the text depends on the time of day, as far as the source tells.
+    pub fn tells_time(&self) -> bool {
+        self.tells_time || self.tool_use.as_ref().is_some_and(|template| template.tells_time())
+    }
+
+    /// Has `strftime_now` see another time.
+    pub fn set_now(&mut self, now: NaiveDateTime) {
+        self.context.now = now;
+        self.turn = OnceLock::new();
+        if let Some(tool_use) = &mut self.tool_use {
+            tool_use.set_now(now);
+        }
+    }
+
+    /// A digest of all that decides the text but the time of day: equal digests give equal texts.
+    pub fn fingerprint(&self) -> String {
+        let tool_use = self.tool_use.as_ref().map(|template| template.fingerprint());
+        format!("{}{}", self.fingerprint, tool_use.unwrap_or_default())
+    }
+
+    /// The template's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
+    pub fn has_generation_blocks(&self) -> bool {
+        self.generates
+    }
+
+    /// Whether it is rendered outside alone.
+    pub fn is_refused(&self) -> bool {
+        self.program.is_err()
+    }
+
+    /// Why no further conversation can be rendered, if a process that renders has failed.
+    pub fn broken(&self) -> Option<Error> {
+        let serving = std::iter::once(self).chain(self.tool_use.as_deref());
+        serving.filter_map(|template| template.outside.as_deref()).find_map(Outside::broken)
+    }
+
+    /// What was rendered outside, and why, in words; nothing where all was rendered here.
+    pub fn rendered_outside(&self) -> Option<String> {
+        let serving = std::iter::once(self).chain(self.tool_use.as_deref());
+        let mut used =
+            serving.filter(|template| template.outside.as_deref().is_some_and(Outside::was_used));
+        used.next().map(|template| match &*template.program {
+            Err(refusal) => format!(
+                "chat template `{}`, line {}: {}; transformers renders it, in processes of its own",
+                template.name, refusal.line, refusal.reason
+            ),
+            Ok(_) => format!(
+                "chat template `{}`: some conversations are rendered by transformers, in processes of its own",
+                template.name
+            ),
+        })
+    }
+
+    /// The template that serves a record.
+    pub(super) fn serving(&self, conversation: &Conversation) -> &Self {
+        match &self.tool_use {
+            Some(template) if tools(conversation).is_some() => template,
+            _ => self,
+        }
+    }
+
+    /// Renders the text that `apply_chat_template(tokenize=False)` gives.
+    pub fn render(&self, conversation: &Conversation) -> std::result::Result<String, Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        Ok(template.run(&prepared(conversation), conversation, None)?.text)
+    }
+
+    pub(super) fn fault(&self, line: usize, message: &str) -> Fault {
+        Fault::new(
+            Reason::Template,
+            format!("chat template `{}`, line {line}: {message}", self.name),
+        )
+    }
+
+    /// What `apply_chat_template` refuses before it renders.
+    pub(super) fn check(&self, conversation: &Conversation) -> std::result::Result<(), Fault> {
+        let objects = |value: &Json| matches!(value, Json::List(items) if items.iter().all(|item| matches!(item, Json::Map(_))));
+        if let Some(parameter) = reserved(&conversation.template_kwargs) {
+            return Err(
+                self.fault(1, &format!("`{parameter}` is no variable of a template; leave it out"))
+            );
+        }
+        if conversation.messages.is_empty() {
+            return Err(self.fault(1, "a conversation has at least one message"));
+        }
+        self.check_roles(&conversation.messages)?;
+        if tools(conversation).is_some_and(|tools| !objects(tools)) {
+            return Err(self.fault(1, "`tools` has to be a list of objects"));
+        }
+        match self.keyword(conversation, "documents") {
+            None | Some(Json::Null) => Ok(()),
+            Some(documents) if objects(documents) => Ok(()),
+            Some(_) => Err(self.fault(1, "`documents` has to be a list of objects")),
+        }
+    }
+
+    pub(super) fn keyword<'r>(
+        &'r self,
+        conversation: &'r Conversation,
+        name: &str,
+    ) -> Option<&'r Json> {
+        conversation.template_kwargs.get(name).or_else(|| self.context.kwargs.get(name))
+    }
+
+    /// Renders these messages with everything else that the conversation has.
+    pub(super) fn run(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+    ) -> std::result::Result<Output, Fault> {
+        match self.interpret(prepared, conversation, add_generation_prompt, None) {
+            Some(Ok(output)) => return Ok(output),
+            Some(Err((_, message))) if self.outside.is_some() && is_unsupported(&message) => {}
+            Some(Err((line, message))) => return Err(self.fault(line, &message)),
+            None => {}
+        }
+        let outside = self.outside.as_ref().expect("a template that is refused here has one");
+        let question = self.question(prepared, conversation, add_generation_prompt);
+        outside.render(&question).map_err(|message| {
+            Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
+        })
+    }
+
+    /// The same by the interpreter alone, with a trace looking on; nothing where the template is refused here.
+    pub(super) fn interpret<'r>(
+        &'r self,
+        prepared: &'r [Cow<'_, Map>],
+        conversation: &'r Conversation,
+        add_generation_prompt: Option<bool>,
+        trace: Option<&mut Trace<'r>>,
+    ) -> Option<std::result::Result<Output, (usize, String)>> {
+        let input = |name: &str| match name {
+            "messages" => Some(Input::Objects(prepared)),
+            "tools" => Some(tools(conversation).map_or(Input::None, Input::Json)),
+            ADD_GENERATION_PROMPT if add_generation_prompt.is_some() => {
+                add_generation_prompt.map(Input::Bool)
+            }
+            _ => match (self.keyword(conversation, name), name) {
+                (Some(value), _) => Some(Input::Json(value)),
+                (None, DOCUMENTS) => Some(Input::None),
+                (None, ADD_GENERATION_PROMPT) => Some(Input::Bool(false)),
+                (None, _) => {
+                    let tokens = &self.context.special_tokens;
+                    let token = tokens.iter().find(|(known, _)| known == name);
+                    token.map(|(_, content)| Input::Text(content))
+                }
+            },
+        };
+        let program = self.program.as_ref().as_ref().ok()?;
+        let measure = || self.size(prepared, conversation);
+        let meter = self.meter(&measure);
+        Some(program.render(self.context.now, input, trace, &meter))
+    }
+
+    /// What the process that renders is asked, as JSON.
+    fn question(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+    ) -> Vec<u8> {
+        let messages = prepared.iter().map(|message| Json::Map(Arc::new((**message).clone())));
+        let prompt = add_generation_prompt.map(Json::Bool);
+        let keyword = |name: &str| self.keyword(conversation, name).cloned();
+        let text = |text: &String| Json::String(text.as_str().into());
+        let tokens = self.context.special_tokens.iter();
+        let tokens = tokens.map(|(name, content)| (name.as_str().into(), text(content)));
+        let given = [&self.context.kwargs, &conversation.template_kwargs].into_iter().flatten();
+        let mut variables: Map =
+            tokens.chain(given.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
+        variables.shift_remove(ADD_GENERATION_PROMPT);
+        variables.shift_remove(DOCUMENTS);
+        let question: Map = [
+            ("messages", Json::List(Arc::new(messages.collect()))),
+            ("tools", tools(conversation).cloned().unwrap_or(Json::Null)),
+            (DOCUMENTS, keyword(DOCUMENTS).unwrap_or(Json::Null)),
+            (
+                ADD_GENERATION_PROMPT,
+                prompt.or_else(|| keyword(ADD_GENERATION_PROMPT)).unwrap_or(Json::Bool(false)),
+            ),
+            ("variables", Json::Map(Arc::new(variables))),
+        ]
+        .map(|(name, value)| (Arc::from(name), value))
+        .into_iter()
+        .collect();
+        let mut bytes = Vec::new();
+        write_json(&Json::Map(Arc::new(question)), &mut bytes);
+        bytes
+    }
+}
+
+/// Parameters of `apply_chat_template` that a template sees under the same names.
+const ADD_GENERATION_PROMPT: &str = "add_generation_prompt";
+const DOCUMENTS: &str = "documents";
+
+/// Whether a template that cannot be compiled has a mark of what the assistant writes, as `transformers` looks for it.
+fn marks_generation(source: &str) -> bool {
+    source.match_indices("{%").any(|(at, open)| {
+        let rest = &source[at + open.len()..];
+        let rest = rest.strip_prefix('-').unwrap_or(rest).trim_start();
+        let rest = rest.strip_prefix("generation").map(str::trim_start);
+        rest.is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest).starts_with("%}"))
+    })
+}

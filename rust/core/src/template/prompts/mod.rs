@@ -1,0 +1,247 @@
+//! [`Prompts`]: texts with places for the parts of a request, as published models were trained with.
+
+mod math;
+
+use std::ops::Range;
+
+use crate::config::{Prompt, PromptParts};
+use crate::error::{Error, Result};
+use crate::ledger::Reason;
+use crate::record::{Fault, Pair};
+
+/// Stanford Alpaca's, for an instruction alone.
+const ALPACA: &str = "Below is an instruction that describes a task. Write a response that appropriately \
+                      completes the request.\n\n### Instruction:\n{instruction}\n\n### Response:\n";
+
+/// Stanford Alpaca's, for an instruction with an input.
+const ALPACA_INPUT: &str = "Below is an instruction that describes a task, paired with an input that provides \
+                            further context. Write a response that appropriately completes the request.\n\n\
+                            ### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n";
+
+/// `OpenAI`'s markup.
+const CHATML: &str =
+    "<|im_start|>user\n{instruction}<|im_end|>\n<|im_start|>assistant\n{output}<|im_end|>";
+
+/// `OpenAI`'s markup, for a request with a system text.
+const CHATML_SYSTEM: &str = "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{instruction}<|im_end|>\n\
+                             <|im_start|>assistant\n{output}<|im_end|>";
+
+/// Vicuna's, version 1.1.
+const VICUNA: &str = "A chat between a curious user and an artificial intelligence assistant. The assistant gives \
+                      helpful, detailed, and polite answers to the user's questions. USER: {instruction} ASSISTANT: {output}";
+
+/// Vicuna's, with another system text.
+const VICUNA_SYSTEM: &str = "{system} USER: {instruction} ASSISTANT: {output}";
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    System,
+    Request,
+    Input,
+    Answer,
+}
+
+/// The names of places.
+const PLACES: [(&str, Place); 9] = [
+    ("instruction", Place::Request),
+    ("question", Place::Request),
+    ("prompt", Place::Request),
+    ("input", Place::Input),
+    ("system", Place::System),
+    ("output", Place::Answer),
+    ("answer", Place::Answer),
+    ("completion", Place::Answer),
+    ("response", Place::Answer),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Place(Place),
+}
+
+/// Texts with places for the parts of a request: one for each set of parts.
+#[derive(Clone, Debug)]
+pub struct Prompts {
+    plain: Vec<Piece>,
+    with_input: Option<Vec<Piece>>,
+    with_system: Option<Vec<Piece>>,
+}
+
+impl Prompts {
+    /// The texts that `prompt` names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] for a text with places that no record has.
+    pub fn new(prompt: &Prompt, examples: &[(String, String)]) -> Result<Self> {
+        let (plain, with_input, with_system) = match prompt {
+            Prompt::Alpaca if !examples.is_empty() => {
+                let plain = from_parts(&math::alpaca(), examples);
+                let with_input = Some(lead_with(examples, pieces(ALPACA)?, pieces(ALPACA_INPUT)?)?);
+                return Ok(Self { plain, with_input, with_system: None });
+            }
+            Prompt::Alpaca => (ALPACA, Some(ALPACA_INPUT), None),
+            Prompt::Chatml => (CHATML, None, Some(CHATML_SYSTEM)),
+            Prompt::Vicuna => (VICUNA, None, Some(VICUNA_SYSTEM)),
+            Prompt::Format(text) => (text.as_str(), None, None),
+            Prompt::Math(name) => return Ok(Self::of(from_parts(&math::parts(*name), examples))),
+            Prompt::Parts(parts) => return Ok(Self::of(from_parts(parts, examples))),
+        };
+        let shown = pieces(plain)?;
+        let led = |text: &str| lead_with(examples, shown.clone(), pieces(text)?);
+        Ok(Self {
+            plain: led(plain)?,
+            with_input: with_input.map(led).transpose()?,
+            with_system: with_system.map(led).transpose()?,
+        })
+    }
+
+    /// The same text for whatever parts a request has.
+    fn of(plain: Vec<Piece>) -> Self {
+        Self { plain, with_input: None, with_system: None }
+    }
+
+    /// A prompt and its completion joined as they are, behind examples of the same.
+    ///
+    /// # Errors
+    ///
+    /// None but those of examples that cannot be rendered, of which there are none.
+    pub fn joined(examples: &[(String, String)]) -> Result<Self> {
+        let joined = vec![Piece::Place(Place::Request), Piece::Place(Place::Answer)];
+        Ok(Self::of(lead_with(examples, joined.clone(), joined)?))
+    }
+
+    /// The text of a pair, and where in it the answer and what ends it stand.
+    pub fn render(&self, pair: &Pair) -> std::result::Result<(String, Range<usize>), Fault> {
+        let pieces = match (&pair.system, &pair.input) {
+            (Some(_), _) if self.with_system.is_some() => self.with_system.as_ref(),
+            (None, Some(_)) => self.with_input.as_ref(),
+            _ => None,
+        };
+        let pieces = pieces.unwrap_or(&self.plain);
+        let has = |place: Place| pieces.contains(&Piece::Place(place));
+        if pair.system.is_some() && !has(Place::System) {
+            let message = "the record has a system text, for which the prompt has no place; use one with {system}";
+            return Err(Fault::new(Reason::WrongType, message));
+        }
+        let mut text = String::new();
+        let mut answer = 0;
+        for piece in pieces {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Place(Place::System) => text.push_str(pair.system.as_deref().unwrap_or("")),
+                Piece::Place(Place::Request) => {
+                    text.push_str(&pair.request);
+                    if let Some(input) = pair.input.as_ref().filter(|_| !has(Place::Input)) {
+                        text.push('\n');
+                        text.push_str(input);
+                    }
+                }
+                Piece::Place(Place::Input) => text.push_str(pair.input.as_deref().unwrap_or("")),
+                Piece::Place(Place::Answer) => {
+                    answer = text.len();
+                    text.push_str(&pair.answer);
+                }
+            }
+        }
+        let end = text.len();
+        Ok((text, answer..end))
+    }
+}
+
+/// What stands between examples, where the prompt does not say.
+const DELIMITER: &str = "\n\n";
+
+/// `pieces` behind the examples, each of them put into words by `shown`.
+fn lead_with(
+    examples: &[(String, String)],
+    shown: Vec<Piece>,
+    pieces: Vec<Piece>,
+) -> Result<Vec<Piece>> {
+    let shown = Prompts::of(shown);
+    let mut led = Vec::with_capacity(pieces.len() + 1);
+    let mut text = String::new();
+    for (request, answer) in examples {
+        let pair = Pair {
+            plain: false,
+            system: None,
+            request: request.clone(),
+            input: None,
+            answer: answer.clone(),
+        };
+        let example =
+            shown.render(&pair).map_err(|fault| Error::option("examples", fault.message))?;
+        text.push_str(&example.0);
+        text.push_str(DELIMITER);
+    }
+    led.extend(Some(Piece::Text(text)).filter(|_| !examples.is_empty()));
+    led.extend(pieces);
+    Ok(led)
+}
+
+/// The pieces of a prompt that is put together of parts, behind its examples.
+fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> {
+    let PromptParts { system, before, after, lead, delimiter } = parts;
+    let mut text = system.clone();
+    for (request, answer) in examples {
+        text.extend([before, request, after, lead, answer, delimiter].map(String::as_str));
+    }
+    text.push_str(before);
+    let led = format!("{after}{lead}");
+    vec![
+        Piece::Text(text),
+        Piece::Place(Place::Request),
+        Piece::Text(led.trim_end_matches(' ').to_owned()),
+        Piece::Place(Place::Answer),
+    ]
+}
+
+/// Cuts a text at its places, which stand in braces; braces that are none are doubled.
+fn pieces(text: &str) -> Result<Vec<Piece>> {
+    let refuse = |reason: String| Err(Error::option("prompt", reason));
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        literal.push_str(&rest[..at]);
+        let brace = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix(brace) {
+            literal.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let name = rest.split_once('}').filter(|_| brace == "{");
+        let Some((name, after)) = name else {
+            return refuse(format!(
+                "has a `{brace}` alone; write `{brace}{brace}` for the character"
+            ));
+        };
+        let Some((_, place)) = PLACES.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<String> = PLACES.iter().map(|(name, _)| format!("{{{name}}}")).collect();
+            return refuse(format!("has `{{{name}}}`, which is none of {}", known.join(", ")));
+        };
+        pieces.push(Piece::Text(std::mem::take(&mut literal)));
+        pieces.push(Piece::Place(*place));
+        rest = after;
+    }
+    literal.push_str(rest);
+    pieces.push(Piece::Text(literal));
+    pieces.retain(|piece| *piece != Piece::Text(String::new()));
+    let count = |place: Place| pieces.iter().filter(|piece| **piece == Piece::Place(place)).count();
+    if count(Place::Request) == 0 {
+        return refuse("has no place for the request, such as {instruction}".to_owned());
+    }
+    match count(Place::Answer) {
+        0 => pieces.push(Piece::Place(Place::Answer)),
+        1 => {}
+        _ => return refuse("has more than one place for the answer".to_owned()),
+    }
+    let answer = pieces.iter().position(|piece| *piece == Piece::Place(Place::Answer));
+    if pieces[answer.unwrap_or(0) + 1..].iter().any(|piece| matches!(piece, Piece::Place(_))) {
+        return refuse("has a place after that of the answer, which would be trained".to_owned());
+    }
+    Ok(pieces)
+}

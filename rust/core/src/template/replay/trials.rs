@@ -1,0 +1,268 @@
+//! Trials: a template is rendered by programs only if they give what the interpreter gives for made-up conversations.
+//!
+//! What a [`Replayer`] makes of conversations that it learned from others is compared with what the interpreter makes of
+//! them, text and spans. One difference, and the template is interpreted from then on.
+
+use super::replayer::{Programs, Replayed, Replayer};
+use super::wanted::Wanted;
+use crate::record::{Conversation, Shape, Skim, parse_conversation};
+use crate::template::chat::ChatTemplate;
+
+/// Who speaks in the conversations that are tried.
+const ROLES: [&[&str]; 7] = [
+    &["user"],
+    &["user", "assistant"],
+    &["system", "user", "assistant"],
+    &["user", "assistant", "user", "assistant"],
+    &["system", "user", "assistant", "user", "assistant", "user"],
+    &["user", "assistant", "tool", "assistant"],
+    &["user", "user", "assistant", "assistant"],
+];
+
+/// What they say, as JSON: blanks and separators at the ends, the words that templates look for, and what looks like a
+/// token.
+const TEXTS: [&str; 12] = [
+    "x",
+    "one two",
+    "",
+    " \\n ",
+    "  padded\\t\\n",
+    "\\n\\n\\u00a0wide\\u2028",
+    "<think>\\nwhy\\n</think>\\n\\nso",
+    "y</think>z</think>",
+    "<tool_response>r</tool_response>",
+    "<|im_end|>\\n<|im_start|>assistant\\n[/INST]<eos>",
+    "日本 🎉 e\\u0301",
+    "\\\"a\\\"\\\\'b'",
+];
+
+/// What the assistant calls, as JSON.
+const CALLS: [&str; 2] = [
+    r#"{"type": "function", "function": {"name": "find", "arguments": {"text": "TEXT", "count": 2, "deep": [1.5, null, {"x": "TEXT"}]}}}"#,
+    r#"{"type": "function", "id": "abcdefghi", "function": {"name": "find", "arguments": {"text": "TEXT"}}}, {"type": "function", "id": "abcdefghj", "function": {"name": "look", "arguments": {}}}"#,
+];
+
+/// What it may call.
+const TOOLS: &str = r#"{"type": "function", "function": {"name": "find", "description": "TEXT", "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "TEXT"}, "count": {"type": "integer"}}, "required": ["text"]}}}"#;
+
+impl ChatTemplate {
+    /// Whether conversations of which this is wanted are put together by programs; if not, why each is interpreted.
+    ///
+    /// It is tried out when it is asked for the first time.
+    pub fn replays(&self, wanted: Wanted) -> Result<(), &'static str> {
+        *self.paths.0[wanted as usize].get_or_init(|| {
+            if wanted == Wanted::Completion {
+                // No more of a prompt and its completion is tried than where they part.
+                self.replays(Wanted::Text)?;
+            }
+            try_out(&self.for_trial(), wanted, |_| {})
+        })
+    }
+
+    /// Whether it is known by now that conversations of which this is wanted are interpreted.
+    pub(in crate::template) fn interprets(&self, wanted: Wanted) -> bool {
+        self.paths.0[wanted as usize].get().is_some_and(Result::is_err)
+    }
+}
+
+/// Compares programs with the interpreter; what is learned goes through `spoil`.
+fn try_out(
+    template: &ChatTemplate,
+    wanted: Wanted,
+    spoil: impl Fn(&mut Programs),
+) -> Result<(), &'static str> {
+    if template.is_refused() {
+        return Err("transformers renders it");
+    }
+    let mut refused = "it refuses every conversation";
+    let mut served = false;
+    let mut replayer = Replayer::new(template, wanted, wanted != Wanted::Text);
+    let mut skim = Skim::default();
+    let shape = Shape::conversations();
+    let mut out = Replayed::default();
+    for line in conversations() {
+        if template.is_cancelled() {
+            return Err("the run was cancelled");
+        }
+        let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
+        let skimmed = if wanted == Wanted::Completion {
+            conversation.prompt = Some(conversation.messages.len() - 1);
+            skim.take(&conversation)
+        } else {
+            skim.read(line.as_bytes(), &shape)
+        };
+        if !skimmed {
+            return Err("conversations that cannot be skimmed");
+        }
+        let mut done = replayer.replay(&skim, &mut out);
+        if done.is_none() {
+            replayer.learn(&skim, || Some(conversation.clone()), &spoil);
+            done = replayer.replay(&skim, &mut out);
+        }
+        if done != Some(true) {
+            refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
+            continue;
+        }
+        // The interpreter does not tell what of it stands in the template.
+        out.printed.literals.clear();
+        if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
+            return Err("its programs differ from the interpreter");
+        }
+        served = true;
+    }
+    if served { Ok(()) } else { Err(refused) }
+}
+
+/// What the interpreter makes of a conversation; nothing if it fails.
+fn interpreted(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    wanted: Wanted,
+) -> Option<Replayed> {
+    let mut out = Replayed::default();
+    if wanted == Wanted::Text {
+        out.printed.text = template.render(conversation).ok()?;
+        return Some(out);
+    }
+    if let Some(prompt) = conversation.prompt {
+        let (text, completion) = template.render_completion(conversation, prompt).ok()?;
+        (out.printed.text, out.printed.spans) = (text, vec![completion]);
+        return Some(out);
+    }
+    let (text, spans) = template.render_with_spans(conversation).ok()?;
+    out.cuts = template.turn_ends(conversation, &text, &spans);
+    (out.printed.text, out.printed.spans) = (text, spans);
+    if wanted == Wanted::Turns {
+        out.turns = template.render_turns(conversation).ok()?.1;
+    } else if wanted == Wanted::LastTurn {
+        out.printed.spans = template.render_last_turn(conversation).ok()?.1;
+    }
+    Some(out)
+}
+
+/// The conversations that are tried.
+fn conversations() -> impl Iterator<Item = String> {
+    // The longer a conversation, the more of the texts are in it.
+    let plain = ROLES.iter().flat_map(|roles| {
+        (0..TEXTS.len()).step_by(roles.len()).map(move |first| conversation(roles, first, false))
+    });
+    let parts = ROLES.iter().flat_map(|roles| {
+        (0..TEXTS.len()).step_by(3).map(move |first| conversation(roles, first, true))
+    });
+    let calls = CALLS.iter().flat_map(|call| {
+        (0..TEXTS.len())
+            .step_by(2)
+            .map(move |first| with_tools(&call.replace("TEXT", text(first)), first))
+    });
+    plain.chain(parts).chain(calls)
+}
+
+fn text(at: usize) -> &'static str {
+    TEXTS[at % TEXTS.len()]
+}
+
+/// A conversation of these roles, its texts from `first` on, each of them as it is or in parts.
+fn conversation(roles: &[&str], first: usize, parts: bool) -> String {
+    let texts = TEXTS.iter().cycle().skip(first).step_by(5);
+    let messages: Vec<String> = roles
+        .iter()
+        .zip(texts)
+        .map(|(role, text)| {
+            let content = if parts {
+                format!(r#"[{{"type": "text", "text": "{text}"}}]"#)
+            } else {
+                format!("\"{text}\"")
+            };
+            format!(r#"{{"role": "{role}", "content": {content}}}"#)
+        })
+        .collect();
+    format!(r#"{{"messages": [{}]}}"#, messages.join(", "))
+}
+
+/// A conversation with a call of a tool, its texts from `first` on.
+fn with_tools(call: &str, first: usize) -> String {
+    let [ask, think, answer, end] = [0, 5, 10, 15].map(|step| text(first + step));
+    let tools = TOOLS.replace("TEXT", text(first + 1));
+    format!(
+        r#"{{"messages": [{{"role": "user", "content": "{ask}"}}, {{"role": "assistant", "content": "{think}", "tool_calls": [{call}]}}, {{"role": "tool", "name": "find", "content": "{answer}"}}, {{"role": "assistant", "content": "{end}"}}], "tools": [{tools}]}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDateTime;
+
+    use super::*;
+    use crate::template::TemplateContext;
+    use fastpack_template::Program;
+    use fastpack_template::json::Map;
+
+    fn template(source: &str) -> ChatTemplate {
+        let context = TemplateContext {
+            special_tokens: Vec::new(),
+            turn_ends: vec!["<|im_end|>".to_owned()],
+            now: NaiveDateTime::default(),
+            kwargs: Map::default(),
+        };
+        ChatTemplate::new("test", source, context).expect("the template is supported")
+    }
+
+    const TRIMMING: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n\
+                            {% generation %}{{ m.content|trim }}<|im_end|>\n{% endgeneration %}{% endfor %}";
+
+    /// What trying the programs out says where each was changed so, by what is wanted of conversations, as far as they are
+    /// put together by programs at all. What completes a prompt has no calls that are tried: it builds on the text.
+    fn spoilt(source: &str, spoil: fn(&mut Program)) -> Vec<Result<(), &'static str>> {
+        let template = template(source);
+        let all = [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns].into_iter();
+        all.filter(|wanted| template.replays(*wanted).is_ok())
+            .map(|wanted| try_out(&template, wanted, |programs| spoil(programs.whole())))
+            .collect()
+    }
+
+    /// Whether the change was caught whatever was wanted.
+    fn is_caught(tried: &[Result<(), &'static str>]) -> bool {
+        !tried.is_empty() && tried.iter().all(Result::is_err)
+    }
+
+    #[test]
+    fn a_template_that_trims_is_compiled() {
+        assert_eq!(template(TRIMMING).replays(Wanted::Spans), Ok(()));
+    }
+
+    #[test]
+    fn a_program_that_does_not_trim_is_caught() {
+        let caught = spoilt(TRIMMING, Program::trim_no_more);
+        assert!(caught.len() > 1);
+        assert!(caught.iter().all(|it| *it == Err("its programs differ from the interpreter")));
+    }
+
+    #[test]
+    fn a_program_that_forgets_its_questions_is_caught() {
+        let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
+        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
+    }
+
+    #[test]
+    fn a_template_that_does_what_is_not_followed_is_interpreted() {
+        let source = "{{ messages|tojson }}";
+        assert_eq!(template(source).replays(Wanted::Text), Err("what is done to several values"));
+    }
+
+    #[test]
+    fn a_program_that_prints_calls_in_another_way_is_caught() {
+        let source = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
+                      {{ call.function.arguments|tojson }}{% endfor %}{% endfor %}";
+        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::print_alone)));
+    }
+
+    #[test]
+    fn a_program_that_takes_values_for_the_same_is_caught() {
+        let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
+                      {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
+        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
+    }
+}

@@ -1,0 +1,89 @@
+//! Parts of a conversation that are trained for where they stand: what completes a prompt, and the last turn.
+
+use std::ops::Range;
+
+use super::derive;
+use crate::ledger::Reason;
+use crate::record::{Conversation, Fault};
+use crate::template::chat::ChatTemplate;
+use crate::template::conversation::prepared;
+
+impl ChatTemplate {
+    /// Renders a conversation, and tells where what completes its first `prompt` messages stands.
+    ///
+    /// That is what follows those messages with the generation prompt, as TRL has it.
+    pub fn render_completion(
+        &self,
+        conversation: &Conversation,
+        prompt: usize,
+    ) -> Result<(String, Range<usize>), Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        let messages = prepared(conversation);
+        let text = template.run(&messages, conversation, None)?.text;
+        let asked = template.run(&messages[..prompt], conversation, Some(true));
+        if let Ok(asked) = asked
+            && text.starts_with(&asked.text)
+        {
+            let completion = asked.text.len()..text.len();
+            return Ok((text, completion));
+        }
+        // A generation prompt may hold more than the turn that was written, such as a forced thought.
+        let (text, spans) = self.render_with_spans(conversation)?;
+        match spans.last() {
+            Some(last) if messages.len() == prompt + 1 => {
+                let completion = last.start..text.len();
+                Ok((text, completion))
+            }
+            _ => Err(self.hidden("completes the prompt")),
+        }
+    }
+
+    /// Renders a conversation, and tells where the assistant's last turn stands.
+    pub fn render_last_turn(
+        &self,
+        conversation: &Conversation,
+    ) -> Result<(String, Vec<Range<usize>>), Fault> {
+        let template = self.serving(conversation);
+        let (text, spans) = self.render_with_spans(conversation)?;
+        let messages = prepared(conversation);
+        let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
+        let Some(last) = messages.iter().rposition(|message| derive::is_assistant(message)) else {
+            return Ok((text, Vec::new()));
+        };
+        let before = match last {
+            0 => Some(0),
+            _ => template
+                .run(&messages[..last], conversation, Some(false))
+                .ok()
+                .filter(|before| text.starts_with(&before.text))
+                .map(|before| before.text.len()),
+        };
+        let spans = last_spans(spans, before, turns);
+        spans.map(|spans| (text, spans)).ok_or_else(|| self.hidden("the assistant wrote last"))
+    }
+
+    pub(in crate::template) fn hidden(&self, what: &str) -> Fault {
+        let message = format!(
+            "chat template `{}` renders this conversation in a way that does not show what {what}; use \
+             train_on=\"all\"",
+            self.name
+        );
+        Fault::new(Reason::Unmaskable, message)
+    }
+}
+
+/// Those of `spans` that are of the last of so many turns, `before` which so many bytes are; nothing if that does not
+/// show.
+pub(in crate::template) fn last_spans(
+    mut spans: Vec<Range<usize>>,
+    before: Option<usize>,
+    turns: usize,
+) -> Option<Vec<Range<usize>>> {
+    match before {
+        Some(before) => spans.retain(|span| span.end > before),
+        None if spans.len() == turns => drop(spans.drain(..turns - 1)),
+        None => return None,
+    }
+    Some(spans)
+}

@@ -1,0 +1,251 @@
+//! How a template ends the assistant's turns, learned from what it writes behind them in tiny conversations.
+//!
+//! A turn ends with the text that the template writes behind every turn of the assistant, whether or not the tokenizer
+//! has a token for it: behind a turn in the middle, where the header of the next message follows, and behind the last.
+
+use std::ops::Range;
+
+use crate::template::context::TemplateContext;
+
+/// What a template writes behind the assistant's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::template) struct Ends {
+    end: End,
+    /// The text behind the last turn of a conversation: its end, and what closes the conversation. Nothing where it is
+    /// not always the same.
+    closing: Option<String>,
+}
+
+/// The text that ends a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// Every turn ends with this text, which ends with a special token.
+    Token(String),
+    /// Every turn ends with this text, for which there is no special token.
+    Text(String),
+    /// No text is behind every turn.
+    Open {
+        /// Texts that end with a special token, and that some turns end with.
+        some: Vec<String>,
+        /// The special tokens that a message of somebody else may begin with. Such a token ends the turn before it:
+        /// a model of this kind stops by naming the next speaker.
+        next: Vec<String>,
+    },
+}
+
+/// The texts that tiny conversations have behind the assistant's words, and before those of the user.
+pub(in crate::template) struct Seen<'t> {
+    /// From a turn in the middle to the next words of the user.
+    pub(in crate::template) middle: &'t str,
+    /// From the last turn to the end of the text, in conversations of two lengths.
+    pub(in crate::template) last: [&'t str; 2],
+    /// Before the first words of the user.
+    pub(in crate::template) before_user: &'t str,
+}
+
+/// The text behind the words of a message, and what is known of the message.
+pub(in crate::template) struct Behind<'t> {
+    /// From the last mark of the message, or from its header if it has none, to the next message's first mark.
+    pub(in crate::template) tail: &'t str,
+    /// Whether the message has marks.
+    pub(in crate::template) is_marked: bool,
+    /// Whether the last mark is behind all that the message says.
+    pub(in crate::template) is_whole: bool,
+    /// Whether the next message has marks, or there is none.
+    pub(in crate::template) next_is_marked: bool,
+}
+
+impl Ends {
+    /// The ends of turns that begin with one of `headers`, if they can be told from these.
+    pub(in crate::template) fn learn(
+        context: &TemplateContext,
+        headers: &[String],
+        seen: &Seen<'_>,
+    ) -> Option<Self> {
+        let [last, longer] = seen.last;
+        let own = without_header(seen.middle, seen.before_user);
+        let mut shared = shared_start(shared_start(seen.middle, last), longer);
+        if shared.len() > own.len() {
+            // Some templates ask for an answer behind every conversation.
+            let asks = |header: &String| last.trim_end().ends_with(header.trim());
+            if headers.iter().any(asks) {
+                if own.is_empty() {
+                    return None;
+                }
+                shared = own;
+            }
+        }
+        let end = match up_to_last_token(context, shared) {
+            Some(end) => End::Token(end.to_owned()),
+            None if !shared.trim().is_empty() => End::Text(shared.trim_end().to_owned()),
+            None => open(context, headers, [last, longer], own),
+        };
+        Some(Self { end, closing: (last == longer).then(|| last.to_owned()) })
+    }
+
+    /// A header without the end of the turn before it, which belongs to that turn.
+    pub(in crate::template) fn without_end<'h>(&self, header: &'h str) -> &'h str {
+        let (End::Token(end) | End::Text(end)) = &self.end else { return header };
+        let rest = header.strip_prefix(end.as_str()).filter(|rest| !rest.trim().is_empty());
+        rest.unwrap_or(header)
+    }
+
+    /// Where a turn ends within the text behind its words, if that shows.
+    pub(in crate::template) fn find(&self, behind: &Behind<'_>) -> Option<usize> {
+        let Behind { tail, is_marked, is_whole, next_is_marked } = *behind;
+        let after = |end: &String| Some(tail.find(end.as_str())? + end.len());
+        match &self.end {
+            End::Token(end) => after(end),
+            End::Text(end) => {
+                let end = end.trim_start();
+                let at = tail.find(end)?;
+                let follows = tail[..at].trim().is_empty();
+                // What is no text has no marks, and can hold the text of the end; so can what follows it.
+                let shows = match (is_marked, is_whole) {
+                    (true, true) => follows,
+                    (true, false) => next_is_marked,
+                    (false, is_text) => is_text && (follows || next_is_marked),
+                };
+                shows.then_some(at + end.len())
+            }
+            // Nothing tells words without marks, or the text that closes a call of a tool, from the next header.
+            End::Open { some, next } => some
+                .iter()
+                .filter_map(after)
+                .min()
+                .or_else(|| (is_marked && is_whole).then(|| next_speaker(next, tail))),
+        }
+    }
+
+    /// Where a turn ends that fills `region` of `text`, if it is the last of a conversation that ends with it.
+    pub(in crate::template) fn find_in(
+        &self,
+        context: &TemplateContext,
+        text: &str,
+        region: &Range<usize>,
+    ) -> Option<usize> {
+        let turn = &text[region.clone()];
+        let by_token = || up_to_last_token(context, turn).map(|end| region.start + end.len());
+        let said = || Some(region.start + turn.strip_suffix(self.closing.as_deref()?)?.len());
+        match &self.end {
+            End::Token(_) => by_token(),
+            End::Text(end) => Some(said()? + end.len()),
+            End::Open { some, .. } if !some.is_empty() => by_token(),
+            End::Open { next, .. } => {
+                let said = text[..said()?].trim_end().len().max(region.start);
+                let is_blank = text[said..region.end].trim().is_empty();
+                let after = if is_blank { next_speaker(next, &text[said..]) } else { 0 };
+                Some(said + after)
+            }
+        }
+    }
+
+    /// The end of the turn whose trained part is `span`: within the span, or right behind it.
+    pub(in crate::template) fn around(
+        &self,
+        text: &str,
+        span: &Range<usize>,
+    ) -> Option<Range<usize>> {
+        let behind =
+            |end: &str| text[span.end..].starts_with(end).then(|| span.end..span.end + end.len());
+        match &self.end {
+            End::Token(end) => behind(end),
+            End::Open { some, .. } => {
+                some.iter().filter_map(|end| behind(end)).max_by_key(ExactSizeIterator::len)
+            }
+            End::Text(end) => {
+                let said = text[span.clone()].trim_end().strip_suffix(end.trim_start());
+                let within = said.map(|said| span.start + said.len()..span.end);
+                within.or_else(|| behind(end))
+            }
+        }
+    }
+}
+
+/// The ends of a template that writes no text behind every turn.
+fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: &str) -> End {
+    let begins_turns = |token: &str| headers.iter().any(|header| header.contains(token));
+    let mut some: Vec<String> = Vec::new();
+    // What only some turns are followed by could be anything, unless a token ends it.
+    let texts = last.map(|tail| up_to_last_token(context, tail));
+    for end in texts.into_iter().chain([up_to_first_token(context, middle)]).flatten() {
+        if !tokens(context).any(|token| end.ends_with(token) && begins_turns(token)) {
+            some.push(end.to_owned());
+        }
+    }
+    some.sort();
+    some.dedup();
+    let mut special = context.special_tokens.iter();
+    let begin = special.find(|(name, _)| name == "bos_token").map(|(_, content)| content);
+    let next = tokens(context).filter(|token| Some(*token) != begin && !begins_turns(token));
+    End::Open { some, next: next.cloned().collect() }
+}
+
+/// The special tokens.
+fn tokens(context: &TemplateContext) -> impl Iterator<Item = &String> {
+    context.turn_ends.iter().filter(|token| !token.is_empty())
+}
+
+/// The beginning of `text`, blanks and the token of `next`, if there is one, with which the next message begins.
+fn next_speaker(next: &[String], text: &str) -> usize {
+    let begun = text.trim_start();
+    let token = next.iter().filter(|token| begun.starts_with(token.as_str())).map(String::len);
+    token.max().map_or(0, |length| text.len() - begun.len() + length)
+}
+
+/// The beginning of `text` up to the end of its last special token.
+pub(in crate::template) fn up_to_last_token<'t>(
+    context: &TemplateContext,
+    text: &'t str,
+) -> Option<&'t str> {
+    let ends = tokens(context).filter_map(|it| Some(text.rfind(it.as_str())? + it.len()));
+    ends.max().map(|end| &text[..end])
+}
+
+/// The beginning of `text` up to the end of its first special token.
+fn up_to_first_token<'t>(context: &TemplateContext, text: &'t str) -> Option<&'t str> {
+    let places = tokens(context).filter_map(|it| Some((text.find(it.as_str())?, it.len())));
+    let (at, length) = places.min_by_key(|(at, length)| (*at, usize::MAX - length))?;
+    Some(&text[..at + length])
+}
+
+/// What is left of `text`, behind a turn, when the header of the user's message is taken from its end.
+///
+/// The header is what `text` ends with as the text `before` the user's first words does.
+fn without_header<'t>(text: &'t str, before: &str) -> &'t str {
+    let pairs = text.chars().rev().zip(before.chars().rev());
+    let shared = pairs.take_while(|(left, right)| left == right);
+    let longest: usize = shared.map(|(it, _)| it.len_utf8()).sum();
+    // What differs may share its last characters by chance: `</s>USER:` and `<s>USER:`.
+    let is_header = |length: &usize| {
+        is_edge(text, text.len() - length) && is_edge(before, before.len() - length)
+    };
+    let header = (0..=longest).rev().find(is_header).unwrap_or(0);
+    &text[..text.len() - header]
+}
+
+/// What two texts have in common at their beginning, save what they share by chance: `<|` of `<|user|>` and `<|end|>`.
+pub(in crate::template) fn shared_start<'t>(left: &'t str, right: &str) -> &'t str {
+    let same = left.char_indices().zip(right.chars()).find(|((_, left), right)| left != right);
+    let longest = same.map_or(left.len().min(right.len()), |((at, _), _)| at);
+    let is_whole = longest == left.len() || longest == right.len();
+    let ends = |length: &usize| is_edge(left, *length) && is_edge(right, *length);
+    let length = if is_whole { Some(longest) } else { (0..=longest).rev().find(ends) };
+    &left[..length.unwrap_or(0)]
+}
+
+/// Whether a word, or a text in brackets, begins or ends at `at`, or the whole text.
+fn is_edge(text: &str, at: usize) -> bool {
+    if !text.is_char_boundary(at) {
+        return false;
+    }
+    match (text[..at].chars().next_back(), text[at..].chars().next()) {
+        (Some(before), Some(after)) => {
+            before.is_whitespace()
+                || after.is_whitespace()
+                || ">])}".contains(before)
+                || "<[({#".contains(after)
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,10 @@
+//! Which parts of a rendered conversation are trained: all that the assistant wrote, its last turn, or a completion.
+
+pub(super) mod completion;
+pub(super) mod derive;
+pub(super) mod ending;
+pub(super) mod header;
+pub(super) mod marks;
+pub(super) mod markup;
+pub(super) mod spans;
+pub(super) mod turns;

@@ -1,0 +1,314 @@
+//! Evaluates the expressions of a template.
+
+use indexmap::IndexMap;
+
+use crate::evaluation::render::Renderer;
+use crate::failure::{Failure, Outcome};
+use crate::language::filters::Filter;
+use crate::language::operators::{Binary, Comparison};
+use crate::language::tree::{Arguments, Expression};
+use crate::programs::trace::Trace;
+use crate::values::arguments::Given;
+use crate::values::arithmetic::{binary, concat, negative, positive};
+use crate::values::attributes;
+use crate::values::comparing::compare;
+use crate::values::make::{ITEM_BYTES, Many, check_nesting};
+use crate::values::print::write_str;
+use crate::values::value::Value;
+
+impl<'r, 't> Renderer<'r, 't> {
+    /// Whether an expression is true.
+    pub(crate) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
+        self.meter.items(1)?;
+        let value = self.evaluate(condition)?;
+        Ok(self.is_true(&value))
+    }
+
+    fn is_true(&mut self, value: &Value<'r>) -> bool {
+        let truth = value.is_true();
+        if let Some(trace) = &mut self.trace {
+            trace.truth(value, truth);
+        }
+        truth
+    }
+
+    /// Lets the trace see, and replace, a value that was made.
+    pub(crate) fn traced(
+        &mut self,
+        made: Value<'r>,
+        see: impl FnOnce(&mut Trace<'r>, Value<'r>) -> Value<'r>,
+    ) -> Value<'r> {
+        match &mut self.trace {
+            None => made,
+            Some(trace) => see(trace, made),
+        }
+    }
+
+    /// Prints an expression: texts that are put together one by one, so that no text is made of them.
+    pub(crate) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
+        let value = if self.trace.is_none() {
+            match self.print_texts(expression)? {
+                None => return Ok(()),
+                Some(other) => other,
+            }
+        } else {
+            self.evaluate(expression)?
+        };
+        write_str(&mut self.output.text, &value, self.meter)?;
+        if let Some(trace) = &mut self.trace {
+            trace.print(&value);
+        }
+        Ok(())
+    }
+
+    /// Prints an expression that is a text; returns the value of any other.
+    fn print_texts(&mut self, expression: &'r Expression) -> Outcome<Option<Value<'r>>> {
+        let both = match expression {
+            Expression::Binary(Binary::Add, both) => both,
+            Expression::Concat(parts) => {
+                self.meter.descend()?;
+                for part in parts {
+                    let part = self.evaluate(part)?;
+                    write_str(&mut self.output.text, &part, self.meter)?;
+                }
+                self.meter.ascend();
+                return Ok(None);
+            }
+            other => {
+                let value = self.evaluate(other)?;
+                let Value::String(text) = value else { return Ok(Some(value)) };
+                self.meter.write(&mut self.output.text, &text)?;
+                return Ok(None);
+            }
+        };
+        self.meter.descend()?;
+        let start = self.output.text.len();
+        let left = self.print_texts(&both.0)?;
+        let right = self.evaluate(&both.1)?;
+        self.meter.ascend();
+        match (left, right) {
+            (None, Value::String(text)) => {
+                self.meter.write(&mut self.output.text, &text)?;
+                Ok(None)
+            }
+            (left, right) => {
+                let left = match left {
+                    Some(left) => left,
+                    None => self.meter.string(self.output.text.split_off(start))?,
+                };
+                binary(Binary::Add, &left, &right, self.meter).map(Some)
+            }
+        }
+    }
+
+    /// The value of an expression.
+    pub(crate) fn evaluate(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+        match expression {
+            Expression::Name(name) => Ok(self.get(name.slot).clone()),
+            Expression::Literal(literal) => Ok(Value::from_literal(literal)),
+            other => {
+                self.meter.descend()?;
+                let value = self.compute(other)?;
+                self.meter.ascend();
+                Ok(value)
+            }
+        }
+    }
+
+    fn compute(&mut self, expression: &'r Expression) -> Outcome<Value<'r>> {
+        match expression {
+            Expression::Name(_) | Expression::Literal(_) => self.evaluate(expression),
+            Expression::Tuple(items) => {
+                let tuple = self.evaluate_many(items)?.into_tuple();
+                check_nesting(&tuple).map(|()| tuple)
+            }
+            Expression::List(items) => {
+                let list = self.evaluate_many(items)?.into_list();
+                check_nesting(&list).map(|()| list)
+            }
+            Expression::Dict(items) => self.evaluate_dict(items),
+            Expression::Negative(value) => negative(&self.evaluate(value)?, self.meter),
+            Expression::Positive(value) => positive(&self.evaluate(value)?),
+            Expression::Not(value) => Ok(Value::Bool(!self.holds(value)?)),
+            Expression::And(both) => {
+                let left = self.evaluate(&both.0)?;
+                if self.is_true(&left) { self.evaluate(&both.1) } else { Ok(left) }
+            }
+            Expression::Or(both) => {
+                let left = self.evaluate(&both.0)?;
+                if self.is_true(&left) { Ok(left) } else { self.evaluate(&both.1) }
+            }
+            Expression::Binary(operator, both) => {
+                let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
+                let made = binary(*operator, &left, &right, self.meter)?;
+                Ok(self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made)))
+            }
+            Expression::Concat(parts) => {
+                let parts = self.evaluate_all(parts)?;
+                let made = concat(&parts, self.meter)?;
+                Ok(self.traced(made, |trace, made| trace.concat(&parts, made)))
+            }
+            Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
+            Expression::If(parts) => {
+                if self.holds(&parts.0)? {
+                    self.evaluate(&parts.1)
+                } else {
+                    parts
+                        .2
+                        .as_ref()
+                        .map_or(Ok(Value::Undefined), |otherwise| self.evaluate(otherwise))
+                }
+            }
+            Expression::Attribute(value, name) => {
+                let value = self.evaluate(value)?;
+                self.attribute_of(&value, name)
+            }
+            Expression::Item(both) => {
+                let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
+                let made = attributes::item(&value, &index, self.meter)?;
+                Ok(self.traced(made, |trace, made| trace.item(&value, &index, made)))
+            }
+            Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
+            Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
+            Expression::Filter(filter, parts) => {
+                let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
+                let seen = self.trace.as_ref().map(|_| (value.unspent(), given.unspent()));
+                let made = filter.apply(&value, given, self.meter)?;
+                Ok(match (&mut self.trace, seen) {
+                    (Some(trace), Some((value, given))) => {
+                        trace.filter(*filter, &value, &given, made)
+                    }
+                    _ => made,
+                })
+            }
+            Expression::Test(test, parts) => {
+                let value = self.evaluate(&parts.0)?;
+                let arguments = self.evaluate_all(&parts.1.positional)?;
+                let holds = test.holds(&value, &arguments, self.meter)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.test(*test, &value, &arguments, holds);
+                }
+                Ok(Value::Bool(holds))
+            }
+        }
+    }
+
+    /// `value.name`
+    pub(crate) fn attribute_of(&mut self, value: &Value<'r>, name: &'r str) -> Outcome<Value<'r>> {
+        if let Value::Loop(state) = value {
+            return self.loop_attribute(state, name);
+        }
+        let made = attributes::attribute(value, name, self.meter)?;
+        Ok(self.traced(made, |trace, made| trace.attribute(value, name, made)))
+    }
+
+    pub(crate) fn evaluate_all(&mut self, items: &'r [Expression]) -> Outcome<Vec<Value<'r>>> {
+        self.meter.items(items.len())?;
+        let mut values = Vec::with_capacity(items.len());
+        for item in items {
+            values.push(self.evaluate(item)?);
+        }
+        Ok(values)
+    }
+
+    /// The same as what becomes one value.
+    fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<Many<'r, 't>> {
+        let mut values = Many::of(items.len(), self.meter)?;
+        for item in items {
+            values.push(self.evaluate(item)?)?;
+        }
+        Ok(values)
+    }
+
+    fn evaluate_dict(&mut self, items: &'r [(Expression, Expression)]) -> Outcome<Value<'r>> {
+        let bytes = items.len() * 2 * ITEM_BYTES;
+        self.meter.items(items.len())?;
+        self.meter.hold(bytes)?;
+        let mut dict = IndexMap::with_capacity(items.len());
+        for (key, value) in items {
+            let key = self.evaluate(key)?;
+            if let Some(trace) = &mut self.trace {
+                trace.decisive(&key);
+            }
+            let Value::String(key) = key else {
+                return Err(Failure::unsupported("a dict with keys that are no strings"));
+            };
+            self.meter.bytes(key.len())?;
+            dict.insert(key, self.evaluate(value)?);
+        }
+        let dict = Value::dict(dict, self.meter.held(bytes));
+        check_nesting(&dict).map(|()| dict)
+    }
+
+    fn evaluate_compare(
+        &mut self,
+        first: &'r Expression,
+        rest: &'r [(Comparison, Expression)],
+    ) -> Outcome<Value<'r>> {
+        if let (Some(_), Expression::Filter(Filter::Length, parts), [(comparison, right)]) =
+            (&self.trace, first, rest)
+        {
+            return self.compare_length(*comparison, &parts.0, right);
+        }
+        let mut left = self.evaluate(first)?;
+        for (comparison, right) in rest {
+            self.meter.items(1)?;
+            let right = self.evaluate(right)?;
+            let holds = compare(*comparison, &left, &right, self.meter)?;
+            if let Some(trace) = &mut self.trace {
+                trace.compare(*comparison, &left, &right, holds);
+            }
+            if !holds {
+                return Ok(Value::Bool(false));
+            }
+            left = right;
+        }
+        Ok(Value::Bool(true))
+    }
+
+    /// The same of a length, which a trace is to see as such: two texts are rarely of one length.
+    fn compare_length(
+        &mut self,
+        comparison: Comparison,
+        of: &'r Expression,
+        other: &'r Expression,
+    ) -> Outcome<Value<'r>> {
+        let value = self.evaluate(of)?;
+        let length = Filter::Length.apply(&value, Given::default(), self.meter)?;
+        let other = self.evaluate(other)?;
+        let holds = compare(comparison, &length, &other, self.meter)?;
+        if let Some(trace) = &mut self.trace {
+            if value.as_text().is_some() {
+                trace.compare_length(comparison, &value, &other, holds);
+            } else {
+                trace.filter(Filter::Length, &value, &Given::default(), length);
+            }
+        }
+        Ok(Value::Bool(holds))
+    }
+
+    fn evaluate_slice(
+        &mut self,
+        value: &'r Expression,
+        bounds: &'r [Option<Expression>; 3],
+    ) -> Outcome<Value<'r>> {
+        let value = self.evaluate(value)?;
+        let mut numbers = [Value::None, Value::None, Value::None];
+        for (number, bound) in numbers.iter_mut().zip(bounds) {
+            if let Some(bound) = bound {
+                *number = self.evaluate(bound)?;
+            }
+        }
+        let made = attributes::slice(&value, &numbers, self.meter)?;
+        Ok(self.traced(made, |trace, made| trace.slice(&value, &numbers, made)))
+    }
+
+    pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<Given<'r>> {
+        let positional = self.evaluate_all(&arguments.positional)?;
+        let mut named = Vec::with_capacity(arguments.named.len());
+        for (name, value) in &arguments.named {
+            named.push((&**name, self.evaluate(value)?));
+        }
+        Ok(Given { positional, named })
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Input`]: the value of a name that a template reads from outside.
+
+use std::borrow::Cow;
+
+use crate::json::{Map, Value as Json};
+use crate::limits::Held;
+use crate::values::value::{Dict, Text, Value};
+
+/// The value of a name that a template reads from outside.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'r> {
+    /// `None`
+    None,
+    /// `True`, `False`
+    Bool(bool),
+    /// A string.
+    Text(&'r str),
+    /// A JSON value.
+    Json(&'r Json),
+    /// A list of objects, such as `messages`.
+    Objects(&'r [Cow<'r, Map>]),
+}
+
+impl<'r> Input<'r> {
+    pub(super) fn value(self) -> Value<'r> {
+        match self {
+            Self::None => Value::None,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Text(text) => Value::String(Text::Borrowed(text)),
+            Self::Json(value) => Value::from_json(value),
+            Self::Objects(objects) => {
+                let objects = objects.iter().map(|object| Value::Dict(Dict::Data(object)));
+                Value::list(objects.collect(), Held::default())
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Loops, and what `loop` tells about them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::evaluation::render::{Flow, Renderer};
+use crate::failure::{Failure, Outcome};
+use crate::language::tree::For;
+use crate::values::items::length;
+use crate::values::make::ITEM_BYTES;
+use crate::values::value::{Items, Loop, Peeked, Value};
+
+impl<'r> Renderer<'r, '_> {
+    /// Runs a loop.
+    pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
+        let source = self.evaluate(&statement.items)?;
+        if let Some(trace) = &mut self.trace {
+            trace.items(&source);
+        }
+        let Some(items) = Items::of(&source) else {
+            return Err(Failure::error(format!("{} cannot be iterated", source.type_name())));
+        };
+        let state = Rc::new(Loop {
+            items,
+            source,
+            test: statement.test.as_ref(),
+            state: RefCell::default(),
+        });
+        let mut completed = false;
+        while let Some(item) = self.advance(&state)? {
+            self.meter.step()?;
+            if let Some(name) = &statement.looping {
+                self.set(name.slot, Value::Loop(Rc::clone(&state)));
+            }
+            self.assign(&statement.target, item)?;
+            match self.run_scope(&statement.scope)? {
+                Flow::Next => completed = true,
+                Flow::Continue => {}
+                Flow::Break => break,
+            }
+        }
+        // As in Jinja, a loop whose turns were all cut short runs its `else`.
+        if completed { Ok(Flow::Next) } else { self.run_scope(&statement.otherwise) }
+    }
+
+    /// The next item that the loop's test lets through, without going to it.
+    fn fetch(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+        if let Some(item) = state.state.borrow_mut().ahead.pop_front() {
+            return Ok(Some(item));
+        }
+        while let Some(item) = state.items.next(self.meter)? {
+            let Some((target, enter, test)) = state.test else { return Ok(Some(item)) };
+            self.meter.step()?;
+            self.enter(enter)?;
+            self.assign(target, item.clone())?;
+            if self.holds(test)? {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes to the next item.
+    fn advance(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+        let peeked = std::mem::take(&mut state.state.borrow_mut().after);
+        let item = match peeked {
+            Peeked::Item(item) => Some(item),
+            Peeked::End => None,
+            Peeked::No => self.fetch(state)?,
+        };
+        if let Some(item) = &item {
+            let mut turn = state.state.borrow_mut();
+            if turn.current.is_some() {
+                turn.index += 1;
+            }
+            turn.before = turn.current.replace(item.clone());
+        }
+        Ok(item)
+    }
+
+    /// Looks at the next item.
+    fn peek(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
+        match &state.state.borrow().after {
+            Peeked::Item(item) => return Ok(Some(item.clone())),
+            Peeked::End => return Ok(None),
+            Peeked::No => {}
+        }
+        let item = self.fetch(state)?;
+        state.state.borrow_mut().after = item.clone().map_or(Peeked::End, Peeked::Item);
+        Ok(item)
+    }
+
+    fn loop_length(&mut self, state: &Loop<'r>) -> Outcome<usize> {
+        if let Some(length) = state.state.borrow().length {
+            return Ok(length);
+        }
+        let counted = match state.test {
+            None => length(&state.source, self.meter)?,
+            Some(_) => None,
+        };
+        let length = if let Some(length) = counted {
+            length
+        } else {
+            let mut rest = Vec::new();
+            while let Some(item) = self.fetch(state)? {
+                self.meter.hold(ITEM_BYTES)?;
+                rest.push(item);
+            }
+            let mut turn = state.state.borrow_mut();
+            turn.held = self.meter.held(rest.len() * ITEM_BYTES);
+            let length =
+                turn.index + 1 + usize::from(matches!(turn.after, Peeked::Item(_))) + rest.len();
+            turn.ahead.extend(rest);
+            length
+        };
+        state.state.borrow_mut().length = Some(length);
+        Ok(length)
+    }
+
+    /// What an attribute of `loop` is.
+    pub(crate) fn loop_attribute(&mut self, state: &Loop<'r>, name: &str) -> Outcome<Value<'r>> {
+        let count = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+        let index = state.state.borrow().index;
+        Ok(match name {
+            "index" => count(index + 1),
+            "index0" => count(index),
+            "first" => Value::Bool(index == 0),
+            "last" => Value::Bool(self.peek(state)?.is_none()),
+            "length" => count(self.loop_length(state)?),
+            "revindex" => count(self.loop_length(state)?.saturating_sub(index)),
+            "revindex0" => count(self.loop_length(state)?.saturating_sub(index + 1)),
+            "previtem" => state.state.borrow().before.clone().unwrap_or(Value::Undefined),
+            "nextitem" => self.peek(state)?.unwrap_or(Value::Undefined),
+            other => return Err(Failure::unsupported(format_args!("`loop.{other}`"))),
+        })
+    }
+}

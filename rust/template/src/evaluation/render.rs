@@ -1,0 +1,264 @@
+//! Runs a compiled template over one record.
+
+use std::ops::Range;
+
+use chrono::NaiveDateTime;
+
+use crate::evaluation::input::Input;
+use crate::failure::{Failure, Outcome};
+use crate::language::tree::{Kind, Load, Scope, Slot, Statement, Target, Template};
+use crate::limits::Meter;
+use crate::programs::trace::Trace;
+use crate::values::make::{ITEM_BYTES, check_nesting};
+use crate::values::value::{Function, Items, Value};
+
+/// What a template gave for a record.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The text.
+    pub text: String,
+    /// The bytes that came from `{% generation %}` blocks.
+    pub spans: Vec<Range<usize>>,
+    /// The work that it took.
+    pub work: u64,
+}
+
+impl Template {
+    /// Renders the template. `input` gives the value of each name that it reads from outside, if it has one.
+    ///
+    /// A failure comes with the line of the statement that failed. A `trace` records what is done with texts.
+    pub fn render<'r>(
+        &'r self,
+        now: NaiveDateTime,
+        input: impl Fn(&str) -> Option<Input<'r>>,
+        trace: Option<&mut Trace<'r>>,
+        meter: &Meter<'_>,
+    ) -> Result<Output, (usize, String)> {
+        let inputs = self.inputs.iter().map(|name| {
+            let given = input(name).map(Input::value);
+            given.or_else(|| global(name)).unwrap_or(Value::Undefined)
+        });
+        let mut renderer = Renderer {
+            now,
+            inputs: inputs.collect(),
+            root: vec![Value::Undefined; self.slots],
+            local: Vec::new(),
+            base: 0,
+            output: Output::default(),
+            line: 1,
+            meter,
+            trace,
+        };
+        match renderer.run_scope(&self.scope) {
+            Ok(_) => {
+                renderer.output.work = meter.done();
+                Ok(renderer.output)
+            }
+            Err(failure) => Err((renderer.line, failure.message())),
+        }
+    }
+}
+
+/// The functions that are there if no input has their name.
+fn global<'r>(name: &str) -> Option<Value<'r>> {
+    Some(Value::Function(match name {
+        "raise_exception" => Function::RaiseException,
+        "strftime_now" => Function::StrftimeNow,
+        "namespace" => Function::Namespace,
+        "range" => Function::Range,
+        _ => return None,
+    }))
+}
+
+/// What follows a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+/// A template that is being rendered.
+pub(crate) struct Renderer<'r, 't> {
+    pub(crate) now: NaiveDateTime,
+    pub(crate) inputs: Vec<Value<'r>>,
+    pub(crate) root: Vec<Value<'r>>,
+    pub(crate) local: Vec<Value<'r>>,
+    /// Where the variables of the macro that runs begin in `local`.
+    pub(crate) base: usize,
+    pub(crate) output: Output,
+    pub(crate) line: usize,
+    pub(crate) meter: &'t Meter<'t>,
+    pub(crate) trace: Option<&'t mut Trace<'r>>,
+}
+
+impl<'r> Renderer<'r, '_> {
+    pub(crate) fn get(&self, slot: Slot) -> &Value<'r> {
+        if slot.local { &self.local[self.base + slot.index] } else { &self.root[slot.index] }
+    }
+
+    pub(crate) fn set(&mut self, slot: Slot, value: Value<'r>) {
+        if slot.local {
+            self.local[self.base + slot.index] = value;
+        } else {
+            self.root[slot.index] = value;
+        }
+    }
+
+    /// Fills the variables of a scope.
+    pub(crate) fn enter(&mut self, loads: &[(Slot, Load)]) -> Outcome<()> {
+        self.meter.items(loads.len())?;
+        for (slot, load) in loads {
+            let value = match load {
+                Load::Parameter => continue,
+                Load::Input(index) => self.inputs[*index].clone(),
+                Load::Copy(outer) => self.get(*outer).clone(),
+                Load::Undefined => Value::Undefined,
+            };
+            self.set(*slot, value);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run_scope(&mut self, scope: &'r Scope) -> Outcome<Flow> {
+        self.enter(&scope.enter)?;
+        self.run(&scope.body)
+    }
+
+    pub(crate) fn run(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+        self.meter.descend()?;
+        let flow = self.run_all(body);
+        self.meter.ascend();
+        flow
+    }
+
+    fn run_all(&mut self, body: &'r [Statement]) -> Outcome<Flow> {
+        for statement in body {
+            self.line = statement.line;
+            self.meter.step()?;
+            if self.trace.as_ref().is_some_and(|trace| trace.is_stopped()) {
+                self.trace = None;
+            }
+            match self.execute(statement)? {
+                Flow::Next => {}
+                flow => return Ok(flow),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
+        match &statement.kind {
+            Kind::Text(text) => {
+                self.meter.write(&mut self.output.text, text)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.literal(text);
+                }
+            }
+            Kind::Print(expression) => self.print(expression)?,
+            Kind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    if self.holds(condition)? {
+                        return self.run(body);
+                    }
+                }
+                return self.run(otherwise);
+            }
+            Kind::For(statement) => return self.run_for(statement),
+            Kind::Set(target, expression) => {
+                let value = self.evaluate(expression)?;
+                self.assign(target, value)?;
+            }
+            Kind::Capture(target, scope) => {
+                let (flow, text) = self.capture(|renderer| renderer.run_scope(scope))?;
+                if flow != Flow::Next {
+                    return Ok(flow);
+                }
+                self.assign(target, text)?;
+            }
+            Kind::With(variables, scope) => {
+                let mut values = Vec::with_capacity(variables.len());
+                self.enter(&scope.enter)?;
+                for (target, expression) in variables {
+                    values.push((target, self.evaluate(expression)?));
+                }
+                for (target, value) in values {
+                    self.assign(target, value)?;
+                }
+                return self.run(&scope.body);
+            }
+            Kind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
+            Kind::Generation(scope) => {
+                let start = self.output.text.len();
+                if let Some(trace) = &mut self.trace {
+                    trace.begin();
+                }
+                self.run_scope(scope)?;
+                self.meter.hold(ITEM_BYTES)?;
+                self.output.spans.push(start..self.output.text.len());
+                if let Some(trace) = &mut self.trace {
+                    trace.end();
+                }
+            }
+            Kind::Break => return Ok(Flow::Break),
+            Kind::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Runs something whose output is wanted as a value.
+    pub(crate) fn capture<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<(T, Value<'r>)> {
+        let outer = std::mem::take(&mut self.output.text);
+        let printed = self.trace.as_mut().map(|trace| trace.divert());
+        let result = run(self);
+        let text = std::mem::replace(&mut self.output.text, outer);
+        let text = self.meter.string(text)?;
+        let text = match (&mut self.trace, printed) {
+            (Some(trace), Some(printed)) => trace.captured(printed, &text),
+            _ => text,
+        };
+        Ok((result?, text))
+    }
+
+    pub(crate) fn assign(&mut self, target: &'r Target, value: Value<'r>) -> Outcome<()> {
+        match target {
+            Target::Name(name) => self.set(name.slot, value),
+            Target::Tuple(targets) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.items(&value);
+                }
+                let items = Items::of(&value).ok_or_else(|| {
+                    Failure::error(format!("{} cannot be unpacked", value.type_name()))
+                })?;
+                let mut values = Vec::with_capacity(targets.len());
+                while let Some(item) = items.next(self.meter)? {
+                    if values.len() == targets.len() {
+                        return Err(Failure::error("too many values to unpack"));
+                    }
+                    values.push(item);
+                }
+                if values.len() < targets.len() {
+                    return Err(Failure::error("not enough values to unpack"));
+                }
+                for (target, value) in targets.iter().zip(values) {
+                    self.assign(target, value)?;
+                }
+            }
+            Target::Attribute(name, attribute) => match self.get(name.slot) {
+                Value::Namespace(attributes) => {
+                    check_nesting(&value)?;
+                    attributes.borrow_mut().insert(attribute.clone(), value);
+                }
+                _ => {
+                    return Err(Failure::error(
+                        "cannot assign an attribute of what is no namespace",
+                    ));
+                }
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,409 @@
+//! Tokens to expressions, with Jinja's precedence: `~` binds tighter than `+`, filters tighter than anything.
+
+use crate::failure::Refusal;
+use crate::language::filters::Filter;
+use crate::language::lexer::Token;
+use crate::language::methods;
+use crate::language::operators::{Binary, Comparison};
+use crate::language::parser::Parser;
+use crate::language::predicates::Predicate;
+use crate::language::tree::{Arguments, Expression, Literal, Name, Slot};
+
+type Parsed = Result<Expression, Refusal>;
+
+#[expect(clippy::unnecessary_box_returns, reason = "the tree holds pairs in boxes")]
+fn pair(left: Expression, right: Expression) -> Box<(Expression, Expression)> {
+    Box::new((left, right))
+}
+
+impl Parser {
+    /// A whole expression.
+    pub(crate) fn expression(&mut self) -> Parsed {
+        self.nested(Self::conditional)
+    }
+
+    fn conditional(&mut self) -> Parsed {
+        let mut value = self.or()?;
+        while self.skip_word("if") {
+            self.link()?;
+            let condition = self.or()?;
+            let otherwise =
+                if self.skip_word("else") { Some(self.nested(Self::conditional)?) } else { None };
+            value = Expression::If(Box::new((condition, value, otherwise)));
+        }
+        Ok(value)
+    }
+
+    /// An expression that is no `a if b else c`, but for what stands in brackets.
+    pub(crate) fn or(&mut self) -> Parsed {
+        let mut left = self.and()?;
+        while self.skip_word("or") {
+            self.link()?;
+            left = Expression::Or(pair(left, self.and()?));
+        }
+        Ok(left)
+    }
+
+    fn and(&mut self) -> Parsed {
+        let mut left = self.not()?;
+        while self.skip_word("and") {
+            self.link()?;
+            left = Expression::And(pair(left, self.not()?));
+        }
+        Ok(left)
+    }
+
+    fn not(&mut self) -> Parsed {
+        if self.skip_word("not") {
+            return Ok(Expression::Not(Box::new(self.nested(Self::not)?)));
+        }
+        self.compare()
+    }
+
+    fn compare(&mut self) -> Parsed {
+        let left = self.sum()?;
+        let mut comparisons = Vec::new();
+        loop {
+            let comparison = match self.peek() {
+                Token::Operator("==") => Comparison::Equal,
+                Token::Operator("!=") => Comparison::NotEqual,
+                Token::Operator("<") => Comparison::Less,
+                Token::Operator("<=") => Comparison::LessOrEqual,
+                Token::Operator(">") => Comparison::Greater,
+                Token::Operator(">=") => Comparison::GreaterOrEqual,
+                Token::Name(word) if word == "in" => Comparison::In,
+                Token::Name(word)
+                    if word == "not" && *self.peek_next() == Token::Name("in".to_owned()) =>
+                {
+                    self.next();
+                    Comparison::NotIn
+                }
+                _ => break,
+            };
+            self.next();
+            comparisons.push((comparison, self.sum()?));
+        }
+        Ok(if comparisons.is_empty() {
+            left
+        } else {
+            Expression::Compare(Box::new(left), comparisons)
+        })
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut left = self.concat()?;
+        loop {
+            let operator = match self.peek() {
+                Token::Operator("+") => Binary::Add,
+                Token::Operator("-") => Binary::Subtract,
+                _ => return Ok(left),
+            };
+            self.link()?;
+            self.next();
+            left = Expression::Binary(operator, pair(left, self.concat()?));
+        }
+    }
+
+    fn concat(&mut self) -> Parsed {
+        let first = self.product()?;
+        if !self.at_operator("~") {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.skip_operator("~") {
+            parts.push(self.product()?);
+        }
+        Ok(Expression::Concat(parts))
+    }
+
+    fn product(&mut self) -> Parsed {
+        let mut left = self.power()?;
+        loop {
+            let operator = match self.peek() {
+                Token::Operator("*") => Binary::Multiply,
+                Token::Operator("/") => Binary::Divide,
+                Token::Operator("//") => Binary::FloorDivide,
+                Token::Operator("%") => Binary::Modulo,
+                _ => return Ok(left),
+            };
+            self.link()?;
+            self.next();
+            left = Expression::Binary(operator, pair(left, self.power()?));
+        }
+    }
+
+    fn power(&mut self) -> Parsed {
+        let mut left = self.unary(true)?;
+        while self.skip_operator("**") {
+            self.link()?;
+            left = Expression::Binary(Binary::Power, pair(left, self.unary(true)?));
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self, filters: bool) -> Parsed {
+        let mut value = if self.skip_operator("-") {
+            Expression::Negative(Box::new(self.nested(|parser| parser.unary(false))?))
+        } else if self.skip_operator("+") {
+            Expression::Positive(Box::new(self.nested(|parser| parser.unary(false))?))
+        } else {
+            self.primary()?
+        };
+        value = self.postfix(value)?;
+        if filters { self.filtered(value) } else { Ok(value) }
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let line = self.line();
+        Ok(match self.next() {
+            Token::Name(name) => match name.as_str() {
+                "true" | "True" => Expression::Literal(Literal::Bool(true)),
+                "false" | "False" => Expression::Literal(Literal::Bool(false)),
+                "none" | "None" => Expression::Literal(Literal::None),
+                "self" | "super" | "caller" | "varargs" | "kwargs" => {
+                    return Err(Refusal::new(
+                        line,
+                        format!("the special variable `{name}` is not supported"),
+                    ));
+                }
+                "lipsum" | "cycler" | "joiner" | "dict" => {
+                    return Err(Refusal::new(
+                        line,
+                        format!("the global `{name}` is not supported"),
+                    ));
+                }
+                "loop" => self.loop_attribute(line)?,
+                _ => Expression::Name(Name { name: name.into(), slot: Slot::default() }),
+            },
+            Token::String(mut value) => {
+                while let Token::String(more) = self.peek() {
+                    value.push_str(more);
+                    self.next();
+                }
+                Expression::Literal(Literal::String(value.into()))
+            }
+            Token::Int(value) => Expression::Literal(Literal::Int(value)),
+            Token::Float(value) => Expression::Literal(Literal::Float(value)),
+            Token::Operator("(") => {
+                if self.skip_operator(")") {
+                    return Ok(Expression::Tuple(Vec::new()));
+                }
+                let value = self.nested(|parser| parser.tuple(true, &[]))?;
+                self.expect_operator(")")?;
+                value
+            }
+            Token::Operator("[") => Expression::List(self.items("]", Self::expression)?),
+            Token::Operator("{") => Expression::Dict(self.items("}", |parser| {
+                let key = parser.expression()?;
+                parser.expect_operator(":")?;
+                Ok((key, parser.expression()?))
+            })?),
+            other => return Err(Refusal::new(line, format!("unexpected `{other}`"))),
+        })
+    }
+
+    /// `loop` is but the door to its attributes.
+    fn loop_attribute(&mut self, line: usize) -> Parsed {
+        let known = [
+            "index",
+            "index0",
+            "first",
+            "last",
+            "length",
+            "revindex",
+            "revindex0",
+            "previtem",
+            "nextitem",
+        ];
+        let value = Expression::Name(Name { name: "loop".into(), slot: Slot::default() });
+        match (self.peek(), self.peek_next()) {
+            (Token::Operator("."), Token::Name(name)) if known.contains(&name.as_str()) => {
+                Ok(value)
+            }
+            (Token::Operator("."), Token::Name(name)) => {
+                Err(Refusal::new(line, format!("`loop.{name}` is not supported")))
+            }
+            _ => Err(Refusal::new(line, "`loop` is supported only as `loop.first` and its like")),
+        }
+    }
+
+    /// What stands between brackets, up to `end`; a comma may follow the last.
+    fn items<T>(
+        &mut self,
+        end: &str,
+        item: impl Fn(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<Vec<T>, Refusal> {
+        let mut items = Vec::new();
+        while !self.at_operator(end) {
+            if !items.is_empty() {
+                self.expect_operator(",")?;
+            }
+            if self.at_operator(end) {
+                break;
+            }
+            items.push(item(self)?);
+        }
+        self.next();
+        Ok(items)
+    }
+
+    fn postfix(&mut self, mut value: Expression) -> Parsed {
+        loop {
+            value = match self.peek() {
+                Token::Operator(".") => self.attribute(value)?,
+                Token::Operator("[") => self.subscript(value)?,
+                Token::Operator("(") => self.call(value)?,
+                _ => return Ok(value),
+            };
+        }
+    }
+
+    fn filtered(&mut self, mut value: Expression) -> Parsed {
+        loop {
+            value = match self.peek() {
+                Token::Operator("|") => self.filter(value)?,
+                Token::Operator("(") => self.call(value)?,
+                Token::Name(word) if word == "is" => self.test(value)?,
+                _ => return Ok(value),
+            };
+        }
+    }
+
+    fn attribute(&mut self, value: Expression) -> Parsed {
+        self.link()?;
+        self.next();
+        let line = self.line();
+        match self.next() {
+            Token::Name(name) if name.starts_with('_') => {
+                Err(Refusal::new(line, format!("the attribute `{name}` is not supported")))
+            }
+            Token::Name(name) => Ok(Expression::Attribute(Box::new(value), name.into())),
+            Token::Int(index) => {
+                Ok(Expression::Item(pair(value, Expression::Literal(Literal::Int(index)))))
+            }
+            other => Err(Refusal::new(line, format!("expected a name or number, got `{other}`"))),
+        }
+    }
+
+    fn subscript(&mut self, value: Expression) -> Parsed {
+        self.link()?;
+        let line = self.line();
+        self.next();
+        let mut bounds: [Option<Expression>; 3] = [None, None, None];
+        let mut colons = 0;
+        loop {
+            match self.peek() {
+                Token::Operator("]") => break,
+                Token::Operator(":") if colons < 2 => {
+                    self.next();
+                    colons += 1;
+                }
+                _ if bounds[colons].is_none() => bounds[colons] = Some(self.expression()?),
+                _ => return self.refuse(format!("unexpected `{}` in a subscript", self.peek())),
+            }
+        }
+        self.next();
+        if colons > 0 {
+            return Ok(Expression::Slice(Box::new((value, bounds))));
+        }
+        let [Some(index), _, _] = bounds else {
+            return Err(Refusal::new(line, "an empty subscript"));
+        };
+        Ok(Expression::Item(pair(value, index)))
+    }
+
+    fn call(&mut self, value: Expression) -> Parsed {
+        self.link()?;
+        if let Expression::Attribute(_, name) = &value
+            && methods::is_refused(name)
+        {
+            return self.refuse(format!("the method `{name}` is not supported"));
+        }
+        let arguments = self.arguments()?;
+        Ok(Expression::Call(Box::new((value, arguments))))
+    }
+
+    fn arguments(&mut self) -> Result<Arguments, Refusal> {
+        self.expect_operator("(")?;
+        let mut arguments = Arguments::default();
+        let mut first = true;
+        while !self.at_operator(")") {
+            if !first {
+                self.expect_operator(",")?;
+                if self.at_operator(")") {
+                    break;
+                }
+            }
+            first = false;
+            if self.at_operator("*") || self.at_operator("**") {
+                return self.refuse("arguments with `*` or `**` are not supported");
+            }
+            match (self.peek().clone(), self.peek_next()) {
+                (Token::Name(name), Token::Operator("=")) => {
+                    self.next();
+                    self.next();
+                    if arguments.named.iter().any(|(known, _)| **known == *name) {
+                        return self.refuse(format!("the argument `{name}` is given twice"));
+                    }
+                    let value = self.expression()?;
+                    arguments.named.push((name.into(), value));
+                }
+                _ if arguments.named.is_empty() => arguments.positional.push(self.expression()?),
+                _ => return self.refuse("an argument by position follows one by name"),
+            }
+        }
+        self.next();
+        Ok(arguments)
+    }
+
+    fn filter(&mut self, value: Expression) -> Parsed {
+        self.link()?;
+        self.next();
+        let line = self.line();
+        let name = self.expect_name()?;
+        let Some(filter) = Filter::named(&name).filter(|_| !self.at_operator(".")) else {
+            return Err(Refusal::new(line, format!("the filter `{name}` is not supported")));
+        };
+        let arguments =
+            if self.at_operator("(") { self.arguments()? } else { Arguments::default() };
+        if let Err(reason) = filter.check(&arguments) {
+            return Err(Refusal::new(line, reason));
+        }
+        Ok(Expression::Filter(filter, Box::new((value, arguments))))
+    }
+
+    fn test(&mut self, value: Expression) -> Parsed {
+        self.link()?;
+        self.next();
+        let negated = self.skip_word("not");
+        let line = self.line();
+        let name = self.expect_name()?;
+        let Some(test) = Predicate::named(&name).filter(|_| !self.at_operator(".")) else {
+            return Err(Refusal::new(line, format!("the test `{name}` is not supported")));
+        };
+        let arguments = match self.peek() {
+            Token::Operator("(") => self.arguments()?,
+            Token::Name(word) if matches!(word.as_str(), "else" | "or" | "and") => {
+                Arguments::default()
+            }
+            Token::Name(word) if word == "is" => {
+                return self.refuse("tests cannot be chained with `is`");
+            }
+            // Jinja takes a bare word or literal as the argument of the test, even `if` and `in`.
+            Token::Name(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Float(_)
+            | Token::Operator("[" | "{") => {
+                let argument = self.primary()?;
+                Arguments { positional: vec![self.postfix(argument)?], named: Vec::new() }
+            }
+            _ => Arguments::default(),
+        };
+        if let Err(reason) = test.check(&arguments) {
+            return Err(Refusal::new(line, reason));
+        }
+        let test = Expression::Test(test, Box::new((value, arguments)));
+        Ok(if negated { Expression::Not(Box::new(test)) } else { test })
+    }
+}

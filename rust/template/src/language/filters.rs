@@ -1,0 +1,109 @@
+//! The filters that are known here.
+
+/// A filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// `tojson`
+    ToJson,
+    /// `trim`
+    Trim,
+    /// `length`, `count`
+    Length,
+    /// `string`
+    String,
+    /// `safe`
+    Safe,
+    /// `items`
+    Items,
+    /// `default`, `d`
+    Default,
+    /// `join`
+    Join,
+    /// `list`
+    List,
+    /// `upper`
+    Upper,
+    /// `lower`
+    Lower,
+    /// `capitalize`
+    Capitalize,
+    /// `title`
+    Title,
+    /// `replace`
+    Replace,
+    /// `dictsort`
+    DictSort,
+    /// `map`
+    Map,
+    /// `select`
+    Select,
+    /// `reject`
+    Reject,
+    /// `selectattr`
+    SelectAttribute,
+    /// `rejectattr`
+    RejectAttribute,
+    /// `first`
+    First,
+    /// `last`
+    Last,
+    /// `reverse`
+    Reverse,
+    /// `sort`
+    Sort,
+    /// `int`
+    Int,
+    /// `indent`
+    Indent,
+}
+
+impl Filter {
+    /// The filter of this name, if it is known here.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "tojson" => Self::ToJson,
+            "trim" => Self::Trim,
+            "length" | "count" => Self::Length,
+            "string" => Self::String,
+            "safe" => Self::Safe,
+            "items" => Self::Items,
+            "default" | "d" => Self::Default,
+            "join" => Self::Join,
+            "list" => Self::List,
+            "upper" => Self::Upper,
+            "lower" => Self::Lower,
+            "capitalize" => Self::Capitalize,
+            "title" => Self::Title,
+            "replace" => Self::Replace,
+            "dictsort" => Self::DictSort,
+            "map" => Self::Map,
+            "select" => Self::Select,
+            "reject" => Self::Reject,
+            "selectattr" => Self::SelectAttribute,
+            "rejectattr" => Self::RejectAttribute,
+            "first" => Self::First,
+            "last" => Self::Last,
+            "reverse" => Self::Reverse,
+            "sort" => Self::Sort,
+            "int" => Self::Int,
+            "indent" => Self::Indent,
+            _ => return None,
+        })
+    }
+
+    /// Which arguments are known here: how many by position, which by name.
+    pub(super) fn signature(self) -> (usize, &'static [&'static str]) {
+        match self {
+            Self::ToJson => (5, &["ensure_ascii", "indent", "separators", "sort_keys"]),
+            Self::Trim => (1, &["chars"]),
+            Self::Default => (2, &["default_value", "boolean"]),
+            Self::Join => (2, &["d", "attribute"]),
+            Self::Replace => (3, &["old", "new", "count"]),
+            Self::Indent => (3, &["width", "first", "blank"]),
+            Self::Map => (1, &["attribute", "default"]),
+            Self::Select | Self::Reject => (2, &[]),
+            Self::SelectAttribute | Self::RejectAttribute => (3, &[]),
+            _ => (0, &[]),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Methods of strings and dicts that are known here, and the names of Python's other attributes.
+
+/// A method that templates can call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// `str.split`
+    Split,
+    /// `str.rsplit`
+    RightSplit,
+    /// `str.splitlines`
+    SplitLines,
+    /// `str.strip`
+    Strip,
+    /// `str.lstrip`
+    LeftStrip,
+    /// `str.rstrip`
+    RightStrip,
+    /// `str.startswith`
+    StartsWith,
+    /// `str.endswith`
+    EndsWith,
+    /// `str.removeprefix`
+    RemovePrefix,
+    /// `str.removesuffix`
+    RemoveSuffix,
+    /// `str.upper`
+    Upper,
+    /// `str.lower`
+    Lower,
+    /// `str.title`
+    Title,
+    /// `str.capitalize`
+    Capitalize,
+    /// `str.replace`
+    Replace,
+    /// `str.find`
+    Find,
+    /// `str.count`
+    Count,
+    /// `str.join`
+    Join,
+    /// `dict.get`
+    Get,
+    /// `dict.keys`, `dict.values`, `dict.items`
+    View(View),
+}
+
+/// Which part of a dict is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// `.keys()`
+    Keys,
+    /// `.values()`
+    Values,
+    /// `.items()`
+    Items,
+}
+
+/// Methods of `str`.
+pub(crate) const STRING_METHODS: [(&str, Method); 18] = [
+    ("split", Method::Split),
+    ("rsplit", Method::RightSplit),
+    ("splitlines", Method::SplitLines),
+    ("strip", Method::Strip),
+    ("lstrip", Method::LeftStrip),
+    ("rstrip", Method::RightStrip),
+    ("startswith", Method::StartsWith),
+    ("endswith", Method::EndsWith),
+    ("removeprefix", Method::RemovePrefix),
+    ("removesuffix", Method::RemoveSuffix),
+    ("upper", Method::Upper),
+    ("lower", Method::Lower),
+    ("title", Method::Title),
+    ("capitalize", Method::Capitalize),
+    ("replace", Method::Replace),
+    ("find", Method::Find),
+    ("count", Method::Count),
+    ("join", Method::Join),
+];
+
+/// Methods of `dict`.
+pub(crate) const DICT_METHODS: [(&str, Method); 4] = [
+    ("get", Method::Get),
+    ("keys", Method::View(View::Keys)),
+    ("values", Method::View(View::Values)),
+    ("items", Method::View(View::Items)),
+];
+
+/// Attributes of strings that are not known here, in any Python from 3.10 to 3.14.
+pub(crate) const OTHER_STRING: [&str; 29] = [
+    "casefold",
+    "center",
+    "encode",
+    "expandtabs",
+    "format",
+    "format_map",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isidentifier",
+    "islower",
+    "isnumeric",
+    "isprintable",
+    "isspace",
+    "istitle",
+    "isupper",
+    "ljust",
+    "maketrans",
+    "partition",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "swapcase",
+    "translate",
+    "zfill",
+];
+
+/// Attributes of dicts that are not known here.
+pub(crate) const OTHER_DICT: [&str; 2] = ["copy", "fromkeys"];
+/// Methods of dicts that change them, which the sandbox hides.
+pub(crate) const FORBIDDEN_DICT: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
+/// Attributes of lists, and from the second on of tuples, that are not known here.
+pub(crate) const OTHER_SEQUENCE: [&str; 3] = ["copy", "count", "index"];
+/// Methods of lists that change them, which the sandbox hides.
+pub(crate) const FORBIDDEN_LIST: [&str; 8] =
+    ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
+/// Attributes of numbers that are not known here.
+pub(crate) const OTHER_NUMBER: [&str; 13] = [
+    "as_integer_ratio",
+    "bit_count",
+    "bit_length",
+    "conjugate",
+    "denominator",
+    "from_bytes",
+    "from_number",
+    "fromhex",
+    "hex",
+    "imag",
+    "is_integer",
+    "numerator",
+    "real",
+];
+
+/// Whether a call of this method is refused when a template is compiled, whatever it is called on.
+pub(crate) fn is_refused(name: &str) -> bool {
+    OTHER_STRING.contains(&name)
+        || OTHER_DICT.contains(&name)
+        || FORBIDDEN_DICT.contains(&name)
+        || FORBIDDEN_LIST.contains(&name)
+}

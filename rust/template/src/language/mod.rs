@@ -1,0 +1,14 @@
+//! The language of templates: its source to a tree.
+
+pub(crate) mod checks;
+pub(crate) mod compile;
+pub(crate) mod expression;
+pub(crate) mod filters;
+pub(crate) mod lexer;
+pub(crate) mod methods;
+pub(crate) mod operators;
+pub(crate) mod parser;
+pub(crate) mod predicates;
+pub(crate) mod scope;
+pub(crate) mod tree;
+pub(crate) mod visit;

@@ -1,0 +1,426 @@
+//! Tokens to statements: the part of Jinja's grammar that is known to render alike; anything else is refused.
+
+use crate::failure::Refusal;
+use crate::language::lexer::{Token, tokenize};
+use crate::language::tree::{Expression, For, Kind, Macro, Name, Scope, Slot, Statement, Target};
+
+/// How deep statements and expressions may nest: far more than templates do, far less than a thread's stack takes.
+const MAX_DEPTH: usize = 60;
+
+/// How many operators, attributes, calls and filters one tag may chain: each makes its tree one level deeper.
+const MAX_LINKS: usize = 400;
+
+/// Where a statement stands, for those that may not stand everywhere.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// In a loop that belongs to the same macro or block.
+    in_loop: bool,
+    /// In something with variables of its own.
+    in_scope: bool,
+    /// In something whose output is held back.
+    captured: bool,
+}
+
+/// A parser at a token.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    tokens: Vec<(Token, usize)>,
+    at: usize,
+    depth: usize,
+    links: usize,
+    place: Place,
+    /// Whether a `{% generation %}` block was seen.
+    pub(crate) generates: bool,
+}
+
+/// Parses a normalized source.
+pub(crate) fn parse(source: &str) -> Result<(Vec<Statement>, bool), Refusal> {
+    let mut parser = Parser {
+        tokens: tokenize(source)?,
+        at: 0,
+        depth: 0,
+        links: 0,
+        place: Place::default(),
+        generates: false,
+    };
+    let body = parser.body(&[])?;
+    Ok((body, parser.generates))
+}
+
+impl Parser {
+    /// The token at hand.
+    pub(crate) fn peek(&self) -> &Token {
+        &self.tokens[self.at].0
+    }
+
+    /// The token after it.
+    pub(crate) fn peek_next(&self) -> &Token {
+        &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].0
+    }
+
+    /// The line of the token at hand.
+    pub(crate) fn line(&self) -> usize {
+        self.tokens[self.at].1
+    }
+
+    /// Takes the token at hand.
+    pub(crate) fn next(&mut self) -> Token {
+        let token = self.tokens[self.at].0.clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    /// Refuses what stands here.
+    pub(crate) fn refuse<T>(&self, reason: impl Into<String>) -> Result<T, Refusal> {
+        Err(Refusal::new(self.line(), reason))
+    }
+
+    /// Whether the token at hand is this operator.
+    pub(crate) fn at_operator(&self, operator: &str) -> bool {
+        matches!(self.peek(), Token::Operator(found) if *found == operator)
+    }
+
+    /// Whether the token at hand is this word.
+    pub(crate) fn at_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Name(found) if found == word)
+    }
+
+    /// Takes this operator if it is at hand.
+    pub(crate) fn skip_operator(&mut self, operator: &str) -> bool {
+        let found = self.at_operator(operator);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// Takes this word if it is at hand.
+    pub(crate) fn skip_word(&mut self, word: &str) -> bool {
+        let found = self.at_word(word);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// Takes this operator or refuses.
+    pub(crate) fn expect_operator(&mut self, operator: &str) -> Result<(), Refusal> {
+        if self.skip_operator(operator) {
+            Ok(())
+        } else {
+            self.refuse(format!("expected `{operator}`, got `{}`", self.peek()))
+        }
+    }
+
+    /// Takes a name or refuses.
+    pub(crate) fn expect_name(&mut self) -> Result<String, Refusal> {
+        match self.next() {
+            Token::Name(name) => Ok(name),
+            other => self.refuse(format!("expected a name, got `{other}`")),
+        }
+    }
+
+    fn expect(&mut self, token: &Token) -> Result<(), Refusal> {
+        if self.peek() == token {
+            self.next();
+            Ok(())
+        } else {
+            self.refuse(format!("expected `{token}`, got `{}`", self.peek()))
+        }
+    }
+
+    /// Counts a link of a chain.
+    pub(crate) fn link(&mut self) -> Result<(), Refusal> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return self.refuse(format!(
+                "a tag that chains more than {MAX_LINKS} operators nests deeper than supported"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs `parse` one level deeper.
+    pub(crate) fn nested<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        if self.depth == MAX_DEPTH {
+            return self.refuse(format!("the template nests deeper than {MAX_DEPTH} levels"));
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Statements up to one of `ends`, whose name is left at hand; up to the end of the template if there are none.
+    fn body(&mut self, ends: &[&str]) -> Result<Vec<Statement>, Refusal> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line();
+            self.links = 0;
+            match self.next() {
+                Token::Data(text) => body.push(Statement { line, kind: Kind::Text(text.into()) }),
+                Token::VariableBegin => {
+                    let kind = Kind::Print(self.tuple(true, &[])?);
+                    self.expect(&Token::VariableEnd)?;
+                    body.push(Statement { line, kind });
+                }
+                Token::BlockBegin => {
+                    if ends.iter().any(|end| self.at_word(end)) {
+                        return Ok(body);
+                    }
+                    let kind = self.nested(Self::statement)?;
+                    self.expect(&Token::BlockEnd)?;
+                    body.push(Statement { line, kind });
+                }
+                Token::End if ends.is_empty() => return Ok(body),
+                Token::End => return self.refuse(format!("missing `{}`", ends.join("` or `"))),
+                other => return self.refuse(format!("unexpected `{other}`")),
+            }
+        }
+    }
+
+    /// The rest of a tag, then statements up to one of `ends`, parsed as standing in `place`.
+    fn block(&mut self, ends: &[&str], place: Place) -> Result<Vec<Statement>, Refusal> {
+        self.skip_operator(":");
+        self.expect(&Token::BlockEnd)?;
+        let outer = std::mem::replace(&mut self.place, place);
+        let body = self.body(ends);
+        self.place = outer;
+        body
+    }
+
+    fn statement(&mut self) -> Result<Kind, Refusal> {
+        let line = self.line();
+        let keyword = self.expect_name()?;
+        let place = self.place;
+        match keyword.as_str() {
+            "if" => self.parse_if(),
+            "for" => self.parse_for(),
+            "set" => self.parse_set(),
+            "with" => self.parse_with(),
+            "macro" if place.in_scope => {
+                Err(Refusal::new(line, "a macro inside of another block is not supported"))
+            }
+            "macro" => self.parse_macro(),
+            "generation" if place.captured => Err(Refusal::new(
+                line,
+                "a generation block inside of a macro, a `set` block or another generation block is refused: \
+                 transformers reports its place wrongly",
+            )),
+            "generation" => {
+                self.generates = true;
+                let place = Place { in_loop: false, in_scope: true, captured: true };
+                let body = self.block(&["endgeneration"], place)?;
+                self.next();
+                Ok(Kind::Generation(Scope { enter: Vec::new(), body }))
+            }
+            "break" | "continue" if !place.in_loop => {
+                Err(Refusal::new(line, format!("`{keyword}` outside of a loop")))
+            }
+            "break" => Ok(Kind::Break),
+            "continue" => Ok(Kind::Continue),
+            _ => Err(Refusal::new(line, format!("the statement `{keyword}` is not supported"))),
+        }
+    }
+
+    fn parse_if(&mut self) -> Result<Kind, Refusal> {
+        let mut branches = Vec::new();
+        loop {
+            let condition = self.tuple(false, &[])?;
+            let body = self.block(&["elif", "else", "endif"], self.place)?;
+            branches.push((condition, body));
+            if self.skip_word("elif") {
+                continue;
+            }
+            let mut otherwise = Vec::new();
+            if self.skip_word("else") {
+                otherwise = self.block(&["endif"], self.place)?;
+            }
+            self.next();
+            return Ok(Kind::If(branches, otherwise));
+        }
+    }
+
+    fn parse_for(&mut self) -> Result<Kind, Refusal> {
+        let target_at = self.at;
+        let target = self.target(&["in"], false)?;
+        if !self.skip_word("in") {
+            return self.refuse(format!("expected `in`, got `{}`", self.peek()));
+        }
+        let items = self.tuple(false, &["recursive"])?;
+        let mut test = None;
+        if self.skip_word("if") {
+            let condition = self.expression()?;
+            let after = std::mem::replace(&mut self.at, target_at);
+            test = Some((self.target(&["in"], false)?, Vec::new(), condition));
+            self.at = after;
+        }
+        if self.at_word("recursive") {
+            return self.refuse("recursive loops are not supported");
+        }
+        let place = Place { in_loop: true, in_scope: true, ..self.place };
+        let body = self.block(&["endfor", "else"], place)?;
+        let mut otherwise = Vec::new();
+        if self.skip_word("else") {
+            otherwise = self.block(&["endfor"], Place { in_scope: true, ..self.place })?;
+        }
+        self.next();
+        Ok(Kind::For(Box::new(For {
+            target,
+            items,
+            test,
+            looping: None,
+            scope: Scope { enter: Vec::new(), body },
+            otherwise: Scope { enter: Vec::new(), body: otherwise },
+        })))
+    }
+
+    fn parse_set(&mut self) -> Result<Kind, Refusal> {
+        let target = self.target(&[], true)?;
+        if self.skip_operator("=") {
+            return Ok(Kind::Set(target, self.tuple(true, &[])?));
+        }
+        if self.at_operator("|") {
+            return self.refuse("a filter on a `set` block is not supported");
+        }
+        let place = Place { in_loop: self.place.in_loop, in_scope: true, captured: true };
+        let body = self.block(&["endset"], place)?;
+        self.next();
+        Ok(Kind::Capture(target, Scope { enter: Vec::new(), body }))
+    }
+
+    fn parse_with(&mut self) -> Result<Kind, Refusal> {
+        let mut variables = Vec::new();
+        while *self.peek() != Token::BlockEnd {
+            if !variables.is_empty() {
+                self.expect_operator(",")?;
+            }
+            let target = Target::Name(self.name()?);
+            self.expect_operator("=")?;
+            variables.push((target, self.expression()?));
+        }
+        let body = self.block(&["endwith"], Place { in_scope: true, ..self.place })?;
+        self.next();
+        Ok(Kind::With(variables, Scope { enter: Vec::new(), body }))
+    }
+
+    fn parse_macro(&mut self) -> Result<Kind, Refusal> {
+        let name = self.name()?;
+        self.expect_operator("(")?;
+        let mut parameters = Vec::new();
+        let mut defaults = Vec::new();
+        while !self.at_operator(")") {
+            if !parameters.is_empty() {
+                self.expect_operator(",")?;
+            }
+            parameters.push(self.name()?);
+            if self.skip_operator("=") {
+                defaults.push(self.expression()?);
+            } else if !defaults.is_empty() {
+                return self.refuse("a parameter without a default follows one with a default");
+            }
+        }
+        self.next();
+        let body =
+            self.block(&["endmacro"], Place { in_loop: false, in_scope: true, captured: true })?;
+        self.next();
+        let scope = Scope { enter: Vec::new(), body };
+        let of = name.name.clone();
+        Ok(Kind::Macro(name, Box::new(Macro { name: of, parameters, defaults, scope, slots: 0 })))
+    }
+
+    /// A variable that is written.
+    fn name(&mut self) -> Result<Name, Refusal> {
+        let line = self.line();
+        let name = self.expect_name()?;
+        if matches!(name.as_str(), "true" | "false" | "none" | "True" | "False" | "None") {
+            return Err(Refusal::new(line, format!("`{name}` cannot be assigned to")));
+        }
+        if matches!(name.as_str(), "loop" | "caller" | "varargs" | "kwargs" | "self" | "super") {
+            return Err(Refusal::new(
+                line,
+                format!("assigning to the special variable `{name}` is not supported"),
+            ));
+        }
+        Ok(Name { name: name.into(), slot: Slot::default() })
+    }
+
+    /// What an assignment writes to: names, perhaps in nested tuples, or an attribute of a namespace.
+    fn target(&mut self, ends: &[&str], attributes: bool) -> Result<Target, Refusal> {
+        let mut targets = Vec::new();
+        let mut is_tuple = false;
+        loop {
+            let at_end = matches!(self.peek(), Token::BlockEnd | Token::Operator(")" | "="))
+                || ends.iter().any(|end| self.at_word(end));
+            if at_end {
+                break;
+            }
+            if self.skip_operator("(") {
+                let inner = self.nested(|parser| parser.target(&[], attributes))?;
+                self.expect_operator(")")?;
+                targets.push(inner);
+            } else {
+                let name = self.name()?;
+                if attributes && self.skip_operator(".") {
+                    let line = self.line();
+                    let attribute = self.expect_name()?;
+                    if attribute.starts_with('_') {
+                        return Err(Refusal::new(
+                            line,
+                            format!("a namespace cannot hold `{attribute}`"),
+                        ));
+                    }
+                    targets.push(Target::Attribute(name, attribute.into()));
+                } else {
+                    targets.push(Target::Name(name));
+                }
+            }
+            if !self.skip_operator(",") {
+                break;
+            }
+            is_tuple = true;
+        }
+        match targets.pop() {
+            Some(only) if targets.is_empty() && !is_tuple => Ok(only),
+            Some(last) => {
+                targets.push(last);
+                Ok(Target::Tuple(targets))
+            }
+            None => self.refuse(format!("expected a name to assign to, got `{}`", self.peek())),
+        }
+    }
+
+    /// An expression, or a tuple of several.
+    pub(crate) fn tuple(
+        &mut self,
+        conditional: bool,
+        ends: &[&str],
+    ) -> Result<Expression, Refusal> {
+        let mut items = Vec::new();
+        let mut is_tuple = false;
+        loop {
+            let at_end =
+                matches!(self.peek(), Token::VariableEnd | Token::BlockEnd | Token::Operator(")"))
+                    || ends.iter().any(|end| self.at_word(end));
+            if at_end {
+                break;
+            }
+            items.push(if conditional { self.expression()? } else { self.or()? });
+            if !self.skip_operator(",") {
+                break;
+            }
+            is_tuple = true;
+        }
+        match items.pop() {
+            Some(only) if items.is_empty() && !is_tuple => Ok(only),
+            Some(last) => {
+                items.push(last);
+                Ok(Expression::Tuple(items))
+            }
+            None => self.refuse(format!("expected an expression, got `{}`", self.peek())),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Jinja's tests that are known here: the words that may stand after `is`.
+
+use super::operators::Comparison;
+
+/// A test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Predicate {
+    /// `is defined`
+    Defined,
+    /// `is undefined`
+    Undefined,
+    /// `is none`
+    None,
+    /// `is true`
+    True,
+    /// `is false`
+    False,
+    /// `is boolean`
+    Boolean,
+    /// `is integer`
+    Integer,
+    /// `is float`
+    Float,
+    /// `is number`
+    Number,
+    /// `is string`
+    String,
+    /// `is mapping`
+    Mapping,
+    /// `is iterable`
+    Iterable,
+    /// `is sequence`
+    Sequence,
+    /// `is odd`
+    Odd,
+    /// `is even`
+    Even,
+    /// `is divisibleby(n)`
+    DivisibleBy,
+    /// `is eq(x)` and its like
+    Compare(Comparison),
+    /// `is in(list)`
+    In,
+}
+
+impl Predicate {
+    /// The test of this name, if it is known here.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "defined" => Self::Defined,
+            "undefined" => Self::Undefined,
+            "none" => Self::None,
+            "true" => Self::True,
+            "false" => Self::False,
+            "boolean" => Self::Boolean,
+            "integer" => Self::Integer,
+            "float" => Self::Float,
+            "number" => Self::Number,
+            "string" => Self::String,
+            "mapping" => Self::Mapping,
+            "iterable" => Self::Iterable,
+            "sequence" => Self::Sequence,
+            "odd" => Self::Odd,
+            "even" => Self::Even,
+            "divisibleby" => Self::DivisibleBy,
+            "eq" | "==" | "equalto" => Self::Compare(Comparison::Equal),
+            "ne" | "!=" => Self::Compare(Comparison::NotEqual),
+            "lt" | "<" | "lessthan" => Self::Compare(Comparison::Less),
+            "le" | "<=" => Self::Compare(Comparison::LessOrEqual),
+            "gt" | ">" | "greaterthan" => Self::Compare(Comparison::Greater),
+            "ge" | ">=" => Self::Compare(Comparison::GreaterOrEqual),
+            "in" => Self::In,
+            _ => return None,
+        })
+    }
+
+    /// How many arguments it takes.
+    pub(crate) fn arity(self) -> usize {
+        usize::from(matches!(self, Self::DivisibleBy | Self::Compare(_) | Self::In))
+    }
+}

@@ -1,0 +1,354 @@
+//! Which variable a name means: Jinja's rules of scope, applied once, so that rendering looks up slots, not names.
+//!
+//! The rules are those of `jinja2.idtracking`, followed to the letter because templates depend on their corners: an
+//! assignment inside of a loop makes a new variable that starts as a copy of the outer one; a name that is assigned
+//! before it is read ignores the input of that name; a macro sees what the template's variables hold when it runs.
+
+use std::collections::{BTreeSet, HashMap};
+
+use indexmap::IndexMap;
+
+use crate::language::tree::{
+    Expression, For, Kind, Load, Macro, Name, Scope, Slot, Statement, Target, Template,
+};
+use crate::language::visit::{visit, visit_mut};
+
+/// Gives every variable of a parsed template its slot.
+pub(crate) fn resolve(body: Vec<Statement>, generates: bool) -> Template {
+    let mut resolver = Resolver::default();
+    let mut scope = Scope { enter: Vec::new(), body };
+    resolver.push();
+    resolver.collect_all(&scope.body);
+    resolver.bind_all(&mut scope.body);
+    scope.enter = resolver.pop();
+    let inputs = resolver.inputs.into_iter().collect();
+    Template { scope, slots: resolver.slots[0], inputs, generates }
+}
+
+/// The variables of one scope.
+#[derive(Clone, Debug, Default)]
+struct Frame {
+    id: usize,
+    references: HashMap<Box<str>, Slot>,
+    loads: IndexMap<Slot, Load>,
+    stores: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Resolver {
+    frames: Vec<Frame>,
+    next_frame: usize,
+    inputs: indexmap::IndexSet<Box<str>>,
+    known: HashMap<(usize, Box<str>), Slot>,
+    /// How many slots the template and the macro at hand have.
+    slots: [usize; 2],
+    in_macro: bool,
+}
+
+impl Resolver {
+    fn push(&mut self) {
+        self.frames.push(Frame { id: self.next_frame, ..Frame::default() });
+        self.next_frame += 1;
+    }
+
+    /// Leaves a scope and tells what its variables hold at first.
+    fn pop(&mut self) -> Vec<(Slot, Load)> {
+        let frame = self.frames.pop().expect("a scope is left once for each time it is entered");
+        frame.loads.into_iter().filter(|(_, load)| *load != Load::Parameter).collect()
+    }
+
+    fn top(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("there is a scope while statements are visited")
+    }
+
+    fn find(&self, name: &str) -> Option<Slot> {
+        self.frames.iter().rev().find_map(|frame| frame.references.get(name).copied())
+    }
+
+    fn find_outside(&self, name: &str) -> Option<Slot> {
+        self.frames.iter().rev().skip(1).find_map(|frame| frame.references.get(name).copied())
+    }
+
+    fn define(&mut self, name: &str, load: Load) {
+        let local = self.in_macro;
+        let key = (self.top().id, Box::from(name));
+        let slot = if let Some(slot) = self.known.get(&key) {
+            *slot
+        } else {
+            let count = &mut self.slots[usize::from(local)];
+            let slot = Slot { local, index: *count };
+            *count += 1;
+            self.known.insert(key, slot);
+            slot
+        };
+        let frame = self.top();
+        frame.references.insert(name.into(), slot);
+        frame.loads.insert(slot, load);
+    }
+
+    fn input(&mut self, name: &str) -> Load {
+        Load::Input(self.inputs.insert_full(name.into()).0)
+    }
+
+    fn load(&mut self, name: &str) {
+        if self.find(name).is_none() {
+            let load = self.input(name);
+            self.define(name, load);
+        }
+    }
+
+    fn store(&mut self, name: &str) {
+        self.top().stores.insert(name.into());
+        if !self.top().references.contains_key(name) {
+            let load = self.find_outside(name).map_or(Load::Undefined, Load::Copy);
+            self.define(name, load);
+        }
+    }
+
+    fn parameter(&mut self, name: &str) {
+        self.top().stores.insert(name.into());
+        self.define(name, Load::Parameter);
+    }
+
+    /// Joins what the branches of an `if` did to the variables.
+    fn join(&mut self, branches: Vec<Frame>) {
+        let mut stores: BTreeSet<Box<str>> =
+            branches.iter().flat_map(|branch| branch.stores.iter().cloned()).collect();
+        stores.retain(|name| !self.top().stores.contains(name));
+        let frame = self.top();
+        for branch in branches {
+            frame.references.extend(branch.references);
+            frame.loads.extend(branch.loads);
+            frame.stores.extend(branch.stores);
+        }
+        for name in stores {
+            let Some(slot) = self.find(&name) else { continue };
+            let load = match self.find_outside(&name) {
+                Some(outer) => Load::Copy(outer),
+                None => self.input(&name),
+            };
+            self.top().loads.insert(slot, load);
+        }
+    }
+
+    fn collect_all(&mut self, body: &[Statement]) {
+        for statement in body {
+            self.collect(statement);
+        }
+    }
+
+    /// Takes note of what a statement reads and writes in the scope at hand, not of what scopes inside of it do.
+    fn collect(&mut self, statement: &Statement) {
+        match &statement.kind {
+            Kind::Text(_) | Kind::Generation(_) | Kind::Break | Kind::Continue => {}
+            Kind::Print(value) => self.collect_expression(value),
+            Kind::If(branches, otherwise) => self.collect_if(branches, otherwise),
+            Kind::For(statement) => self.collect_expression(&statement.items),
+            Kind::Set(target, value) => {
+                self.collect_expression(value);
+                self.collect_target(target);
+            }
+            Kind::Capture(target, _) => self.collect_target(target),
+            Kind::With(variables, _) => {
+                for (_, value) in variables {
+                    self.collect_expression(value);
+                }
+            }
+            Kind::Macro(name, _) => self.store(&name.name),
+        }
+    }
+
+    /// As in Jinja, all `elif`s together are one branch, in which each is an `if` of its own.
+    fn collect_if(&mut self, branches: &[(Expression, Vec<Statement>)], otherwise: &[Statement]) {
+        let Some(((condition, first), rest)) = branches.split_first() else { return };
+        self.collect_expression(condition);
+        let before = self.top().clone();
+        self.collect_all(first);
+        let first = std::mem::replace(self.top(), before.clone());
+        for branch in rest {
+            self.collect_if(std::slice::from_ref(branch), &[]);
+        }
+        let middle = std::mem::replace(self.top(), before.clone());
+        self.collect_all(otherwise);
+        let last = std::mem::replace(self.top(), before);
+        self.join(vec![first, middle, last]);
+    }
+
+    fn collect_target(&mut self, target: &Target) {
+        match target {
+            Target::Name(name) => self.store(&name.name),
+            Target::Tuple(targets) => targets.iter().for_each(|target| self.collect_target(target)),
+            Target::Attribute(name, _) => self.load(&name.name),
+        }
+    }
+
+    fn collect_expression(&mut self, expression: &Expression) {
+        visit(expression, &mut |name| self.load(&name.name));
+    }
+
+    fn collect_parameters(&mut self, target: &Target) {
+        match target {
+            Target::Name(name) => self.parameter(&name.name),
+            Target::Tuple(targets) => {
+                for target in targets {
+                    self.collect_parameters(target);
+                }
+            }
+            Target::Attribute(..) => {}
+        }
+    }
+
+    fn bind_all(&mut self, body: &mut [Statement]) {
+        for statement in body {
+            self.bind(statement);
+        }
+    }
+
+    /// Fills in the slots of a statement whose scope is known, and goes on with the scopes inside of it.
+    fn bind(&mut self, statement: &mut Statement) {
+        match &mut statement.kind {
+            Kind::Text(_) | Kind::Break | Kind::Continue => {}
+            Kind::Print(value) => self.bind_expression(value),
+            Kind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    self.bind_expression(condition);
+                    self.bind_all(body);
+                }
+                self.bind_all(otherwise);
+            }
+            Kind::For(statement) => self.bind_for(statement),
+            Kind::Set(target, value) => {
+                self.bind_expression(value);
+                self.bind_target(target);
+            }
+            Kind::Capture(target, scope) => {
+                self.bind_scope(scope, |_| {});
+                self.bind_target(target);
+            }
+            Kind::With(variables, scope) => {
+                for (_, value) in variables.iter_mut() {
+                    self.bind_expression(value);
+                }
+                self.push();
+                for (target, _) in variables.iter() {
+                    self.collect_parameters(target);
+                }
+                self.collect_all(&scope.body);
+                for (target, _) in variables.iter_mut() {
+                    self.bind_target(target);
+                }
+                self.bind_all(&mut scope.body);
+                scope.enter = self.pop();
+            }
+            Kind::Macro(name, definition) => {
+                self.bind_name(name);
+                self.bind_macro(definition);
+            }
+            Kind::Generation(scope) => self.bind_scope(scope, |_| {}),
+        }
+    }
+
+    fn bind_scope(&mut self, scope: &mut Scope, parameters: impl FnOnce(&mut Self)) {
+        self.push();
+        parameters(self);
+        self.collect_all(&scope.body);
+        self.bind_all(&mut scope.body);
+        scope.enter = self.pop();
+    }
+
+    fn bind_for(&mut self, statement: &mut For) {
+        self.bind_expression(&mut statement.items);
+        if let Some((target, enter, test)) = &mut statement.test {
+            self.push();
+            self.collect_parameters(target);
+            self.collect_expression(test);
+            self.bind_target(target);
+            self.bind_expression(test);
+            *enter = self.pop();
+        }
+        if uses_loop(&statement.scope.body) {
+            statement.looping = Some(Name { name: "loop".into(), slot: Slot::default() });
+        }
+        let For { target, looping, scope, .. } = statement;
+        self.bind_scope(scope, |resolver| {
+            if let Some(name) = looping {
+                resolver.parameter(&name.name);
+                resolver.bind_name(name);
+            }
+            resolver.collect_parameters(target);
+            resolver.bind_target(target);
+        });
+        self.bind_scope(&mut statement.otherwise, |_| {});
+    }
+
+    fn bind_macro(&mut self, definition: &mut Macro) {
+        self.in_macro = true;
+        self.slots[1] = 0;
+        let Macro { parameters, defaults, scope, .. } = definition;
+        self.bind_scope(scope, |resolver| {
+            for parameter in parameters.iter() {
+                resolver.parameter(&parameter.name);
+            }
+            for default in defaults.iter() {
+                resolver.collect_expression(default);
+            }
+            for parameter in parameters.iter_mut() {
+                resolver.bind_name(parameter);
+            }
+            for default in defaults.iter_mut() {
+                resolver.bind_expression(default);
+            }
+        });
+        definition.slots = self.slots[1];
+        self.in_macro = false;
+    }
+
+    fn bind_name(&mut self, name: &mut Name) {
+        if let Some(slot) = self.find(&name.name) {
+            name.slot = slot;
+        }
+    }
+
+    fn bind_target(&mut self, target: &mut Target) {
+        match target {
+            Target::Name(name) | Target::Attribute(name, _) => self.bind_name(name),
+            Target::Tuple(targets) => {
+                for target in targets {
+                    self.bind_target(target);
+                }
+            }
+        }
+    }
+
+    fn bind_expression(&mut self, expression: &mut Expression) {
+        visit_mut(expression, &mut |name| self.bind_name(name));
+    }
+}
+
+/// Whether `loop` is read anywhere in these statements.
+fn uses_loop(body: &[Statement]) -> bool {
+    let reads = |expression: &Expression| {
+        let mut found = false;
+        visit(expression, &mut |name| found |= &*name.name == "loop");
+        found
+    };
+    body.iter().any(|statement| match &statement.kind {
+        Kind::Text(_) | Kind::Break | Kind::Continue => false,
+        Kind::Print(value) | Kind::Set(_, value) => reads(value),
+        Kind::If(branches, otherwise) => {
+            branches.iter().any(|(condition, body)| reads(condition) || uses_loop(body))
+                || uses_loop(otherwise)
+        }
+        Kind::For(inner) => {
+            reads(&inner.items)
+                || inner.test.as_ref().is_some_and(|(_, _, test)| reads(test))
+                || uses_loop(&inner.scope.body)
+                || uses_loop(&inner.otherwise.body)
+        }
+        Kind::Capture(_, scope) | Kind::Generation(scope) => uses_loop(&scope.body),
+        Kind::With(variables, scope) => {
+            variables.iter().any(|(_, value)| reads(value)) || uses_loop(&scope.body)
+        }
+        Kind::Macro(_, definition) => uses_loop(&definition.scope.body),
+    })
+}

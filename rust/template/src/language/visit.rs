@@ -1,0 +1,106 @@
+//! Walks over the variables of an expression.
+
+use crate::language::tree::{Arguments, Expression, Name};
+
+/// Calls `found` with every variable of an expression.
+pub(crate) fn visit(expression: &Expression, found: &mut dyn FnMut(&Name)) {
+    match expression {
+        Expression::Name(name) => found(name),
+        _ => children(expression, &mut |child| visit(child, found)),
+    }
+}
+
+fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
+    let arguments = |arguments: &Arguments, found: &mut dyn FnMut(&Expression)| {
+        arguments.positional.iter().for_each(&mut *found);
+        arguments.named.iter().for_each(|(_, value)| found(value));
+    };
+    match expression {
+        Expression::Literal(_) | Expression::Name(_) => {}
+        Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {
+            items.iter().for_each(found);
+        }
+        Expression::Dict(items) => items.iter().for_each(|(key, value)| {
+            found(key);
+            found(value);
+        }),
+        Expression::Negative(value)
+        | Expression::Positive(value)
+        | Expression::Not(value)
+        | Expression::Attribute(value, _) => found(value),
+        Expression::And(both)
+        | Expression::Or(both)
+        | Expression::Binary(_, both)
+        | Expression::Item(both) => {
+            found(&both.0);
+            found(&both.1);
+        }
+        Expression::Compare(first, rest) => {
+            found(first);
+            for (_, value) in rest {
+                found(value);
+            }
+        }
+        Expression::If(parts) => {
+            found(&parts.0);
+            found(&parts.1);
+            parts.2.iter().for_each(found);
+        }
+        Expression::Slice(parts) => {
+            found(&parts.0);
+            parts.1.iter().flatten().for_each(found);
+        }
+        Expression::Call(parts) | Expression::Filter(_, parts) | Expression::Test(_, parts) => {
+            found(&parts.0);
+            arguments(&parts.1, found);
+        }
+    }
+}
+
+/// The same, to change them.
+pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut Name)) {
+    match expression {
+        Expression::Name(name) => found(name),
+        Expression::Literal(_) => {}
+        Expression::Tuple(items) | Expression::List(items) | Expression::Concat(items) => {
+            for item in items {
+                visit_mut(item, found);
+            }
+        }
+        Expression::Dict(items) => items.iter_mut().for_each(|(key, value)| {
+            visit_mut(key, found);
+            visit_mut(value, found);
+        }),
+        Expression::Negative(value)
+        | Expression::Positive(value)
+        | Expression::Not(value)
+        | Expression::Attribute(value, _) => visit_mut(value, found),
+        Expression::And(both)
+        | Expression::Or(both)
+        | Expression::Binary(_, both)
+        | Expression::Item(both) => {
+            visit_mut(&mut both.0, found);
+            visit_mut(&mut both.1, found);
+        }
+        Expression::Compare(first, rest) => {
+            visit_mut(first, found);
+            for (_, value) in rest {
+                visit_mut(value, found);
+            }
+        }
+        Expression::If(parts) => {
+            visit_mut(&mut parts.0, found);
+            visit_mut(&mut parts.1, found);
+            parts.2.iter_mut().for_each(|value| visit_mut(value, found));
+        }
+        Expression::Slice(parts) => {
+            visit_mut(&mut parts.0, found);
+            parts.1.iter_mut().flatten().for_each(|value| visit_mut(value, found));
+        }
+        Expression::Call(parts) | Expression::Filter(_, parts) | Expression::Test(_, parts) => {
+            visit_mut(&mut parts.0, found);
+            parts.1.positional.iter_mut().for_each(|value| visit_mut(value, found));
+            parts.1.named.iter_mut().for_each(|(_, value)| visit_mut(value, found));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Chat templates, rendered as `transformers` renders them.
+//!
+//! A [`Template`] is Jinja as `transformers` runs it, with Python's semantics. A construct whose result is not known to
+//! equal Python's is refused when the template is compiled, a value when it turns up. The crate knows JSON values, and
+//! nothing of records, packs or training.
+//!
+//! | room | |
+//! |---|---|
+//! | [`language`] | the source of a template to its tree: lexer, parser, scopes |
+//! | [`values`] | Python's values: filters, tests, methods, operators, printing |
+//! | [`evaluation`] | runs a tree over its inputs |
+//! | [`programs`] | records a run, and replays it for inputs of the same structure |
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use chrono::NaiveDateTime;
+//! use fastpack_template::json::{Map, Value};
+//! use fastpack_template::{Allowance, Input, Meter, Template};
+//!
+//! let source = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n{% endfor %}";
+//! let template = Template::compile(source).expect("the template is supported");
+//! let text = |text: &str| Value::String(text.into());
+//! let message: Map =
+//!     [("role".into(), text("user")), ("content".into(), text(" Hello "))].into_iter().collect();
+//! let messages = Value::List(Arc::new(vec![Value::Map(Arc::new(message))]));
+//! let input = |name: &str| (name == "messages").then_some(Input::Json(&messages));
+//! let meter = Meter::new(Allowance::RECORD, &|| 0, None);
+//! let output = template.render(NaiveDateTime::default(), input, None, &meter);
+//! assert_eq!(output.map(|output| output.text), Ok("user: Hello\n".to_owned()));
+//! ```
+
+mod evaluation;
+mod failure;
+pub mod json;
+mod language;
+mod limits;
+mod programs;
+mod text;
+mod values;
+
+pub use evaluation::input::Input;
+pub use evaluation::render::Output;
+pub use failure::{Failure, Outcome, Refusal, is_unsupported};
+pub use language::tree::Template;
+pub use limits::{Allowance, Meter};
+pub use programs::frame::{Frame, Material};
+pub use programs::program::{Printed, Program};
+pub use programs::trace::{Parts, Trace};
+pub use text::is_space;

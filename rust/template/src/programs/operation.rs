@@ -1,0 +1,78 @@
+//! [`Operation`]: a filter, a method or the like with all that it is given but the value, to be done again to others.
+//!
+//! It is done by the interpreter's own code, so what it makes of a value is what the template would make of it.
+
+use std::rc::Rc;
+
+use crate::failure::{Failure, Outcome};
+use crate::json::Value as Json;
+use crate::language::filters::Filter;
+use crate::language::methods::Method;
+use crate::limits::Meter;
+use crate::values::arguments::Given;
+use crate::values::attributes;
+use crate::values::methods;
+use crate::values::print::to_text;
+use crate::values::value::Value;
+
+/// What is done to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// `{{ value }}`
+    Print,
+    /// `value|filter(…)`
+    Filter(Filter),
+    /// `value.method(…)`
+    Method(Method),
+    /// `value[index]`
+    Item,
+    /// `value[from:to:step]`
+    Slice,
+}
+
+/// What is done to a value, with arguments that are the same for all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Operation {
+    /// What is done.
+    pub(crate) function: Function,
+    /// The arguments by position.
+    pub(crate) positional: Vec<Json>,
+    /// The arguments by name.
+    pub(crate) named: Vec<(Rc<str>, Json)>,
+}
+
+impl Operation {
+    /// An operation that takes nothing but the value.
+    pub(crate) fn bare(function: Function) -> Self {
+        Self { function, positional: Vec::new(), named: Vec::new() }
+    }
+
+    /// What it makes of `value`.
+    pub(crate) fn apply<'v>(&'v self, value: &Value<'v>, meter: &Meter<'_>) -> Outcome<Value<'v>> {
+        let mut positional = self.positional.iter().map(Value::from_json);
+        match self.function {
+            Function::Print => to_text(value, meter).map(Value::String),
+            Function::Item => match positional.next() {
+                Some(index) => attributes::item(value, &index, meter),
+                None => Err(Failure::error("an item needs an index")),
+            },
+            Function::Slice => {
+                let mut bound = || positional.next().unwrap_or(Value::None);
+                attributes::slice(value, &[bound(), bound(), bound()], meter)
+            }
+            Function::Filter(filter) => filter.apply(value, self.given(), meter),
+            Function::Method(method) => methods::call(method, value, self.given(), meter),
+        }
+    }
+
+    fn given(&self) -> Given<'_> {
+        Given {
+            positional: self.positional.iter().map(Value::from_json).collect(),
+            named: self
+                .named
+                .iter()
+                .map(|(name, value)| (&**name, Value::from_json(value)))
+                .collect(),
+        }
+    }
+}

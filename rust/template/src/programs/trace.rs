@@ -1,0 +1,436 @@
+//! [`Trace`]: what a run of the interpreter did with one conversation, so that others need no run.
+//!
+//! Conversations of one structure (the same keys and roles) differ in their texts, and in the values that are no
+//! texts, alone. So whatever a template does with anything else comes out alike for all of them, and what it does with
+//! these is written down here: where they are printed, what was made of them before, and each question about them with
+//! its answer. The interpreter runs as always, over a real conversation; a trace only looks on ([`hooks`], [`functions`]),
+//! and stops at the first use of a text that it cannot follow. What a template does with a value that is not followed
+//! makes that value a part of the question: the program serves conversations that have the same.
+//!
+//! Texts and values are told apart by where they lie in memory, and every text that is made of one is a new string.
+
+mod functions;
+mod hooks;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::json::{Map, Value as Json};
+use crate::limits::{Allowance, Held, Meter};
+use crate::programs::operation::{Function, Operation};
+use crate::programs::program::Program;
+use crate::programs::steps::{Cut, Found, Operand, Piece, Place, Question, Step};
+use crate::values::print::write_str;
+use crate::values::value::{Dict, List, Text, Value};
+
+/// Bytes of a text that may become a part of a question: it is a word, which other conversations may have as well.
+const LONGEST_WORD: usize = 64;
+
+/// Bytes of the strings that a trace holds: far more than the few conversations have that are traced.
+const MOST_HELD: usize = 1 << 24;
+
+/// Steps, texts and values that a trace looks through before it stops: it looks through all that it has for each of
+/// them, which for some thousand messages would take longer than it ever saves.
+const MOST_LOOKED_AT: usize = 1 << 24;
+
+/// What conversations of one outline differ in.
+#[derive(Debug, Default)]
+pub struct Parts<'r> {
+    /// The texts of the messages.
+    pub texts: Vec<&'r str>,
+    /// The values that are no texts: of messages, or all tools.
+    pub values: Vec<&'r Json>,
+    /// The messages as the template sees them, each with the keys of its values and their numbers.
+    pub messages: Vec<(&'r Map, Vec<(&'r str, usize)>)>,
+}
+
+/// What is written down while a template runs.
+pub struct Trace<'r> {
+    /// The texts of the conversation by address and length, which no two of them share.
+    texts: HashMap<(usize, usize), Leaf>,
+    /// The strings that were made of them, which are held so that no other gets the address.
+    made: HashMap<usize, (Text<'r>, Origin)>,
+    /// The lists that they were split into: the cut that was split, and the separator.
+    split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
+    /// The values of the record, in the order of their numbers.
+    nodes: Vec<&'r Json>,
+    /// Those that are lists and objects, by address.
+    containers: HashMap<usize, usize>,
+    /// All strings, lists and objects within values that are not a part of a question.
+    inside: HashSet<usize>,
+    /// The messages by address: the keys of their values, and the numbers.
+    messages: HashMap<usize, Vec<(&'r str, usize)>>,
+    steps: Vec<Step>,
+    cuts: usize,
+    printed: Vec<Piece>,
+    /// What nothing is known for.
+    stopped: Option<&'static str>,
+    /// Bytes of the strings in `made`.
+    held: usize,
+    /// How many steps, texts and values were looked through.
+    looked_at: usize,
+    /// What is printed or compared once more may take as much as in a trial.
+    meter: Meter<'static>,
+}
+
+/// Where a text of the conversation comes from.
+#[derive(Clone, Copy)]
+enum Leaf {
+    /// It is one of the texts.
+    Text(usize),
+    /// It is a value.
+    Node(usize),
+}
+
+/// What a string is made of.
+#[derive(Clone)]
+enum Origin {
+    Pieces(Rc<[Piece]>),
+    /// A part of a text that no cut is known for.
+    Part,
+}
+
+impl std::fmt::Debug for Trace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace").field("steps", &self.steps).finish_non_exhaustive()
+    }
+}
+
+impl<'r> Trace<'r> {
+    /// Looks on while a conversation is rendered.
+    pub fn new(given: Parts<'r>) -> Self {
+        let texts = given.texts.into_iter().enumerate();
+        let messages = given.messages.into_iter();
+        let mut trace = Self {
+            texts: texts.map(|(at, text)| (place(text), Leaf::Text(at))).collect(),
+            made: HashMap::new(),
+            split: HashMap::new(),
+            nodes: Vec::new(),
+            containers: HashMap::new(),
+            inside: HashSet::new(),
+            messages: messages
+                .map(|(map, values)| (std::ptr::from_ref(map).addr(), values))
+                .collect(),
+            steps: Vec::new(),
+            cuts: 0,
+            printed: Vec::new(),
+            stopped: None,
+            held: 0,
+            looked_at: 0,
+            meter: Meter::new(Allowance::TRIAL, &|| MOST_HELD, None),
+        };
+        for value in given.values {
+            walk(value, &mut |address| {
+                trace.inside.insert(address);
+            });
+            trace.push_node(value);
+        }
+        trace
+    }
+
+    /// What does the same to other conversations; or what stopped the trace.
+    pub fn finish(self) -> Result<Program, &'static str> {
+        match self.stopped {
+            None => Ok(Program::new(self.steps, self.printed)),
+            Some(reason) => Err(reason),
+        }
+    }
+
+    fn stop(&mut self, reason: &'static str) {
+        self.stopped.get_or_insert(reason);
+    }
+
+    /// Whether it has stopped, and need not be told of anything more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Counts what is looked through; whether the trace goes on.
+    fn looks_at(&mut self, count: usize) -> bool {
+        self.looked_at += count;
+        if self.looked_at > MOST_LOOKED_AT {
+            self.stop("too much is done with too many texts");
+        }
+        !self.is_stopped()
+    }
+
+    /// The number of the cut that a step makes, which is new or known.
+    fn cut(&mut self, step: Step) -> usize {
+        self.looks_at(self.steps.len());
+        let mut cuts = self.steps.iter().filter(|step| step.cuts());
+        if let Some(at) = cuts.position(|known| *known == step) {
+            return at;
+        }
+        self.steps.push(step);
+        self.cuts += 1;
+        self.cuts - 1
+    }
+
+    fn ask(&mut self, question: Question, answer: bool) {
+        let step = Step::Ask(question, answer);
+        self.looks_at(self.steps.len());
+        if !self.steps.contains(&step) {
+            self.steps.push(step);
+        }
+    }
+
+    /// A value of the record from now on, under the next number.
+    fn push_node(&mut self, value: &'r Json) {
+        let number = self.nodes.len();
+        self.nodes.push(value);
+        match value {
+            Json::String(text) => {
+                self.texts.insert(place(text), Leaf::Node(number));
+            }
+            Json::List(_) | Json::Map(_) => {
+                self.containers.extend(address(value).map(|address| (address, number)));
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of a list or an object of the record.
+    fn node(&self, value: &Value<'r>) -> Option<usize> {
+        self.containers.get(&address_of(value)?).copied()
+    }
+
+    /// Looks into a value of the record.
+    fn look(&mut self, of: usize, at: Place) {
+        let there = match (self.nodes[of], &at) {
+            (Json::Map(map), Place::Key(key)) => map.get(&**key),
+            (Json::List(items), Place::Index(index)) => items.get(*index),
+            _ => None,
+        };
+        let found = Found::of(there);
+        let is_node = found.is_node();
+        let step = Step::Look { of, at, found };
+        self.looks_at(self.steps.len());
+        if self.steps.contains(&step) {
+            return;
+        }
+        self.steps.push(step);
+        if let Some(value) = there.filter(|_| is_node) {
+            self.push_node(value);
+        }
+    }
+
+    /// Looks at all of what is in a value of the record, or at its keys or their number alone.
+    fn look_at_all(&mut self, of: usize, values: bool) {
+        match self.nodes[of] {
+            Json::List(items) => {
+                self.ask(Question::Items(of, items.len()), true);
+                if values {
+                    (0..items.len()).for_each(|index| self.look(of, Place::Index(index)));
+                }
+            }
+            Json::Map(map) => {
+                let keys: Rc<[Rc<str>]> = map.keys().map(|key| Rc::from(&**key)).collect();
+                self.ask(Question::Keys(of, Rc::clone(&keys)), true);
+                if values {
+                    keys.iter().for_each(|key| self.look(of, Place::Key(Rc::clone(key))));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes a value of the record a part of the question, so that all that is done with it comes out alike.
+    fn pin(&mut self, node: usize) {
+        let value = self.nodes[node];
+        self.ask(Question::Same(node, value.clone()), true);
+        walk(value, &mut |address| {
+            self.inside.remove(&address);
+            self.containers.remove(&address);
+        });
+        let inside = &self.inside;
+        self.texts
+            .retain(|(address, _), leaf| matches!(leaf, Leaf::Text(_)) || inside.contains(address));
+    }
+
+    /// Makes a value a part of the question, if it is one of the record or a word; else the trace stops.
+    fn plain(&mut self, value: &Value<'r>, reason: &'static str) {
+        if !self.holds(value) {
+            return;
+        }
+        if let Some(node) = self.node(value) {
+            self.pin(node);
+        } else if let (Some(text), Some(cut)) = (value.as_text().cloned(), self.register(value))
+            && text.len() <= LONGEST_WORD
+        {
+            self.ask(Question::Equals(cut, Rc::from(&*text)), true);
+        } else {
+            self.stop(reason);
+        }
+    }
+
+    /// What a text is made of; nothing if no text of the conversation is in it.
+    fn origin(&mut self, text: &Text<'r>) -> Option<Origin> {
+        match text {
+            Text::Borrowed(text) => {
+                if let Some(leaf) = self.texts.get(&place(text)).copied() {
+                    let whole = self.cut(match leaf {
+                        Leaf::Text(at) => Step::Cut(Cut::Whole(at)),
+                        Leaf::Node(node) => Step::Read(node),
+                    });
+                    return Some(Origin::Pieces([Piece::Cut(whole)].into()));
+                }
+                self.looks_at(self.texts.len());
+                let (from, _) = place(text);
+                let within =
+                    |(start, size): &(usize, usize)| (*start..start + size).contains(&from);
+                let part = self.inside.contains(&from) || self.texts.keys().any(within);
+                part.then_some(Origin::Part)
+            }
+            Text::Computed(text) => {
+                self.made.get(&Rc::as_ptr(text).addr()).map(|(_, origin)| origin.clone())
+            }
+        }
+    }
+
+    /// Whether a text or a value of the conversation is, or may be, in a value.
+    fn holds(&mut self, value: &Value<'r>) -> bool {
+        // Once it has stopped, it does not matter; and there may be more in a value than anybody could look through.
+        if !self.looks_at(1) {
+            return true;
+        }
+        match value {
+            Value::String(text) | Value::Safe(text) => self.origin(text).is_some(),
+            Value::List(List::Computed(items)) | Value::Tuple(items) => {
+                items.iter().any(|item| self.holds(item))
+            }
+            Value::Dict(Dict::Computed(items)) => items.values().any(|item| self.holds(item)),
+            Value::Method(_, receiver) => self.holds(receiver),
+            Value::View(_, dict) => self.holds(&Value::Dict(dict.clone())),
+            Value::List(List::Data(_)) | Value::Dict(Dict::Data(_)) => address_of(value)
+                .is_some_and(|address| {
+                    self.inside.contains(&address) || self.messages.contains_key(&address)
+                }),
+            Value::Generator(_) => self.holds(&value.unspent()),
+            Value::Namespace(_) | Value::Loop(_) => true,
+            _ => false,
+        }
+    }
+
+    /// What a string that holds a text is made of; nothing for any other value.
+    fn pieces(&mut self, value: &Value<'r>) -> Option<Rc<[Piece]>> {
+        match self.origin(value.as_text()?)? {
+            Origin::Pieces(pieces) => Some(pieces),
+            Origin::Part => {
+                self.stop("a part of a text");
+                None
+            }
+        }
+    }
+
+    /// The cut that a string is; several pieces become one.
+    fn register(&mut self, value: &Value<'r>) -> Option<usize> {
+        let pieces = self.pieces(value)?;
+        match *pieces {
+            [Piece::Cut(cut)] => Some(cut),
+            _ => Some(self.cut(Step::Join(pieces))),
+        }
+    }
+
+    /// What an operation is done to: a string that holds a text, or a list or an object of the record.
+    fn operand(&mut self, value: &Value<'r>) -> Option<Operand> {
+        match value {
+            Value::String(_) => self.register(value).map(Operand::Cut),
+            _ => self.node(value).map(Operand::Node),
+        }
+    }
+
+    /// Appends what a value prints.
+    fn append(&mut self, value: &Value<'r>, to: &mut Vec<Piece>) {
+        if let Some(pieces) = self.pieces(value) {
+            to.extend(pieces.iter().cloned());
+        } else if let Some(node) = self.node(value) {
+            let print = Operation::bare(Function::Print);
+            to.push(Piece::Cut(self.cut(Step::Make(print, Operand::Node(node)))));
+        } else if self.holds(value) {
+            self.stop("printing what is no text");
+        } else {
+            let mut printed = String::new();
+            if write_str(&mut printed, value, &self.meter).is_err() {
+                self.stop("printing what cannot be");
+            }
+            to.push(Piece::Literal(printed.into()));
+        }
+    }
+
+    /// A string of its own that is made of these pieces.
+    fn string(&mut self, value: &Value<'r>, pieces: Vec<Piece>) -> Value<'r> {
+        let Some(text) = value.as_text() else { return value.clone() };
+        if pieces.iter().any(|piece| matches!(piece, Piece::Begin | Piece::End)) {
+            self.stop("a generation block whose text is a value");
+        }
+        self.looks_at(pieces.len());
+        if !pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))) {
+            return Value::String(text.clone());
+        }
+        match self.own(text, Origin::Pieces(pieces.into())) {
+            Some(own) => Value::String(own),
+            None => value.clone(),
+        }
+    }
+
+    /// A string of the same text that is known by its address; nothing if there are too many of them.
+    fn own(&mut self, text: &str, origin: Origin) -> Option<Text<'r>> {
+        self.held += text.len();
+        if self.held > MOST_HELD {
+            self.stop("too much is made of the texts");
+            return None;
+        }
+        let own = Text::made(text.to_owned(), Held::default());
+        self.remember(&own, origin);
+        Some(own)
+    }
+
+    /// Remembers what a computed string is made of, by where it lies. The bytes of empty strings all lie at one place.
+    fn remember(&mut self, text: &Text<'r>, origin: Origin) {
+        if let Text::Computed(computed) = text {
+            self.made.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
+        }
+    }
+
+    /// What a step cuts out, or makes, as a string of its own.
+    fn cut_out(&mut self, value: &Value<'r>, step: Step) -> Value<'r> {
+        let cut = self.cut(step);
+        self.string(value, vec![Piece::Cut(cut)])
+    }
+}
+
+/// Where a text lies in memory.
+fn place(text: &str) -> (usize, usize) {
+    (text.as_ptr().addr(), text.len())
+}
+
+/// Where a list or an object lies; nothing for a list without items, which all are alike.
+fn address(value: &Json) -> Option<usize> {
+    match value {
+        Json::List(items) => (!items.is_empty()).then(|| items.as_ptr().addr()),
+        Json::Map(map) => Some(std::ptr::from_ref::<Map>(map).addr()),
+        _ => None,
+    }
+}
+
+/// The same for a value of a template.
+fn address_of(value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::List(List::Data(items)) => (!items.is_empty()).then(|| items.as_ptr().addr()),
+        Value::Dict(Dict::Data(map)) => Some(std::ptr::from_ref::<Map>(map).addr()),
+        _ => None,
+    }
+}
+
+/// Visits the addresses of a value, and of all strings, lists and objects in it.
+fn walk(value: &Json, visit: &mut impl FnMut(usize)) {
+    match value {
+        Json::String(text) => visit(place(text).0),
+        other => address(other).into_iter().for_each(&mut *visit),
+    }
+    match value {
+        Json::List(items) => items.iter().for_each(|item| walk(item, visit)),
+        Json::Map(map) => map.values().for_each(|item| walk(item, visit)),
+        _ => {}
+    }
+}

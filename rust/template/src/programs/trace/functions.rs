@@ -1,0 +1,277 @@
+//! What the interpreter tells a trace of filters, tests and methods.
+
+use std::rc::Rc;
+
+use super::{Origin, Trace};
+use crate::language::filters::Filter;
+use crate::language::methods::Method;
+use crate::language::operators::Comparison;
+use crate::language::predicates::Predicate;
+use crate::limits::Held;
+use crate::programs::operation::{Function, Operation};
+use crate::programs::steps::{Cut, Piece, Question, Step};
+use crate::values::arguments::Given;
+use crate::values::value::{List, Text, Value};
+
+impl<'r> Trace<'r> {
+    /// `value is test(…)`
+    pub(crate) fn test(
+        &mut self,
+        test: Predicate,
+        value: &Value<'r>,
+        arguments: &[Value<'r>],
+        outcome: bool,
+    ) {
+        match (test, arguments) {
+            (Predicate::Compare(comparison), [other]) => {
+                self.compare(comparison, value, other, outcome);
+            }
+            (Predicate::In, [other]) => self.compare(Comparison::In, value, other, outcome),
+            // The others look at types alone.
+            (_, arguments) => arguments.iter().for_each(|argument| self.decisive(argument)),
+        }
+    }
+
+    /// `value|filter(…)`
+    pub(crate) fn filter(
+        &mut self,
+        filter: Filter,
+        value: &Value<'r>,
+        given: &Given<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        if filter == Filter::Default {
+            if given.positional.len() + given.named.len() > 1 {
+                self.truth(value, value.is_true());
+            }
+            return made;
+        }
+        self.arguments(given);
+        if !self.holds(value) {
+            return made;
+        }
+        let is_text = matches!(value, Value::String(_) | Value::Safe(_));
+        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
+        match filter {
+            Filter::Trim if is_text => self.trim(value, arguments.last(), (true, true), made),
+            Filter::String | Filter::Safe if is_text => made,
+            Filter::First if !is_text => {
+                self.some_items(value);
+                self.part(value, true, made)
+            }
+            Filter::Last if !is_text => {
+                self.some_items(value);
+                self.part(value, false, made)
+            }
+            Filter::Length if !is_text => {
+                match self.node(value) {
+                    Some(node) => self.look_at_all(node, false),
+                    None => self.items(value),
+                }
+                made
+            }
+            Filter::List | Filter::Reverse if !is_text => {
+                self.items(value);
+                made
+            }
+            Filter::Items | Filter::DictSort => {
+                self.all_of(value, true);
+                made
+            }
+            Filter::SelectAttribute | Filter::RejectAttribute => {
+                self.attributes(value, given.positional.first(), true);
+                made
+            }
+            Filter::Map if given.positional.is_empty() => {
+                let named = given.named.iter().find(|(name, _)| *name == "attribute");
+                self.attributes(value, named.map(|(_, value)| value), false);
+                made
+            }
+            Filter::Join if self.node(value).is_none() => self.join(value, given, made),
+            _ => self.again(Function::Filter(filter), value, given, made),
+        }
+    }
+
+    /// The items of a list of the record; of a text that was split, the ends are found without the others.
+    fn some_items(&mut self, value: &Value<'r>) {
+        if !matches!(value, Value::List(List::Computed(_))) {
+            self.items(value);
+        }
+    }
+
+    /// Arguments are the same for all, or the trace stops.
+    fn arguments(&mut self, given: &Given<'r>) {
+        for argument in given.positional.iter().chain(given.named.iter().map(|(_, value)| value)) {
+            self.plain(argument, "a text as an argument");
+        }
+    }
+
+    /// What a function made is made again, with the same arguments.
+    fn again(
+        &mut self,
+        function: Function,
+        value: &Value<'r>,
+        given: &Given<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        if let Some(operation) = Self::operation(function, given) {
+            return self.done(operation, value, made);
+        }
+        self.stop("such arguments");
+        made
+    }
+
+    fn operation(function: Function, given: &Given<'r>) -> Option<Operation> {
+        let named =
+            given.named.iter().map(|(name, value)| Some((Rc::from(*name), value.to_json()?)));
+        Some(Operation {
+            function,
+            positional: given.positional.iter().map(Value::to_json).collect::<Option<_>>()?,
+            named: named.collect::<Option<_>>()?,
+        })
+    }
+
+    /// An attribute of each item was taken, and may be decisive.
+    fn attributes(&mut self, value: &Value<'r>, name: Option<&Value<'r>>, decisive: bool) {
+        self.items(value);
+        let items: Vec<Value<'r>> = match value {
+            Value::List(list) => list.iter().collect(),
+            _ => return self.stop("attributes of what is no list"),
+        };
+        let Some(name) = name.and_then(Value::as_text).filter(|name| !name.contains('.')) else {
+            return self.stop("attributes by such a name");
+        };
+        for item in items {
+            self.key(&item, name);
+            let Value::Dict(dict) = &item else { continue };
+            if let Some(found) = dict.get(name).filter(|_| decisive) {
+                self.plain(&found, "a text that decides which items are taken");
+            }
+        }
+    }
+
+    fn join(&mut self, value: &Value<'r>, given: &Given<'r>, made: Value<'r>) -> Value<'r> {
+        let (Value::List(List::Computed(_)), true, [] | [Value::String(_)]) =
+            (value, given.named.is_empty(), &*given.positional)
+        else {
+            self.stop("joining such values");
+            return made;
+        };
+        let separator =
+            given.positional.first().map_or(Value::String(Text::Borrowed("")), Value::clone);
+        self.joined(value, &separator, made)
+    }
+
+    /// The items of a list with a separator between them.
+    fn joined(&mut self, list: &Value<'r>, separator: &Value<'r>, made: Value<'r>) -> Value<'r> {
+        self.items(list);
+        let Value::List(items) = list else {
+            self.stop("joining what is no list");
+            return made;
+        };
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                self.append(separator, &mut pieces);
+            }
+            self.append(&item, &mut pieces);
+        }
+        self.string(&made, pieces)
+    }
+
+    fn trim(
+        &mut self,
+        value: &Value<'r>,
+        chars: Option<&Value<'r>>,
+        (left, right): (bool, bool),
+        made: Value<'r>,
+    ) -> Value<'r> {
+        let chars = match chars {
+            None | Some(Value::None) => None,
+            Some(chars) => chars.as_text().map(|chars| Rc::from(&**chars)),
+        };
+        match self.register(value) {
+            Some(of) => {
+                let cut = Cut::Trim { of, chars, left, right };
+                self.cut_out(&made, Step::Cut(cut))
+            }
+            None => made,
+        }
+    }
+
+    /// `receiver.method(…)`
+    pub(crate) fn method(
+        &mut self,
+        method: Method,
+        receiver: &Value<'r>,
+        given: &Given<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        if let Value::Dict(_) = receiver {
+            if let Some(key) = given.positional.first() {
+                self.plain(key, "a text as a key");
+                key.as_text().into_iter().for_each(|name| self.key(receiver, name));
+            }
+            return made;
+        }
+        if let (Method::Join, false, Some(list)) =
+            (method, self.holds(receiver), given.positional.first())
+            && self.holds(list)
+            && self.node(list).is_none()
+        {
+            return self.joined(list, receiver, made);
+        }
+        self.arguments(given);
+        if !self.holds(receiver) {
+            return made;
+        }
+        let argument = given.positional.first();
+        let text = argument.and_then(Value::as_text).map(|text| Rc::<str>::from(&**text));
+        let alone = given.named.is_empty() && given.positional.len() == 1;
+        let Some(cut) = self.register(receiver) else { return made };
+        match (method, text, alone) {
+            (Method::Strip, _, _) => self.trim(receiver, argument, (true, true), made),
+            (Method::LeftStrip, _, _) => self.trim(receiver, argument, (true, false), made),
+            (Method::RightStrip, _, _) => self.trim(receiver, argument, (false, true), made),
+            (Method::StartsWith, Some(text), true) => {
+                self.ask(Question::StartsWith(cut, text), made.is_true());
+                made
+            }
+            (Method::EndsWith, Some(text), true) => {
+                self.ask(Question::EndsWith(cut, text), made.is_true());
+                made
+            }
+            (Method::Split, Some(separator), true) => self.parts(cut, separator, &made),
+            // A tuple of several is none of what an operation can be given.
+            (Method::StartsWith | Method::EndsWith, None, _) => {
+                self.stop("the ends of a text among several");
+                made
+            }
+            _ => self.again(Function::Method(method), receiver, given, made),
+        }
+    }
+
+    /// A list of what a text was split into; its parts are found when they are looked at.
+    fn parts(&mut self, of: usize, separator: Rc<str>, made: &Value<'r>) -> Value<'r> {
+        let Value::List(list) = made else { return made.clone() };
+        let parts = list.iter().map(|part| {
+            let text = part.as_text().map_or("", |text| text);
+            Value::String(self.own(text, Origin::Part).unwrap_or(Text::Borrowed("")))
+        });
+        let parts = Value::list(parts.collect(), Held::default());
+        if self.is_stopped() {
+            return made.clone();
+        }
+        if let Value::List(List::Computed(list)) = &parts {
+            self.split.insert(Rc::as_ptr(list).addr(), (parts.clone(), of, separator));
+        }
+        parts
+    }
+
+    /// Lets a part of a text be a cut from now on.
+    pub(crate) fn become_cut(&mut self, part: &Value<'r>, cut: usize) {
+        if let Value::String(text) = part {
+            self.remember(text, Origin::Pieces([Piece::Cut(cut)].into()));
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What the interpreter tells a trace of statements and operators.
+
+use std::rc::Rc;
+
+use super::{Trace, address_of};
+use crate::json::Value as Json;
+use crate::language::methods::View;
+use crate::language::operators::{Binary, Comparison};
+use crate::limits::Held;
+use crate::programs::operation::{Function, Operation};
+use crate::programs::steps::{Cut, Operand, Piece, Place, Question, Side, Step};
+use crate::values::comparing::equal;
+use crate::values::value::{Dict, List, Value};
+
+/// What is the same as itself alone, whatever texts there are.
+fn is_plain(value: &Value<'_>) -> bool {
+    matches!(
+        value,
+        Value::Undefined
+            | Value::None
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Big(_)
+            | Value::Float(_)
+    )
+}
+
+impl<'r> Trace<'r> {
+    /// Text between tags.
+    pub(crate) fn literal(&mut self, text: &str) {
+        self.printed.push(Piece::Literal(text.into()));
+    }
+
+    /// `{{ value }}`
+    pub(crate) fn print(&mut self, value: &Value<'r>) {
+        let mut printed = std::mem::take(&mut self.printed);
+        self.append(value, &mut printed);
+        self.printed = printed;
+    }
+
+    /// The beginning of a generation block.
+    pub(crate) fn begin(&mut self) {
+        self.printed.push(Piece::Begin);
+    }
+
+    /// Its end.
+    pub(crate) fn end(&mut self) {
+        self.printed.push(Piece::End);
+    }
+
+    /// From here on, what is printed is wanted as a value; returns what was printed before.
+    pub(crate) fn divert(&mut self) -> Vec<Piece> {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Goes on after what was printed before; `value` is what was printed since.
+    pub(crate) fn captured(&mut self, before: Vec<Piece>, value: &Value<'r>) -> Value<'r> {
+        let pieces = std::mem::replace(&mut self.printed, before);
+        self.string(value, pieces)
+    }
+
+    /// Whether a value is true was asked.
+    pub(crate) fn truth(&mut self, value: &Value<'r>, truth: bool) {
+        match value {
+            Value::String(_) | Value::Safe(_) => self.text_truth(value, truth),
+            Value::List(List::Data(_)) | Value::Dict(Dict::Data(_)) => {
+                if let Some(node) = self.node(value) {
+                    self.ask(Question::Filled(node), truth);
+                }
+            }
+            Value::View(_, dict) => self.truth(&Value::Dict(dict.clone()), truth),
+            _ => {}
+        }
+    }
+
+    fn text_truth(&mut self, value: &Value<'r>, truth: bool) {
+        let Some(pieces) = self.pieces(value) else { return };
+        let speaks = |piece: &Piece| matches!(piece, Piece::Literal(text) if !text.is_empty());
+        if !pieces.iter().any(speaks)
+            && let Some(cut) = self.register(value)
+        {
+            self.ask(Question::Empty(cut), !truth);
+        }
+    }
+
+    /// `left operator right`
+    pub(crate) fn binary(
+        &mut self,
+        operator: Binary,
+        left: &Value<'r>,
+        right: &Value<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        if !self.holds(left) && !self.holds(right) {
+            return made;
+        }
+        match (operator, &made) {
+            (Binary::Add, Value::String(_)) => self.concat(&[left.clone(), right.clone()], made),
+            (Binary::Add, Value::List(_) | Value::Tuple(_)) => {
+                self.items(left);
+                self.items(right);
+                made
+            }
+            _ => {
+                self.plain(left, "an operator between texts");
+                self.plain(right, "an operator between texts");
+                made
+            }
+        }
+    }
+
+    /// `a ~ b`
+    pub(crate) fn concat(&mut self, parts: &[Value<'r>], made: Value<'r>) -> Value<'r> {
+        if !parts.iter().any(|part| self.holds(part)) {
+            return made;
+        }
+        let mut pieces = Vec::new();
+        for part in parts {
+            self.append(part, &mut pieces);
+        }
+        self.string(&made, pieces)
+    }
+
+    /// `left comparison right`
+    pub(crate) fn compare(
+        &mut self,
+        comparison: Comparison,
+        left: &Value<'r>,
+        right: &Value<'r>,
+        outcome: bool,
+    ) {
+        if !self.holds(left) && !self.holds(right) {
+            return;
+        }
+        let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+        // What is of another type is never equal.
+        if equality && (is_plain(left) || is_plain(right)) {
+            return;
+        }
+        if matches!(comparison, Comparison::In | Comparison::NotIn) {
+            if let (Some(node), Value::Dict(_)) = (self.node(right), right) {
+                self.plain(left, "a text as a key");
+                let key = left.as_text().map(|key| Rc::from(&**key));
+                return key.into_iter().for_each(|key| self.look(node, Place::Key(key)));
+            }
+            let is_message = address_of(right).is_some_and(|it| self.messages.contains_key(&it));
+            if is_message {
+                return self.plain(left, "a text as a key");
+            }
+            if let Value::List(List::Computed(items)) | Value::Tuple(items) = right {
+                return self.among(left, items);
+            }
+        }
+        let Some((left, right)) = self.side(left).zip(self.side(right)) else {
+            return self.stop("comparing texts");
+        };
+        let is = |wanted: Comparison| outcome == (comparison == wanted);
+        let (question, answer) = match (comparison, left, right) {
+            (_, Side::Constant(_), Side::Constant(_)) => return,
+            (
+                Comparison::Equal | Comparison::NotEqual,
+                Side::Cut(cut),
+                Side::Constant(Json::String(text)),
+            )
+            | (
+                Comparison::Equal | Comparison::NotEqual,
+                Side::Constant(Json::String(text)),
+                Side::Cut(cut),
+            ) => (Question::Equals(cut, Rc::from(&*text)), is(Comparison::Equal)),
+            (
+                Comparison::In | Comparison::NotIn,
+                Side::Constant(Json::String(part)),
+                Side::Cut(cut),
+            ) => (Question::Contains(cut, Rc::from(&*part)), is(Comparison::In)),
+            (_, left, right) => (Question::Compares(comparison, left, right), outcome),
+        };
+        self.ask(question, answer);
+    }
+
+    /// Whether a value is one of several: that is told by which of them it equals.
+    fn among(&mut self, value: &Value<'r>, items: &[Value<'r>]) {
+        for item in items {
+            match equal(value, item, &self.meter) {
+                Ok(outcome) => self.compare(Comparison::Equal, value, item, outcome),
+                Err(_) => self.stop("comparing what cannot be"),
+            }
+        }
+    }
+
+    /// What stands on a side of a comparison.
+    fn side(&mut self, value: &Value<'r>) -> Option<Side> {
+        if let Some(node) = self.node(value) {
+            self.pin(node);
+        }
+        if self.holds(value) {
+            return self.register(value).map(Side::Cut);
+        }
+        match value {
+            // As something to be looked through, a tuple is no other than a list.
+            Value::Tuple(items) => Value::list(items.to_vec(), Held::default()).to_json(),
+            other => other.to_json(),
+        }
+        .map(Side::Constant)
+    }
+
+    /// How the number of a text's characters compares with something.
+    pub(crate) fn compare_length(
+        &mut self,
+        comparison: Comparison,
+        value: &Value<'r>,
+        other: &Value<'r>,
+        outcome: bool,
+    ) {
+        match (self.register(value), other) {
+            (Some(cut), Value::Int(other)) => {
+                self.ask(Question::Length(cut, comparison, *other), outcome);
+            }
+            (Some(_), _) => self.stop("comparing the length of a text with what is no number"),
+            (None, _) => {}
+        }
+    }
+
+    /// `value.name`
+    pub(crate) fn attribute(
+        &mut self,
+        value: &Value<'r>,
+        name: &str,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        // A method hides what stands under its name.
+        if !matches!(made, Value::Method(..) | Value::UnknownMethod(_)) {
+            self.key(value, name);
+        }
+        made
+    }
+
+    /// What stands under a key of an object of the record was taken.
+    pub(crate) fn key(&mut self, value: &Value<'r>, key: &str) {
+        let Some(address) = address_of(value) else { return };
+        if let Some(values) = self.messages.get(&address) {
+            let number = values.iter().find(|(name, _)| *name == key).map(|(_, number)| *number);
+            if let Some(number) = number {
+                self.pin_plain(number);
+            }
+        } else if let Some(node) = self.node(value) {
+            self.look(node, Place::Key(key.into()));
+        }
+    }
+
+    /// Makes a number or its like a part of the question: as a value of the template it comes from nowhere.
+    fn pin_plain(&mut self, node: usize) {
+        if !matches!(self.nodes[node], Json::List(_) | Json::Map(_)) {
+            self.pin(node);
+        }
+    }
+
+    /// `value[index]`
+    pub(crate) fn item(
+        &mut self,
+        value: &Value<'r>,
+        index: &Value<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        self.plain(index, "a text as an index");
+        if let Some(key) = index.as_text() {
+            self.key(value, key);
+            return made;
+        }
+        if let Value::String(_) = value {
+            let item = Operation {
+                positional: index.to_json().into_iter().collect(),
+                ..Operation::bare(Function::Item)
+            };
+            return self.done(item, value, made);
+        }
+        match (self.node(value), index) {
+            (None, Value::Int(0)) => return self.part(value, true, made),
+            (None, Value::Int(-1)) => return self.part(value, false, made),
+            _ => self.items(value),
+        }
+        made
+    }
+
+    /// `value[from:to:step]`
+    pub(crate) fn slice(
+        &mut self,
+        value: &Value<'r>,
+        bounds: &[Value<'r>; 3],
+        made: Value<'r>,
+    ) -> Value<'r> {
+        for bound in bounds {
+            self.plain(bound, "a text as an index");
+        }
+        if let Some(node) = self.node(value) {
+            self.pin(node);
+        }
+        if !matches!(value, Value::String(_)) {
+            self.items(value);
+            return made;
+        }
+        let bounds = bounds.iter().map(Value::to_json).collect::<Option<Vec<Json>>>();
+        let Some(positional) = bounds else { return made };
+        let slice = Operation { positional, ..Operation::bare(Function::Slice) };
+        self.done(slice, value, made)
+    }
+
+    /// The first or last item of a list, which may be that of a text that was split.
+    pub(crate) fn part(&mut self, value: &Value<'r>, first: bool, made: Value<'r>) -> Value<'r> {
+        let Value::List(List::Computed(list)) = value else { return made };
+        let Some((_, of, separator)) = self.split.get(&Rc::as_ptr(list).addr()) else {
+            return made;
+        };
+        let (of, separator) = (*of, Rc::clone(separator));
+        let cut = if first { Cut::First { of, separator } } else { Cut::Last { of, separator } };
+        self.cut_out(&made, Step::Cut(cut))
+    }
+
+    /// What looks into a value as a list: loops, targets and the like.
+    pub(crate) fn items(&mut self, value: &Value<'r>) {
+        match value {
+            Value::String(_) | Value::Safe(_) => {
+                if self.holds(value) {
+                    self.stop("the characters of a text");
+                }
+            }
+            Value::View(View::Keys, dict) => self.all_of(&Value::Dict(dict.clone()), false),
+            Value::View(_, dict) => self.all_of(&Value::Dict(dict.clone()), true),
+            Value::Dict(_) => self.all_of(value, false),
+            Value::List(List::Computed(list)) => {
+                let split = self.split.get(&Rc::as_ptr(list).addr());
+                if let Some((_, of, separator)) = split.cloned() {
+                    self.expand(list.iter(), of, &separator);
+                }
+            }
+            _ => self.all_of(value, true),
+        }
+    }
+
+    /// Looks at all of what is in a value: with its values, or at the keys alone.
+    pub(crate) fn all_of(&mut self, value: &Value<'r>, values: bool) {
+        if let Some(node) = self.node(value) {
+            self.look_at_all(node, values);
+        } else if let Some(keys) = address_of(value).and_then(|at| self.messages.get(&at)).cloned()
+            && values
+        {
+            for (_, number) in keys {
+                self.pin_plain(number);
+            }
+        }
+    }
+
+    /// Makes cuts of all the parts that a text was split into.
+    fn expand<'p>(
+        &mut self,
+        parts: impl ExactSizeIterator<Item = &'p Value<'r>>,
+        of: usize,
+        separator: &Rc<str>,
+    ) where
+        'r: 'p,
+    {
+        self.ask(Question::Separators(of, Rc::clone(separator), parts.len() - 1), true);
+        for (index, part) in parts.enumerate() {
+            let cut = Cut::Part { of, separator: Rc::clone(separator), index };
+            let cut = self.cut(Step::Cut(cut));
+            self.become_cut(part, cut);
+        }
+    }
+
+    /// A value that decides what others are like.
+    pub(crate) fn decisive(&mut self, value: &Value<'r>) {
+        self.plain(value, "a text as an argument");
+    }
+
+    /// What an operation made of a text or a value: a text, or an answer that becomes a part of the question.
+    pub(crate) fn done(
+        &mut self,
+        operation: Operation,
+        value: &Value<'r>,
+        made: Value<'r>,
+    ) -> Value<'r> {
+        if !self.holds(value) {
+            return made;
+        }
+        let Some(of) = self.operand(value) else {
+            self.stop("what is done to several values");
+            return made;
+        };
+        match (&made, made.to_json()) {
+            (Value::String(_), _) => self.cut_out(&made, Step::Make(operation, of)),
+            (Value::List(_) | Value::Dict(_), _) | (_, None) => {
+                match of {
+                    Operand::Node(node) => self.pin(node),
+                    Operand::Cut(_) => self.stop("a list that is made of a text"),
+                }
+                made
+            }
+            (_, Some(answer)) => {
+                self.ask(Question::Gives(operation, of, answer), true);
+                made
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What a function was called with, bound to the parameters that Python's signature has.
+
+use crate::failure::{Failure, Outcome};
+use crate::values::value::Value;
+
+/// Evaluated arguments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given<'r> {
+    /// By position.
+    pub(crate) positional: Vec<Value<'r>>,
+    /// By name.
+    pub(crate) named: Vec<(&'r str, Value<'r>)>,
+}
+
+impl<'r> Given<'r> {
+    /// The same, with lists in place of what can be iterated once.
+    pub(crate) fn unspent(&self) -> Self {
+        let named = self.named.iter().map(|(name, value)| (*name, value.unspent()));
+        Self {
+            positional: self.positional.iter().map(Value::unspent).collect(),
+            named: named.collect(),
+        }
+    }
+
+    /// The values of the parameters `names`, in this order; an argument that fits none of them is an error, as in Python.
+    pub(crate) fn bind<const N: usize>(self, names: [&str; N]) -> Outcome<[Option<Value<'r>>; N]> {
+        if self.positional.len() > N {
+            return Err(Failure::error(format!(
+                "at most {N} arguments are taken, not {}",
+                self.positional.len()
+            )));
+        }
+        let mut bound = [const { None }; N];
+        for (slot, value) in bound.iter_mut().zip(self.positional) {
+            *slot = Some(value);
+        }
+        for (name, value) in self.named {
+            match names.iter().position(|known| *known == name) {
+                Some(at) if bound[at].is_none() => bound[at] = Some(value),
+                Some(_) => {
+                    return Err(Failure::error(format!("the argument `{name}` is given twice")));
+                }
+                None => return Err(Failure::error(format!("there is no argument `{name}`"))),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// The same for parameters that are taken by position alone.
+    pub(crate) fn positional<const N: usize>(self) -> Outcome<[Option<Value<'r>>; N]> {
+        if let Some((name, _)) = self.named.first() {
+            return Err(Failure::error(format!("there is no argument `{name}`")));
+        }
+        self.bind([""; N])
+    }
+}

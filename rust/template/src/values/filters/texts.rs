@@ -1,0 +1,115 @@
+//! Filters that make one text of another, and numbers of texts.
+
+use crate::failure::{Failure, Outcome};
+use crate::limits::Meter;
+use crate::text::{is_space, lower, upper};
+use crate::values::arguments::Given;
+use crate::values::cuts::{for_each_line, is_line_end, replace};
+use crate::values::print::to_text;
+use crate::values::tojson::MAX_INDENT;
+use crate::values::value::Value;
+
+/// A text with parts replaced by others.
+pub(crate) fn replaced<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [old, new, count] = given.bind(["old", "new", "count"])?;
+    let (Some(old), Some(new)) = (old, new) else {
+        return Err(Failure::error("`replace` needs two arguments"));
+    };
+    if [value, &old, &new].iter().any(|value| matches!(value, Value::Safe(_))) {
+        return Err(Failure::unsupported("`replace` after the filter `safe`"));
+    }
+    let count = match count {
+        None | Some(Value::None) => -1,
+        Some(count) => {
+            count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
+        }
+    };
+    let [text, old, new] = [value, &old, &new].map(|value| to_text(value, meter));
+    meter.string(replace(&text?, &old?, &new?, count, meter)?)
+}
+
+/// The first letter of each word in upper case, the others in lower case; words begin where Jinja says they do.
+pub(crate) fn title(text: &str, meter: &Meter<'_>) -> Outcome<String> {
+    if text.contains('Σ') {
+        return Err(Failure::unsupported("the title case of `Σ`"));
+    }
+    let begins = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
+    let mut made = String::new();
+    for word in text.split_inclusive(begins) {
+        meter.items(1)?;
+        let rest = word.chars().next().map_or(0, char::len_utf8);
+        made.push_str(&upper(&word[..rest], meter)?);
+        made.push_str(&lower(&word[rest..], meter)?);
+    }
+    Ok(made)
+}
+
+/// A value as an integer.
+pub(crate) fn int<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
+    match value {
+        Value::Int(_) | Value::Big(_) => Ok(value.clone()),
+        Value::Bool(value) => Ok(Value::Int(i64::from(*value))),
+        Value::None | Value::List(_) | Value::Dict(_) | Value::Tuple(_) => Ok(Value::Int(0)),
+        Value::Float(number) if number.abs() < 9e15 => {
+            #[expect(clippy::cast_possible_truncation, reason = "below 2^53, as the guard says")]
+            let whole = number.trunc() as i64;
+            Ok(Value::Int(whole))
+        }
+        Value::String(text) => {
+            meter.characters(text.len())?;
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            match text.parse() {
+                Ok(number) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    Ok(Value::Int(number))
+                }
+                _ => Err(Failure::unsupported("`int` of such a string")),
+            }
+        }
+        Value::Undefined => Err(Failure::error("`int` of an undefined value")),
+        other => Err(Failure::unsupported(format_args!("`int` of such a {}", other.type_name()))),
+    }
+}
+
+/// A text whose lines are indented.
+pub(crate) fn indent<'r>(
+    value: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let [width, first, blank] = given.bind(["width", "first", "blank"])?;
+    let Value::String(text) = value else {
+        return Err(Failure::unsupported(format_args!("`indent` of {}", value.type_name())));
+    };
+    let indention = match width {
+        None => "    ".to_owned(),
+        Some(Value::String(indention)) if indention.len() <= MAX_INDENT => indention.to_string(),
+        Some(width) => match width.as_int().map(|width| usize::try_from(width).unwrap_or(0)) {
+            Some(width) if width <= MAX_INDENT => " ".repeat(width),
+            _ => return Err(Failure::unsupported("such a width of `indent`")),
+        },
+    };
+    let blank = blank.is_some_and(|blank| blank.is_true());
+    let first = first.is_some_and(|first| first.is_true());
+    let mut out = String::new();
+    let mut first_line = true;
+    let mut line = |from: usize, to: usize| {
+        let is_first = std::mem::take(&mut first_line);
+        if !is_first {
+            meter.write_char(&mut out, '\n')?;
+        }
+        if if is_first { first } else { blank || from < to } {
+            meter.write(&mut out, &indention)?;
+        }
+        meter.write(&mut out, &text[from..to])
+    };
+    for_each_line(text, meter, &mut line)?;
+    // Jinja looks at the text with a `\n` behind it: what ends a line already has an empty line more.
+    if text.is_empty() || text.ends_with(|c| is_line_end(c) && c != '\r') {
+        line(text.len(), text.len())?;
+    }
+    meter.string(out)
+}

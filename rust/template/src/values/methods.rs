@@ -1,0 +1,260 @@
+//! Calls methods of strings and dicts, and looks up which attributes a value has.
+
+use crate::failure::{Failure, Outcome};
+use crate::language::methods::{
+    DICT_METHODS, FORBIDDEN_DICT, FORBIDDEN_LIST, Method, OTHER_DICT, OTHER_NUMBER, OTHER_SEQUENCE,
+    OTHER_STRING, STRING_METHODS,
+};
+use crate::limits::Meter;
+use crate::text::{capitalize, lower, title, upper};
+use crate::values::arguments::Given;
+use crate::values::cuts::{for_each_line, replace, right_split, split, trim};
+use crate::values::make::Many;
+use crate::values::print::write_str;
+use crate::values::search::Matches;
+use crate::values::value::{Items, Text, Value};
+
+/// What Python finds under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attribute {
+    /// Nothing.
+    Missing,
+    /// A method that is known here.
+    Method(Method),
+    /// Something that is not known here.
+    Unknown,
+    /// Something or nothing: the attributes of this type are not known here.
+    Unsure,
+    /// A method that changes its object, which the sandbox hides.
+    Forbidden,
+}
+
+/// Looks up a name in the type of a value.
+pub(crate) fn find(value: &Value<'_>, name: &str) -> Attribute {
+    let known = |methods: &[(&str, Method)]| {
+        methods
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, method)| Attribute::Method(*method))
+    };
+    let (methods, forbidden, other): (&[(&str, Method)], &[&str], &[&str]) = match value {
+        Value::String(_) => (&STRING_METHODS, &[], &OTHER_STRING),
+        Value::Dict(_) => (&DICT_METHODS, &FORBIDDEN_DICT, &OTHER_DICT),
+        Value::List(_) => (&[], &FORBIDDEN_LIST, &OTHER_SEQUENCE),
+        Value::Tuple(_) => (&[], &[], &OTHER_SEQUENCE[1..]),
+        Value::None | Value::Undefined | Value::Namespace(_) => (&[], &[], &[]),
+        Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_) => {
+            return if OTHER_NUMBER.contains(&name) || name == "to_bytes" {
+                Attribute::Unknown
+            } else {
+                Attribute::Missing
+            };
+        }
+        _ => return Attribute::Unsure,
+    };
+    if let Some(found) = known(methods) {
+        found
+    } else if forbidden.contains(&name) {
+        Attribute::Forbidden
+    } else if other.contains(&name) {
+        Attribute::Unknown
+    } else {
+        Attribute::Missing
+    }
+}
+
+/// Calls a method of `receiver`.
+pub(crate) fn call<'r>(
+    method: Method,
+    receiver: &Value<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    match receiver {
+        Value::Dict(dict) => {
+            if let Method::View(view) = method {
+                let [] = given.positional()?;
+                Ok(Value::View(view, dict.clone()))
+            } else {
+                let [key, default] = given.positional()?;
+                match key.ok_or_else(|| Failure::error("`get` needs a key"))? {
+                    Value::String(key) | Value::Safe(key) => {
+                        meter.bytes(key.len())?;
+                        Ok(dict.get(&key).unwrap_or_else(|| default.unwrap_or(Value::None)))
+                    }
+                    key @ (Value::List(_) | Value::Dict(_)) => {
+                        Err(Failure::error(format!("a {} is no key", key.type_name())))
+                    }
+                    Value::Tuple(_) => Err(Failure::unsupported("a tuple as a key")),
+                    _ => Ok(default.unwrap_or(Value::None)),
+                }
+            }
+        }
+        Value::String(text) => call_string(method, text, given, meter),
+        other => Err(Failure::unsupported(format_args!("this method of {}", other.type_name()))),
+    }
+}
+
+fn call_string<'r>(
+    method: Method,
+    text: &Text<'r>,
+    given: Given<'r>,
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let none = |given: Given<'r>| given.positional().map(|[]: [_; 0]| ());
+    let made = |made: Outcome<String>| made.and_then(|made| meter.string(made));
+    match method {
+        Method::Split => split(text, split_arguments(given)?, meter),
+        Method::RightSplit => right_split(text, split_arguments(given)?, meter),
+        Method::SplitLines => {
+            none(given)?;
+            let mut lines = Many::new(meter);
+            for_each_line(text, meter, |from, to| {
+                lines.push(Value::String(text.cut(meter, |text| &text[from..to])?))
+            })?;
+            Ok(lines.into_list())
+        }
+        Method::Strip => strip(text, given.positional()?, (true, true), meter),
+        Method::LeftStrip => strip(text, given.positional()?, (true, false), meter),
+        Method::RightStrip => strip(text, given.positional()?, (false, true), meter),
+        Method::StartsWith => affix(given.positional()?, meter, |affix| text.starts_with(affix)),
+        Method::EndsWith => affix(given.positional()?, meter, |affix| text.ends_with(affix)),
+        Method::RemovePrefix => {
+            let prefix = string(given.positional::<1>()?)?;
+            meter.bytes(prefix.len())?;
+            text.cut(meter, |text| text.strip_prefix(&*prefix).unwrap_or(text)).map(Value::String)
+        }
+        Method::RemoveSuffix => {
+            let suffix = string(given.positional::<1>()?)?;
+            meter.bytes(suffix.len())?;
+            text.cut(meter, |text| text.strip_suffix(&*suffix).unwrap_or(text)).map(Value::String)
+        }
+        Method::Upper => made(none(given).and_then(|()| upper(text, meter))),
+        Method::Lower => made(none(given).and_then(|()| lower(text, meter))),
+        Method::Title => made(none(given).and_then(|()| title(text, meter))),
+        Method::Capitalize => made(none(given).and_then(|()| capitalize(text, meter))),
+        Method::Replace => {
+            let [old, new, count] = given.positional()?;
+            let (old, new) = (string([old])?, string([new])?);
+            let count = match count {
+                None => -1,
+                Some(count) => {
+                    count.as_int().ok_or_else(|| Failure::error("`replace` counts in integers"))?
+                }
+            };
+            made(replace(text, &old, &new, count, meter))
+        }
+        Method::Find => {
+            let part = string(given.positional::<1>()?)?;
+            let found =
+                if part.is_empty() { Some(0) } else { Matches::new(text, &part, meter)?.next()? };
+            let found = found.map(|at| text[..at].chars().count());
+            Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
+        }
+        Method::Count => {
+            let part = string(given.positional::<1>()?)?;
+            let mut count = 0;
+            if part.is_empty() {
+                meter.bytes(text.len())?;
+                count = text.chars().count() + 1;
+            } else {
+                let mut places = Matches::new(text, &part, meter)?;
+                while places.next()?.is_some() {
+                    count += 1;
+                }
+            }
+            Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+        }
+        Method::Join => {
+            let [items] = given.positional()?;
+            let items = items
+                .as_ref()
+                .and_then(Items::of)
+                .ok_or_else(|| Failure::error("`join` needs a list"))?;
+            let mut out = String::new();
+            let mut first = true;
+            items.each(meter, |item| {
+                if !std::mem::take(&mut first) {
+                    meter.write(&mut out, text)?;
+                }
+                match item {
+                    Value::String(_) => write_str(&mut out, &item, meter),
+                    Value::Safe(_) => Err(Failure::unsupported("`join` after the filter `safe`")),
+                    other => {
+                        Err(Failure::error(format!("`join` cannot join a {}", other.type_name())))
+                    }
+                }
+            })?;
+            meter.string(out)
+        }
+        Method::Get | Method::View(_) => Err(Failure::error("a string has no such method")),
+    }
+}
+
+/// The one argument, which has to be a string.
+fn string([value]: [Option<Value<'_>>; 1]) -> Outcome<Text<'_>> {
+    match value {
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Safe(_)) => {
+            Err(Failure::unsupported("a method of strings after the filter `safe`"))
+        }
+        Some(other) => {
+            Err(Failure::error(format!("a string is needed, not {}", other.type_name())))
+        }
+        None => Err(Failure::error("an argument is missing")),
+    }
+}
+
+fn affix<'r>(
+    [affix]: [Option<Value<'r>>; 1],
+    meter: &Meter<'_>,
+    fits: impl Fn(&str) -> bool,
+) -> Outcome<Value<'r>> {
+    let fits = |affix: Option<Value<'r>>| {
+        let affix = string([affix])?;
+        meter.bytes(affix.len())?;
+        Ok(fits(&affix))
+    };
+    match affix {
+        Some(Value::Tuple(affixes)) => {
+            for affix in affixes.iter() {
+                meter.items(1)?;
+                if fits(Some(affix.clone()))? {
+                    return Ok(Value::Bool(true));
+                }
+            }
+            Ok(Value::Bool(false))
+        }
+        other => fits(other).map(Value::Bool),
+    }
+}
+
+fn strip<'r>(
+    text: &Text<'r>,
+    [chars]: [Option<Value<'r>>; 1],
+    (left, right): (bool, bool),
+    meter: &Meter<'_>,
+) -> Outcome<Value<'r>> {
+    let chars = match chars {
+        None | Some(Value::None) => None,
+        other => Some(string([other])?),
+    };
+    trim(text, chars.as_deref(), (left, right), meter).map(Value::String)
+}
+
+/// The separator, if there is one, and how often to split at most.
+fn split_arguments(given: Given<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
+    let [separator, limit] = given.bind(["sep", "maxsplit"])?;
+    let limit = match limit {
+        None => -1,
+        Some(limit) => limit.as_int().ok_or_else(|| Failure::error("`maxsplit` is an integer"))?,
+    };
+    let separator = match separator {
+        None | Some(Value::None) => None,
+        other => Some(string([other])?),
+    };
+    if separator.as_deref().is_some_and(str::is_empty) {
+        return Err(Failure::error("an empty separator"));
+    }
+    Ok((separator, usize::try_from(limit).unwrap_or(usize::MAX)))
+}

@@ -1,0 +1,490 @@
+//! What a template computes with: Python's values, borrowed from the record and the template wherever they can be.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use num_bigint::BigInt;
+
+use crate::json::{Map, Value as Json};
+use crate::language::methods::{Method, View};
+use crate::language::tree::{Literal, LoopTest, Macro};
+use crate::limits::{Held, MAX_NESTING};
+
+/// Keys of an object that are looked at one after the other.
+const FEW: usize = 8;
+
+/// A string: borrowed if it can be.
+#[derive(Clone)]
+pub(crate) enum Text<'r> {
+    /// A part of the record or the template.
+    Borrowed(&'r str),
+    /// A string that was computed.
+    Computed(Rc<Computed<String>>),
+}
+
+/// What was computed, and the memory that it holds.
+pub(crate) struct Computed<T> {
+    inner: T,
+    _held: Held,
+}
+
+impl<T> Deref for Computed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Computed(text) => text,
+        }
+    }
+}
+
+/// As a key of a dict, a string is found by what it says.
+impl std::borrow::Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl Hash for Text<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl Text<'_> {
+    /// A string that was computed and holds this memory.
+    pub(crate) fn made(text: String, held: Held) -> Self {
+        Self::Computed(Rc::new(Computed { inner: text, _held: held }))
+    }
+}
+
+/// Values within a computed value, how deep they nest, and the memory that they hold.
+pub(crate) struct Nested<T> {
+    items: T,
+    depth: usize,
+    _held: Held,
+}
+
+impl<T> Nested<T> {
+    fn around(items: T, depth: usize, held: Held) -> Rc<Self> {
+        Rc::new(Self { items, depth: depth + 1, _held: held })
+    }
+}
+
+impl<T> Deref for Nested<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.items
+    }
+}
+
+fn deepest<'a, 'r: 'a>(values: impl IntoIterator<Item = &'a Value<'r>>) -> usize {
+    values.into_iter().map(Value::depth).max().unwrap_or(0)
+}
+
+/// A list, of the record or computed. Templates cannot change it.
+#[derive(Clone)]
+pub(crate) enum List<'r> {
+    /// A list of the record.
+    Data(&'r [Json]),
+    /// A list that was computed.
+    Computed(Rc<Nested<Vec<Value<'r>>>>),
+}
+
+impl<'r> List<'r> {
+    /// How many items it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data(items) => items.len(),
+            Self::Computed(items) => items.len(),
+        }
+    }
+
+    /// The item at `index`.
+    pub(crate) fn get(&self, index: usize) -> Option<Value<'r>> {
+        match self {
+            Self::Data(items) => items.get(index).map(Value::from_json),
+            Self::Computed(items) => items.get(index).cloned(),
+        }
+    }
+
+    /// All items.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Value<'r>> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+/// A dict with string keys, of the record or computed. Templates cannot change it.
+#[derive(Clone)]
+pub(crate) enum Dict<'r> {
+    /// An object of the record.
+    Data(&'r Map),
+    /// A dict that was computed.
+    Computed(Rc<Nested<IndexMap<Text<'r>, Value<'r>>>>),
+}
+
+impl<'r> Dict<'r> {
+    /// How many keys it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Data(map) => map.len(),
+            Self::Computed(map) => map.len(),
+        }
+    }
+
+    /// The value of `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<Value<'r>> {
+        match self {
+            // To look at a few keys takes less than to hash one.
+            Self::Data(map) if map.len() <= FEW => {
+                let found = map.iter().find(|(known, _)| ***known == *key);
+                found.map(|(_, value)| Value::from_json(value))
+            }
+            Self::Data(map) => map.get(key).map(Value::from_json),
+            Self::Computed(map) => map.get(key).cloned(),
+        }
+    }
+
+    /// The key and value at a place.
+    pub(crate) fn entry(&self, index: usize) -> Option<(Text<'r>, Value<'r>)> {
+        match self {
+            Self::Data(map) => map
+                .get_index(index)
+                .map(|(key, value)| (Text::Borrowed(key), Value::from_json(value))),
+            Self::Computed(map) => {
+                map.get_index(index).map(|(key, value)| (key.clone(), value.clone()))
+            }
+        }
+    }
+
+    /// All keys and values, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Text<'r>, Value<'r>)> + '_ {
+        (0..self.len()).filter_map(|index| self.entry(index))
+    }
+}
+
+/// An integer of more than 64 bits.
+#[derive(Clone)]
+pub(crate) enum Big<'r> {
+    /// A number of the record.
+    Data(&'r BigInt),
+    /// A number that was computed.
+    Computed(Rc<Computed<BigInt>>),
+}
+
+impl Deref for Big<'_> {
+    type Target = BigInt;
+
+    fn deref(&self) -> &BigInt {
+        match self {
+            Self::Data(number) => number,
+            Self::Computed(number) => number,
+        }
+    }
+}
+
+/// A function that every template can call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// `raise_exception(message)`
+    RaiseException,
+    /// `strftime_now(format)`
+    StrftimeNow,
+    /// `namespace(…)`
+    Namespace,
+    /// `range(…)`
+    Range,
+}
+
+/// A value.
+///
+/// Its tag takes a whole word, so that values are moved word by word. With a tag of a byte they were put together of
+/// pieces of words, which the processor waits for: phi3 took 1.9 µs a conversation where it takes 1.6, llama3 3.3 for
+/// 2.6 (2026-11-21, `benches/python/templates.py --only phi3 llama3`).
+#[derive(Clone)]
+#[repr(u64)]
+pub(crate) enum Value<'r> {
+    /// A name or attribute that does not exist. Prints as nothing, is false, has no attributes.
+    Undefined,
+    /// `None`
+    None,
+    /// `True`, `False`
+    Bool(bool),
+    /// An integer of 64 bits.
+    Int(i64),
+    /// Any other integer.
+    Big(Big<'r>),
+    /// A float.
+    Float(f64),
+    /// A string.
+    String(Text<'r>),
+    /// A string that went through `safe`: prints the same, but Python adds it to others in another way.
+    Safe(Text<'r>),
+    /// A list.
+    List(List<'r>),
+    /// A tuple.
+    Tuple(Rc<Nested<Vec<Value<'r>>>>),
+    /// A dict.
+    Dict(Dict<'r>),
+    /// `range(start, stop, step)`
+    Range(Rc<[i64; 3]>),
+    /// A view of a dict.
+    View(View, Dict<'r>),
+    /// What a filter yields: can be iterated once.
+    Generator(Rc<Nested<RefCell<std::vec::IntoIter<Value<'r>>>>>),
+    /// A namespace.
+    Namespace(Rc<RefCell<IndexMap<Box<str>, Value<'r>>>>),
+    /// A method and what it belongs to.
+    Method(Method, Rc<Value<'r>>),
+    /// A method that exists in Python but not here.
+    UnknownMethod(&'r str),
+    /// A function.
+    Function(Function),
+    /// A macro.
+    Macro(&'r Macro),
+    /// The `loop` of a loop.
+    Loop(Rc<Loop<'r>>),
+}
+
+/// What can be iterated, and how far it was.
+pub(crate) struct Items<'r> {
+    pub(crate) source: Value<'r>,
+    pub(crate) at: Cell<usize>,
+}
+
+/// The state of a loop, as `loop` shows it.
+pub(crate) struct Loop<'r> {
+    pub(crate) items: Items<'r>,
+    pub(crate) source: Value<'r>,
+    pub(crate) test: Option<&'r LoopTest>,
+    pub(crate) state: RefCell<Turn<'r>>,
+}
+
+/// Whether the item after the current one was looked at, and what it was.
+#[derive(Clone, Default)]
+pub(crate) enum Peeked<'r> {
+    #[default]
+    No,
+    End,
+    Item(Value<'r>),
+}
+
+/// The turn that a loop is in.
+#[derive(Default)]
+pub(crate) struct Turn<'r> {
+    pub(crate) index: usize,
+    pub(crate) length: Option<usize>,
+    pub(crate) before: Option<Value<'r>>,
+    pub(crate) current: Option<Value<'r>>,
+    /// The item after the current one.
+    pub(crate) after: Peeked<'r>,
+    /// Items that were taken to count them.
+    pub(crate) ahead: VecDeque<Value<'r>>,
+    /// The memory that these hold.
+    pub(crate) held: Held,
+}
+
+impl<'r> Value<'r> {
+    /// A value of the record.
+    pub(crate) fn from_json(value: &'r Json) -> Self {
+        match value {
+            Json::Null => Self::None,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Int(value) => Self::Int(*value),
+            Json::BigInt(value) => Self::Big(Big::Data(value)),
+            Json::Float(value) => Self::Float(*value),
+            Json::String(text) => Self::String(Text::Borrowed(text)),
+            Json::List(items) => Self::List(List::Data(items)),
+            Json::Map(map) => Self::Dict(Dict::Data(map)),
+        }
+    }
+
+    /// A literal of the template.
+    pub(crate) fn from_literal(literal: &'r Literal) -> Self {
+        match literal {
+            Literal::None => Self::None,
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Int(value) => Self::Int(*value),
+            Literal::Float(value) => Self::Float(*value),
+            Literal::String(text) => Self::String(Text::Borrowed(text)),
+        }
+    }
+
+    /// The value as one that the record could hold, if it could.
+    pub(crate) fn to_json(&self) -> Option<Json> {
+        Some(match self {
+            Self::None => Json::Null,
+            Self::Bool(value) => Json::Bool(*value),
+            Self::Int(value) => Json::Int(*value),
+            Self::Float(value) => Json::Float(*value),
+            Self::String(text) => Json::String(Arc::from(&**text)),
+            Self::List(items) => {
+                let items = items.iter().map(|item| item.to_json());
+                Json::List(Arc::new(items.collect::<Option<_>>()?))
+            }
+            Self::Dict(dict) => {
+                let entries =
+                    dict.iter().map(|(key, value)| Some((Arc::from(&*key), value.to_json()?)));
+                Json::Map(Arc::new(entries.collect::<Option<_>>()?))
+            }
+            _ => return None,
+        })
+    }
+
+    /// An integer of any size, which holds this memory.
+    pub(crate) fn big(value: BigInt, held: Held) -> Self {
+        match i64::try_from(&value) {
+            Ok(value) => Self::Int(value),
+            Err(_) => Self::Big(Big::Computed(Rc::new(Computed { inner: value, _held: held }))),
+        }
+    }
+
+    /// A computed list.
+    pub(crate) fn list(items: Vec<Self>, held: Held) -> Self {
+        let depth = deepest(&items);
+        Self::List(List::Computed(Nested::around(items, depth, held)))
+    }
+
+    /// A computed tuple.
+    pub(crate) fn tuple(items: Vec<Self>, held: Held) -> Self {
+        let depth = deepest(&items);
+        Self::Tuple(Nested::around(items, depth, held))
+    }
+
+    /// A computed dict.
+    pub(crate) fn dict(items: IndexMap<Text<'r>, Self>, held: Held) -> Self {
+        let depth = deepest(items.values());
+        Self::Dict(Dict::Computed(Nested::around(items, depth, held)))
+    }
+
+    /// What can be iterated once.
+    pub(crate) fn generator(items: Vec<Self>, held: Held) -> Self {
+        let depth = deepest(&items);
+        Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth, held))
+    }
+
+    /// The same value, or what is left of one that can be iterated once, as a list.
+    pub(crate) fn unspent(&self) -> Self {
+        match self {
+            Self::Generator(items) => {
+                Self::list(items.borrow().as_slice().to_vec(), Held::default())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// The text of a string, marked safe or not.
+    pub(crate) fn as_text(&self) -> Option<&Text<'r>> {
+        match self {
+            Self::String(text) | Self::Safe(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// How many levels of computed values it has; more than any may have if it could come to hold itself.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::List(List::Computed(items)) | Self::Tuple(items) => items.depth,
+            Self::Dict(Dict::Computed(items)) | Self::View(_, Dict::Computed(items)) => items.depth,
+            Self::Generator(items) => items.depth,
+            Self::Method(_, receiver) => receiver.depth(),
+            Self::Namespace(_) | Self::Loop(_) => MAX_NESTING,
+            _ => 0,
+        }
+    }
+
+    /// An integer or boolean as an integer of 64 bits.
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Bool(value) => Some(i64::from(*value)),
+            _ => None,
+        }
+    }
+
+    /// Python's name of the type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Undefined => "Undefined",
+            Self::None => "NoneType",
+            Self::Bool(_) => "bool",
+            Self::Int(_) | Self::Big(_) => "int",
+            Self::Float(_) => "float",
+            Self::String(_) => "str",
+            Self::Safe(_) => "Markup",
+            Self::List(_) => "list",
+            Self::Tuple(_) => "tuple",
+            Self::Dict(_) => "dict",
+            Self::Range(_) => "range",
+            Self::View(View::Keys, _) => "dict_keys",
+            Self::View(View::Values, _) => "dict_values",
+            Self::View(View::Items, _) => "dict_items",
+            Self::Generator(_) => "generator",
+            Self::Namespace(_) => "Namespace",
+            Self::Method(..) | Self::UnknownMethod(_) => "method",
+            Self::Function(_) => "function",
+            Self::Macro(_) => "Macro",
+            Self::Loop(_) => "LoopContext",
+        }
+    }
+
+    /// Whether Python takes it for true.
+    pub(crate) fn is_true(&self) -> bool {
+        match self {
+            Self::Undefined | Self::None => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::String(text) | Self::Safe(text) => !text.is_empty(),
+            Self::List(items) => items.len() > 0,
+            Self::Tuple(items) => !items.is_empty(),
+            Self::Dict(dict) | Self::View(_, dict) => dict.len() > 0,
+            Self::Range(range) => range_length(range) > 0,
+            Self::Big(_)
+            | Self::Generator(_)
+            | Self::Namespace(_)
+            | Self::Method(..)
+            | Self::UnknownMethod(_)
+            | Self::Function(_)
+            | Self::Macro(_)
+            | Self::Loop(_) => true,
+        }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.type_name())
+    }
+}
+
+/// How many integers a range has.
+pub(crate) fn range_length([first, end, step]: &[i64; 3]) -> i64 {
+    let span = if *step > 0 { end.saturating_sub(*first) } else { first.saturating_sub(*end) };
+    let stride = step.saturating_abs();
+    if span <= 0 { 0 } else { (span - 1) / stride + 1 }
+}
