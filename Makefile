@@ -85,7 +85,7 @@ bench-pack: $(STAMPS)/release  ## measure packing alone, and TRL beside it
 	$(BIN)/python benches/python/pack.py
 
 conformance: $(STAMPS)/python  ## compare the engine with the Hugging Face crate, at length
-	FASTPACK_DATA=$(DATA) cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --test conformance -- --include-ignored
+	FASTPACK_DATA=$(DATA) cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib --test conformance -- --include-ignored
 
 conformance-templates: setup  ## compare every chat template in public wheels with transformers
 	$(BIN)/python benches/python/wheels.py

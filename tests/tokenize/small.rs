@@ -6,7 +6,7 @@ use fastpack_tokenize::{Encoding, SpecialTokens, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// Every byte as the byte-level steps write it, by its value.
-fn byte_letters() -> Vec<char> {
+pub(crate) fn byte_letters() -> Vec<char> {
     let plain: BTreeSet<u32> = (33..=126).chain(161..=172).chain(174..=255).collect();
     let mut next = 256;
     (0..256)

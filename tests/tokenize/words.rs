@@ -10,26 +10,28 @@ use crate::small::{added, encode, load, words};
 type Case = (fn(&mut Value), &'static str);
 
 const REFUSED: &[Case] = &[
-    (|file| file["normalizer"] = Value::Null, "normalizer: none"),
-    (|file| file["normalizer"] = json!({"type": "Lowercase"}), "normalizer Lowercase"),
     (
         |file| {
-            let bert = file["normalizer"].clone();
             file["normalizer"] =
-                json!({"type": "Sequence", "normalizers": [{"type": "NFC"}, bert]});
+                json!({"type": "Replace", "pattern": {"Regex": r"(a)\1"}, "content": ""});
         },
-        "normalizer Sequence",
+        r"normalizer Replace with pattern `(a)\1` (`\1`)",
     ),
-    (|file| file["pre_tokenizer"] = Value::Null, "pre_tokenizer: none"),
-    (|file| file["pre_tokenizer"] = json!({"type": "Whitespace"}), "pre_tokenizer Whitespace"),
+    (
+        |file| {
+            file["pre_tokenizer"] = json!({"type": "Split", "pattern": {"Regex": "a*"},
+                "behavior": "Removed", "invert": false});
+        },
+        "pre_tokenizer Split with pattern `a*` (a pattern that matches nothing)",
+    ),
     (
         |file| file["model"]["unk_token"] = json!("<unk>"),
         "model WordPiece whose unk_token `<unk>` is not in its vocab",
     ),
     (|file| file["model"]["vocab"]["c"] = json!(3), "model WordPiece with tokens that share an id"),
     (
-        |file| file["model"]["vocab"]["a".repeat(2000)] = json!(8),
-        "model WordPiece with a token of 2000 bytes",
+        |file| file["model"]["vocab"]["a".repeat(70_000)] = json!(8),
+        "model WordPiece with a token of 70000 bytes",
     ),
     (
         |file| {
@@ -40,7 +42,7 @@ const REFUSED: &[Case] = &[
 ];
 
 #[test]
-fn what_is_not_known_is_named() {
+fn a_component_that_is_not_known_is_named() {
     for (change, reason) in REFUSED {
         let mut file = words();
         change(&mut file);

@@ -30,7 +30,8 @@ fn main() -> io::Result<()> {
         "JOIN_RUNS",
         "Whether a code point can be of one grapheme cluster with one beside it.",
         &probe::joins(),
-    )
+    )?;
+    table(&mut out, "SCRIPT_RUNS", "The script of each code point, as a number.", &probe::scripts())
 }
 
 fn table(out: &mut impl Write, name: &str, what: &str, values: &[u8]) -> io::Result<()> {

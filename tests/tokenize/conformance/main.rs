@@ -6,9 +6,13 @@
 
 mod check;
 mod cuts;
+mod families;
 mod hostile;
 mod random;
 mod real;
+#[path = "../small.rs"]
+#[expect(dead_code, reason = "the tests of one file at a time need more of it")]
+mod small;
 mod texts;
 mod unigram;
 mod words;

@@ -79,7 +79,30 @@ pub(super) fn encode(
     memory: &mut Memory,
     out: &mut Output<'_>,
 ) {
-    let mut cursor = Cursor::new(start);
+    encode_from(model, text, start, Cursor::new(start), memory, out);
+}
+
+/// As [`encode`], of a model that counts pieces with its cursor.
+pub(super) fn encode_listed(
+    model: &impl Pieces,
+    text: &[u8],
+    start: usize,
+    memory: &mut Memory,
+    out: &mut Output<'_>,
+) {
+    encode_from(model, text, start, Cursor::new(0), memory, out);
+}
+
+/// Appends the ids of the pieces that the model cuts with `cursor`; the first begins at `start`.
+#[inline]
+fn encode_from(
+    model: &impl Pieces,
+    text: &[u8],
+    start: usize,
+    mut cursor: Cursor,
+    memory: &mut Memory,
+    out: &mut Output<'_>,
+) {
     let (mut begin, mut at) = (start, start);
     let mut ends = std::mem::take(&mut memory.ends);
     loop {

@@ -36,10 +36,30 @@ impl Bpe {
         ignore_merges: bool,
         spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
     ) -> Self {
-        let merges = Merges::new(vocabulary.len(), merges, spell);
-        let answers = Answers::new(vocabulary, |index| {
+        let answer = |merges: &Merges, index: u32| {
             Answer::new(ids[index as usize], merges.is_reachable(index))
-        });
+        };
+        Self::with_answers(
+            vocabulary.len(),
+            ids,
+            merges,
+            ignore_merges,
+            spell,
+            (vocabulary, answer),
+        )
+    }
+
+    /// As [`Self::new`], with the texts of the pieces that are one token each, and the answer for each of them.
+    pub(super) fn with_answers(
+        count: usize,
+        ids: &[u32],
+        merges: &[Merge],
+        ignore_merges: bool,
+        spell: impl Fn(u32, &mut Vec<u32>) -> bool + Sync,
+        (texts, answer): (&Vocabulary, impl Fn(&Merges, u32) -> Answer),
+    ) -> Self {
+        let merges = Merges::new(count, merges, spell);
+        let answers = Answers::new(texts, |index| answer(&merges, index));
         let ids = merges.tokens().iter().map(|index| ids[*index as usize]).collect();
         Self { answers, merges, ids, ignore_merges }
     }
@@ -49,6 +69,11 @@ impl Bpe {
     fn token(&self, answer: Option<Answer>, part: bool) -> Option<u32> {
         let counts = |answer: &Answer| answer.is_formed() || self.ignore_merges && !part;
         answer.filter(counts).map(Answer::id)
+    }
+
+    /// Whether a whole piece is a token of the vocabulary.
+    pub(super) fn is_token(&self, piece: &[u8]) -> bool {
+        self.answers.find(piece).is_some()
     }
 
     /// Has what [`Self::learn`] will look at first brought near.

@@ -21,15 +21,15 @@ pub(crate) struct ByteLevel {
     unformed: Vocabulary,
     /// The symbol of each byte.
     bytes: Box<[Symbol; 256]>,
-    /// What each pair of bytes becomes: the first look-ups of a word go here.
+    /// The symbol of each pair of bytes: the first look-ups of a word go here.
     pairs: Box<[Symbol]>,
     /// How many bytes each id stands for.
     lengths: Vec<u32>,
-    /// What stands for bytes without a token; nothing if they all have one.
+    /// The token of bytes without a token of their own; nothing if they all have one.
     unknown: Option<Unknown>,
 }
 
-/// What becomes of a byte that text can hold and the vocabulary lacks.
+/// The token of bytes that text can hold and the vocabulary lacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Unknown {
     /// The token of `unk_token`; without one, the byte leaves nothing behind.
@@ -222,7 +222,8 @@ impl Pieces for ByteLevel {
 
     fn cut(&self, piece: &[u8], whole: bool) -> usize {
         let lacks = |byte: &u8| self.bytes[usize::from(*byte)] == NONE;
-        if self.unknown.is_some_and(|it| it.token.is_none()) && piece.iter().any(lacks) {
+        let drops = whole && self.unknown.is_some_and(|it| it.token.is_none());
+        if drops && piece.iter().any(lacks) {
             // Where its tokens come from depends on how many bytes before them are left out.
             return piece.len();
         }

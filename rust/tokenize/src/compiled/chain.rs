@@ -8,6 +8,7 @@ use tokenizers::normalizers::{NFD, NFKD, NormalizerWrapper};
 use super::bert::Bert;
 use super::charsmap::Charsmap;
 use super::compose::Composer;
+use super::models::byte_letters;
 use super::normalize::Normalized;
 use crate::pattern::{Automaton, Pattern};
 use crate::unicode::{self, Changes};
@@ -49,6 +50,8 @@ enum Step {
     /// Each character becomes what it becomes by itself.
     Characters(&'static Changes),
     Lowercase,
+    /// Each byte is written as the character that stands for it.
+    Bytes,
 }
 
 impl Chain {
@@ -133,6 +136,7 @@ impl Step {
             Some("StripAccents") => Self::Characters(unicode::accents()),
             Some("Nmt") => Self::Characters(unicode::nmt()),
             Some("Lowercase") => Self::Lowercase,
+            Some("ByteLevel") => Self::Bytes,
             _ => return Err(String::new()),
         })
     }
@@ -153,7 +157,7 @@ impl Step {
         }
     }
 
-    /// What becomes of a text, or `None` if it stays the same.
+    /// The text behind the step, or `None` if it stays the same.
     fn apply(&self, text: &str) -> Option<String> {
         match self {
             Self::Composer(composer) => composer.compose(text, 0, false).map(|it| it.text),
@@ -186,6 +190,14 @@ impl Step {
                 (rest.len() < text.len()).then(|| rest.to_owned())
             }
             Self::Characters(changes) => changes.apply(text),
+            Self::Bytes => {
+                let letters = byte_letters();
+                let plain = |byte: u8| byte.is_ascii_graphic();
+                let first = text.bytes().position(|byte| !plain(byte))?;
+                let mut out = text[..first].to_owned();
+                out.extend(text.bytes().skip(first).map(|it| letters[usize::from(it)].as_str()));
+                Some(out)
+            }
             Self::Lowercase => {
                 let lowers = |c: char| !c.to_lowercase().eq([c]);
                 let first = text.char_indices().find(|(_, c)| lowers(*c))?.0;

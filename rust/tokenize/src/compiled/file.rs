@@ -22,7 +22,10 @@ pub(super) const WORD_PIECE: &str = "WordPiece";
 /// The type of a unigram model.
 pub(super) const UNIGRAM: &str = "Unigram";
 
-/// A file whose model is BPE, `WordPiece` or `Unigram`.
+/// The type of a model whose tokens are whole words.
+pub(super) const WORD_LEVEL: &str = "WordLevel";
+
+/// A file whose model is of a known type.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct File<'a> {
     version: Value,
@@ -168,6 +171,9 @@ impl<'a> Written<'a> {
         if !self.vocab.1.is_empty() {
             return false;
         }
+        if self.kind == WORD_LEVEL {
+            return self.merges.is_none() && self.unk_token.is_some();
+        }
         if self.kind != WORD_PIECE {
             return self.merges.is_some();
         }
@@ -187,7 +193,7 @@ impl<'a> Written<'a> {
     /// A model of these options without tokens.
     fn options(model: &Value) -> Result<Self, String> {
         let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
-        if !["BPE", WORD_PIECE, UNIGRAM].contains(&kind.as_str()) {
+        if !["BPE", WORD_PIECE, UNIGRAM, WORD_LEVEL].contains(&kind.as_str()) {
             return Err(format!("model {kind}"));
         }
         let option = |name: &str| model[name].as_str().map(str::to_owned);

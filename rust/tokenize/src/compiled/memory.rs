@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::general::PreTokenized;
 use super::normalize::Normalized;
 use crate::error::Error;
 use crate::merge::{Lanes, Symbol, Windows};
@@ -95,6 +96,8 @@ pub(crate) struct Memory {
     pub(super) start: Vec<Symbol>,
     /// A piece as its normalizer leaves it.
     pub(super) normalized: Normalized,
+    /// A stretch as its pre-tokenizers leave it.
+    pub(super) pre_tokenized: PreTokenized,
     /// The ways through a piece.
     pub(super) ways: Ways,
     /// Where the pieces of a batch end.
@@ -141,6 +144,7 @@ impl Memory {
             word: Vec::new(),
             start: Vec::new(),
             normalized: Normalized::default(),
+            pre_tokenized: PreTokenized::default(),
             ways: Ways::default(),
             ends: vec![0; BATCH].into(),
             waiting: vec![Waiting::default(); MOST_WAITING].into(),
@@ -185,6 +189,7 @@ impl Memory {
         self.windows = Windows::default();
         self.windows.stop = self.stop.clone();
         self.normalized = Normalized::default();
+        self.pre_tokenized = PreTokenized::default();
         self.ways = Ways::default();
         for buffer in [&mut self.word, &mut self.start, &mut self.made, &mut self.ids] {
             *buffer = Vec::new();

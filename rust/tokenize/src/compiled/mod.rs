@@ -11,17 +11,19 @@ mod cuts;
 mod edges;
 mod file;
 mod gaps;
+mod general;
 mod memory;
 mod models;
 mod names;
 mod normalize;
-mod patterns;
+mod pre_tokenizer;
 mod recognise;
 mod sentence;
 mod settled;
 mod spans;
 mod template;
 mod unigram;
+mod word_piece;
 mod words;
 
 use std::fmt;
@@ -33,6 +35,7 @@ use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
 pub(crate) use file::{File, Written};
+use general::General;
 pub(crate) use memory::Memory;
 pub(crate) use names::Names;
 use normalize::Normalizer;
@@ -50,6 +53,7 @@ const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);
 /// What makes the ids of a stretch between added tokens.
 enum Model {
     ByteLevel(ByteLevel),
+    General(General),
     Sentence(Sentence),
     Unigram(Unigram),
     Words(Words),
@@ -99,6 +103,8 @@ impl Compiled {
     ) {
         let mut watch = match self.normalizer {
             _ if spans.is_empty() => Watch::Nothing,
+            // The text is written down anew, so that what stands where is told for each token.
+            _ if matches!(self.model, Model::General(_)) => Watch::all(self.composes()),
             _ if self.seldom.is_some() => Watch::new(text, spans),
             // Nearly every text is another one when it is normalized.
             Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => Watch::all(self.composes()),
@@ -123,7 +129,8 @@ impl Compiled {
 
     /// Whether normalizing can make several times as much of a text as there was.
     pub(crate) fn expands(&self) -> bool {
-        self.normalizer.as_ref().is_some_and(Normalizer::expands)
+        matches!(self.model, Model::General(_))
+            || self.normalizer.as_ref().is_some_and(Normalizer::expands)
     }
 
     /// Whether normalizing joins letters and marks.
@@ -307,6 +314,7 @@ impl Compiled {
     ) {
         match &self.model {
             Model::ByteLevel(model) => batch::encode(model, bytes, start, memory, out),
+            Model::General(model) => model.encode(bytes, start, memory, out),
             Model::Sentence(model) => model.encode(bytes, start, normalized, memory, out),
             Model::Unigram(model) => model.encode(bytes, start, memory, out),
             Model::Words(model) => batch::encode(model, bytes, start, memory, out),

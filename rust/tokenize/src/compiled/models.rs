@@ -1,14 +1,17 @@
 //! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use super::bert::Bert;
 use super::byte_level::{ByteLevel, Unknown};
-use super::file::{Vocab, WORD_PIECE, Written};
-use super::patterns::Spaces;
+use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, Written};
+use super::general::{Affixes, Characters, Fallback, Maker, WordLevel};
+use super::pre_tokenizer::Spaces;
 use super::sentence::{self, META_CHARACTER, Prefix, Sentence};
 use super::unigram::{self, Unigram};
-use super::words::{self, Words};
+use super::word_piece::{self, WordPiece};
+use super::words::Words;
 use crate::beside::both;
 use crate::merge::{LARGEST_MERGES, LARGEST_SYMBOLS, Merge};
 use crate::pieces::{Name, Vocabulary};
@@ -16,7 +19,7 @@ use crate::split::Splitter;
 use crate::viterbi::Viterbi;
 
 /// The longest token, in bytes, of a compiled model: the encoding of every token is made while loading.
-const LONGEST_TOKEN: usize = 1024;
+const LONGEST_TOKEN: usize = 1 << 16;
 
 /// How much larger than the number of tokens an id may be: some tables have a place for every id.
 const SPARSEST: usize = 16;
@@ -37,6 +40,20 @@ fn byte_alphabet() -> [Option<u8>; 512] {
     alphabet
 }
 
+/// The character that byte-level models write each byte as.
+pub(super) fn byte_letters() -> &'static [String; 256] {
+    static LETTERS: LazyLock<[String; 256]> = LazyLock::new(|| {
+        let mut letters = [const { String::new() }; 256];
+        for (code, byte) in (0..).zip(byte_alphabet()) {
+            if let Some((byte, letter)) = byte.zip(char::from_u32(code)) {
+                letters[usize::from(byte)] = letter.to_string();
+            }
+        }
+        letters
+    });
+    &LETTERS
+}
+
 /// Vocabulary and merges of a BPE model, spelled as its pieces are.
 struct Spelled {
     vocabulary: Vocabulary,
@@ -53,18 +70,10 @@ fn bpe(
     if model.kind != "BPE" {
         return Err(format!("model {}", model.kind));
     }
-    let affixes = [
-        ("continuing_subword_prefix", &model.continuing_subword_prefix),
-        ("end_of_word_suffix", &model.end_of_word_suffix),
-    ];
-    for (name, affix) in affixes {
-        if affix.as_ref().is_some_and(|affix| !affix.is_empty()) {
-            return Err(format!("model BPE with {name}"));
-        }
-    }
     if model.dropout.is_some_and(|dropout| dropout != 0.0) {
         return Err("model BPE with dropout".to_owned());
     }
+    let prefix = model.continuing_subword_prefix.as_deref().unwrap_or_default();
     let tokens = &model.vocab.0;
     let listed = model.merges.as_ref().map_or(&[][..], |merges| &merges.0);
     if tokens.len() >= LARGEST_SYMBOLS || listed.len() >= LARGEST_MERGES {
@@ -98,7 +107,11 @@ fn bpe(
         let new = named.drain(..).filter(|(name, _)| vocabulary.push_named(&bytes, name).is_some());
         ids.extend(new.map(|(_, id)| id));
     }
-    let merges = merges(listed, &vocabulary, spell);
+    let merges = if prefix.is_empty() {
+        merges(listed, &vocabulary, spell)
+    } else {
+        continued(listed, &vocabulary, prefix)
+    };
     if merges.len() < listed.len() && !model.checked {
         return Err("model BPE with merges of unknown tokens".to_owned());
     }
@@ -127,7 +140,31 @@ fn merges(
     known(listed, vocabulary, spell)
 }
 
-/// Those of a part of the list.
+/// The merges of tokens that begin with `prefix` within a word, which a merge leaves out between its two sides.
+fn continued(listed: &[[Cow<'_, str>; 2]], vocabulary: &Vocabulary, prefix: &str) -> Vec<Merge> {
+    let merge = |[left, right]: &[Cow<'_, str>; 2]| {
+        let whole = [left, right.get(prefix.len()..)?].concat();
+        let token = |name: &str| vocabulary.get(name.as_bytes());
+        Some(Merge { left: token(left)?, right: token(right)?, whole: token(&whole)? })
+    };
+    listed.iter().filter_map(merge).collect()
+}
+
+/// Refuses texts around the characters of a token.
+fn without_affixes(model: &Written<'_>) -> Result<(), String> {
+    let affixes = [
+        ("continuing_subword_prefix", &model.continuing_subword_prefix),
+        ("end_of_word_suffix", &model.end_of_word_suffix),
+    ];
+    for (name, affix) in affixes {
+        if affix.as_ref().is_some_and(|affix| !affix.is_empty()) {
+            return Err(format!("model BPE with {name}"));
+        }
+    }
+    Ok(())
+}
+
+/// The known merges of a part of the list.
 fn known(
     listed: &[[Cow<'_, str>; 2]],
     vocabulary: &Vocabulary,
@@ -159,6 +196,7 @@ fn known(
 
 /// A byte-level model: tokens are written in the alphabet of bytes.
 pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<ByteLevel, String> {
+    without_affixes(model)?;
     let alphabet = byte_alphabet();
     let spell = |token: &str, out: &mut Vec<u8>| {
         let start = out.len();
@@ -200,13 +238,14 @@ pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, 
         }
         possible
     };
-    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    without_affixes(model)?;
     if !model.byte_fallback {
         return Err("model BPE without byte_fallback".to_owned());
     }
     if model.ignore_merges {
         return Err("model BPE with ignore_merges on whole texts".to_owned());
     }
+    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
     let mut bytes = [0; 256];
     for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
         *token = vocabulary
@@ -218,25 +257,105 @@ pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, 
         .ok_or_else(|| "model BPE whose merges take in byte tokens".to_owned())
 }
 
+/// A BPE model over the characters of pieces.
+fn characters(model: &Written<'_>) -> Result<Characters, String> {
+    let spell = |token: &str, out: &mut Vec<u8>| {
+        out.extend_from_slice(token.as_bytes());
+        true
+    };
+    let text = |affix: &Option<String>| affix.clone().unwrap_or_default();
+    let affixes = Affixes {
+        prefix: text(&model.continuing_subword_prefix),
+        suffix: text(&model.end_of_word_suffix),
+    };
+    if affixes != Affixes::default() {
+        for (name, is_set) in
+            [("byte_fallback", model.byte_fallback), ("ignore_merges", model.ignore_merges)]
+        {
+            if is_set {
+                return Err(format!("model BPE with {name} beside a prefix or suffix of tokens"));
+            }
+        }
+    }
+    let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
+    let byte = |byte: u8| vocabulary.get(format!("<0x{byte:02X}>").as_bytes());
+    let bytes = model.byte_fallback.then(|| {
+        let mut bytes = Box::new([None; 256]);
+        for (value, token) in (0..=255).zip(bytes.iter_mut()) {
+            *token = byte(value);
+        }
+        bytes
+    });
+    let complete = bytes.as_ref().is_some_and(|bytes| bytes.iter().all(Option::is_some));
+    let unknown = match &model.unk_token {
+        Some(unknown) if !complete => {
+            let found = vocabulary.get(unknown.as_bytes());
+            Some(found.ok_or_else(|| {
+                format!("model BPE whose unk_token `{unknown}` is not in its vocab")
+            })?)
+        }
+        _ => None,
+    };
+    let fallback = Fallback { bytes, unknown, fuse: model.fuse_unk };
+    Characters::new(&vocabulary, &ids, &merges, model.ignore_merges, &affixes, &fallback)
+}
+
+/// A model of any kind, for an engine that gives it one piece at a time.
+pub(super) fn any(model: &Written<'_>) -> Result<Maker, String> {
+    Ok(match model.kind.as_str() {
+        WORD_PIECE => Maker::WordPiece(WordPiece::new(word_piece(model)?)),
+        WORD_LEVEL => Maker::WordLevel(word_level(model)?),
+        UNIGRAM => Maker::Unigram(Box::new(viterbi(model)?)),
+        _ => Maker::Characters(Box::new(characters(model)?)),
+    })
+}
+
+/// Refuses ids that are far larger than the number of tokens, or that two tokens share.
+fn check_ids(model: &Written<'_>) -> Result<(), String> {
+    let kind = &model.kind;
+    let mut seen = vec![false; model.vocab.0.len() * SPARSEST + 1];
+    for (_, id) in &model.vocab.0 {
+        let Some(place) = seen.get_mut(*id as usize) else {
+            return Err(format!("model {kind} with sparse ids"));
+        };
+        if std::mem::replace(place, true) {
+            return Err(format!("model {kind} with tokens that share an id"));
+        }
+    }
+    Ok(())
+}
+
+/// A model whose tokens are whole pieces.
+fn word_level(model: &Written<'_>) -> Result<WordLevel, String> {
+    check_ids(model)?;
+    let tokens = &model.vocab.0;
+    let (mut vocabulary, mut ids) = (Vocabulary::with_capacity(tokens.len()), Vec::new());
+    for (token, id) in tokens {
+        if vocabulary.push(token.as_bytes()).is_some() {
+            ids.push(*id);
+        }
+    }
+    let unknown = model.unk_token.as_deref().unwrap_or_default();
+    let index = vocabulary.get(unknown.as_bytes()).ok_or_else(|| {
+        format!("model WordLevel whose unk_token `{unknown}` is not in its vocab")
+    })?;
+    let unknown = ids[index as usize];
+    Ok(WordLevel { vocabulary, ids, unknown })
+}
+
 /// A `WordPiece` model behind BERT's normalizer, which is done to its pieces.
 pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
-    if model.kind != WORD_PIECE {
-        return Err(format!("model {}", model.kind));
-    }
+    Ok(Words::new(bert, word_piece(model)?))
+}
+
+/// The parts of a `WordPiece` model.
+fn word_piece<'a>(model: &'a Written<'_>) -> Result<word_piece::Parts<'a>, String> {
     let (Some(unknown), Some(prefix), Some(most)) =
         (&model.unk_token, &model.continuing_subword_prefix, model.max_input_chars_per_word)
     else {
         return Err("model WordPiece with a field left out".to_owned());
     };
-    let mut seen = vec![false; model.vocab.0.len() * SPARSEST + 1];
-    for (_, id) in &model.vocab.0 {
-        let Some(place) = seen.get_mut(*id as usize) else {
-            return Err("model WordPiece with sparse ids".to_owned());
-        };
-        if std::mem::replace(place, true) {
-            return Err("model WordPiece with tokens that share an id".to_owned());
-        }
-    }
+    check_ids(model)?;
     let longest = model.vocab.0.iter().map(|(token, _)| token.len()).max().unwrap_or(0);
     if longest > LONGEST_TOKEN {
         return Err(format!("model WordPiece with a token of {longest} bytes"));
@@ -246,7 +365,7 @@ pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
         return Err(format!("model WordPiece whose unk_token `{unknown}` is not in its vocab"));
     };
     let tokens = model.vocab.0.iter().map(|(token, id)| (token.as_bytes(), *id)).collect();
-    Ok(Words::new(words::Parts { bert, tokens, prefix, unknown: *unknown, most }))
+    Ok(word_piece::Parts { tokens, prefix, unknown: *unknown, most })
 }
 
 /// A unigram model: tokens are text with `▁` for the space, and each has a score.
@@ -255,6 +374,11 @@ pub(super) fn unigram(
     cutting: unigram::Cutting,
     prefix: Prefix,
 ) -> Result<Unigram, String> {
+    Ok(Unigram::new(viterbi(model)?, cutting, prefix))
+}
+
+/// The tokens and scores of a unigram model.
+fn viterbi(model: &Written<'_>) -> Result<Viterbi, String> {
     let Vocab(tokens, scores) = &model.vocab;
     if tokens.is_empty() || scores.len() != tokens.len() {
         return Err("model Unigram without a list of pieces".to_owned());
@@ -262,6 +386,5 @@ pub(super) fn unigram(
     let unknown = model.unk_id.and_then(|id| u32::try_from(id).ok());
     let unknown = unknown.ok_or("model Unigram without unk_id")?;
     let pieces = tokens.iter().map(|(token, _)| token.as_bytes());
-    let viterbi = Viterbi::new(pieces, scores.clone(), unknown, model.byte_fallback);
-    Ok(Unigram::new(viterbi, cutting, prefix))
+    Ok(Viterbi::new(pieces, scores.clone(), unknown, model.byte_fallback))
 }

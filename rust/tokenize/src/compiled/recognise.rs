@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use super::bert::Bert;
 use super::chain::Chain;
 use super::compose::Composer;
-use super::file::{UNIGRAM, WORD_PIECE, Written};
+use super::file::{UNIGRAM, WORD_LEVEL, WORD_PIECE, Written};
+use super::general::General;
 use super::normalize::Normalizer;
-use super::patterns::Cutting;
+use super::pre_tokenizer::Cutting;
 use super::sentence::{META_CHARACTER, Prefix};
 use super::template::Template;
-use super::{Compiled, Model, models, patterns};
+use super::{Compiled, Model, models, pre_tokenizer};
 use crate::added::{AddedToken, Finder, Matcher};
 
 /// The parts of a tokenizer that decide the ids.
@@ -36,14 +37,28 @@ pub(crate) struct Description<'a> {
 pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, String> {
     let template = Template::recognise(description.post_processor)
         .ok_or_else(|| named("post_processor", description.post_processor))?;
+    let fast = match description.model.kind.as_str() {
+        WORD_PIECE => words(description, template.clone()),
+        UNIGRAM => unigram(description, template.clone()),
+        WORD_LEVEL => Err("model WordLevel".to_owned()),
+        _ => bpe(description, template.clone()),
+    };
+    fast.or_else(|_| general(description, template))
+}
+
+/// Compiles a tokenizer of any steps and any model.
+fn general(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
+    let normalizer = any_normalizer(description.normalizer)?;
+    let stages = pre_tokenizer::stages(description.pre_tokenizer, normalizer.is_some())?;
+    let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
+    let model = Model::General(General::new(stages, models::any(description.model)?));
+    Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
+}
+
+/// Compiles a BPE tokenizer.
+fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
     let Description { normalizer, pre_tokenizer, model, .. } = *description;
-    if model.kind == WORD_PIECE {
-        return words(description, template);
-    }
-    if model.kind == UNIGRAM {
-        return unigram(description, template);
-    }
-    if let Some(way) = patterns::spaces(normalizer, pre_tokenizer) {
+    if let Some(way) = pre_tokenizer::spaces(normalizer, pre_tokenizer) {
         let known = any_normalizer(normalizer)?;
         let (raw, normalized) = added(description.added_tokens, known.as_ref())?;
         // Only for tokens to be found in normalized text there has to be some.
@@ -59,7 +74,7 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
     }
     let normalizer = any_normalizer(normalizer)?;
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
-    let Cutting { splitter, prefix_space } = patterns::cutting(pre_tokenizer)?;
+    let Cutting { splitter, prefix_space } = pre_tokenizer::cutting(pre_tokenizer)?;
     let model = Model::ByteLevel(models::byte_level(model, splitter)?);
     let whole = Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) };
     Ok(Compiled { prefix_space, ..whole })
@@ -68,7 +83,7 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
 /// Compiles a unigram tokenizer.
 fn unigram(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
     let normalizer = any_normalizer(description.normalizer)?;
-    let (cutting, prefix) = patterns::words(description.pre_tokenizer)?;
+    let (cutting, prefix) = pre_tokenizer::words(description.pre_tokenizer)?;
     if prefix == Prefix::First && normalizer.is_some() {
         return Err(
             "pre_tokenizer Metaspace with prepend_scheme `first` behind a normalizer".to_owned()

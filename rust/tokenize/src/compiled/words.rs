@@ -10,7 +10,7 @@ use super::bert::{Bert, Role};
 use super::memory::Memory;
 use super::normalize::Normalized;
 use super::spans::Watch;
-use crate::pieces::{Prefixes, ROOT};
+use super::word_piece::{self, WordPiece};
 use crate::split::{Cursor, decode};
 use crate::unicode::bert::{CONTROL, MOVES, STRIPS, VALUES, WHITESPACE};
 use crate::unicode::{bert_bits, stripped};
@@ -23,30 +23,11 @@ pub(crate) struct Words {
     raw: Roles,
     /// How what is normalized is cut into words.
     normal: Roles,
-    tokens: Prefixes,
-    /// Where tokens go on that continue a word, if there are any.
-    continuing: Option<u32>,
+    model: WordPiece,
     /// How many bytes each id stands for at the start of a word.
     lengths: Vec<u32>,
     /// How many fewer it stands for within one.
     prefix: usize,
-    unknown: u32,
-    /// A word of more characters is unknown.
-    most: usize,
-}
-
-/// What a [`Words`] is made from.
-pub(super) struct Parts<'a> {
-    /// The normalizer of pieces.
-    pub(super) bert: Bert,
-    /// The tokens, and the ids, which differ and are not far larger than the number of tokens.
-    pub(super) tokens: Vec<(&'a [u8], u32)>,
-    /// What tokens that continue a word begin with.
-    pub(super) prefix: &'a str,
-    /// The id of what is no word.
-    pub(super) unknown: u32,
-    /// The most characters of a word.
-    pub(super) most: usize,
 }
 
 /// The role of every character.
@@ -151,24 +132,20 @@ fn not_alphanumeric(bytes: u64) -> u64 {
 }
 
 impl Words {
-    pub(super) fn new(parts: Parts<'_>) -> Self {
-        let Parts { bert, tokens, prefix, unknown, most } = parts;
-        let largest = tokens.iter().map(|(_, id)| *id as usize).max().unwrap_or(0);
+    /// `bert` is done to each piece.
+    pub(super) fn new(bert: Bert, parts: word_piece::Parts<'_>) -> Self {
+        let largest = parts.tokens.iter().map(|(_, id)| *id as usize).max().unwrap_or(0);
         let mut lengths = vec![0; largest + 1];
-        for (token, id) in &tokens {
+        for (token, id) in &parts.tokens {
             lengths[*id as usize] = u32::try_from(token.len()).unwrap_or(0);
         }
-        let tokens = Prefixes::new(tokens);
         Self {
             bert,
             raw: Roles::new(bert),
             normal: Roles::new(Bert::default()),
-            continuing: tokens.node(prefix.as_bytes()),
             lengths,
-            prefix: prefix.len(),
-            tokens,
-            unknown,
-            most,
+            prefix: parts.prefix.len(),
+            model: WordPiece::new(parts),
         }
     }
 
@@ -185,25 +162,6 @@ impl Words {
                 word(at..end);
             }
             at = end;
-        }
-    }
-
-    /// Appends what `make` makes of each token of a word and of where it ends.
-    fn cut<T>(&self, word: &[u8], out: &mut Vec<T>, make: impl Fn(usize, u32) -> T) {
-        let start = out.len();
-        let long = word.len() > self.most
-            && word.iter().filter(|byte| **byte & 0xC0 != 0x80).count() > self.most;
-        let (mut at, mut node) = (0, (!long).then_some(ROOT));
-        while at < word.len() {
-            let found = node.and_then(|node| self.tokens.longest(node, &word[at..]));
-            let Some((length, id)) = found else {
-                out.truncate(start);
-                out.push(make(word.len(), self.unknown));
-                return;
-            };
-            at += length;
-            out.push(make(at, id));
-            node = self.continuing;
         }
     }
 
@@ -250,7 +208,7 @@ impl Pieces for Words {
         normalized.text.clear();
         self.bert.normalize(Self::text(piece), 0, false, normalized);
         let text = normalized.text.as_bytes();
-        self.each(text, |word| self.cut(&text[word], ids, |_, id| id));
+        self.each(text, |word| self.model.cut(&text[word], ids, |_, id| id));
     }
 
     fn watch(
@@ -290,7 +248,7 @@ impl Pieces for Words {
         self.each(text, |word| {
             let mut start = word.start;
             let first = tokens.len();
-            self.cut(&text[word.clone()], &mut tokens, |end, _| word.start..word.start + end);
+            self.model.cut(&text[word.clone()], &mut tokens, |end, _| word.start..word.start + end);
             for token in &mut tokens[first..] {
                 token.start = start;
                 start = token.end;

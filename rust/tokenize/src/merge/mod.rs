@@ -10,6 +10,8 @@ mod lanes;
 mod pairs;
 mod windows;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use crate::beside::both;
@@ -304,7 +306,7 @@ fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
     least[0]
 }
 
-/// Merges a word of any length with any ranks: the tokens of a vocabulary are not long.
+/// Merges a word of any length with any ranks, in time that grows with the length and its logarithm.
 fn reduce_any(
     word: &mut Vec<Symbol>,
     rank_of: impl Fn(Symbol, Symbol) -> u32,
@@ -318,13 +320,38 @@ fn reduce_any(
     if word.len() <= SHORT {
         return reduce::<SHORT>(word, initial, &rank_of, made_by);
     }
-    loop {
-        let pairs = word.windows(2).enumerate();
-        let best = pairs.map(|(at, pair)| (rank_of(pair[0], pair[1]), at)).min();
-        let Some((rank, at)) = best.filter(|(rank, _)| *rank != NONE) else { return };
-        word[at] = made_by(rank);
-        word.remove(at + 1);
+    let count = word.len();
+    let mut waiting = BinaryHeap::new();
+    let wait = |waiting: &mut BinaryHeap<_>, left: Symbol, right: Symbol, at: usize| {
+        let rank = rank_of(left, right);
+        if rank != NONE {
+            waiting.push(Reverse((rank, at)));
+        }
+    };
+    for (at, pair) in word.windows(2).enumerate() {
+        wait(&mut waiting, pair[0], pair[1], at);
     }
+    // The places beside each symbol that is still there.
+    let mut next: Vec<usize> = (1..=count).collect();
+    let mut before: Vec<Option<usize>> = (0..count).map(|at| at.checked_sub(1)).collect();
+    while let Some(Reverse((rank, at))) = waiting.pop() {
+        let right = next[at];
+        // One of the two may have been merged with another since.
+        if word[at] == NONE || right == count || rank_of(word[at], word[right]) != rank {
+            continue;
+        }
+        word[at] = made_by(rank);
+        word[right] = NONE;
+        next[at] = next[right];
+        if next[at] < count {
+            before[next[at]] = Some(at);
+            wait(&mut waiting, word[at], word[next[at]], at);
+        }
+        if let Some(before) = before[at] {
+            wait(&mut waiting, word[before], word[at], before);
+        }
+    }
+    word.retain(|symbol| *symbol != NONE);
 }
 
 #[cfg(test)]

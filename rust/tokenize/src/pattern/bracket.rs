@@ -11,8 +11,10 @@ impl Parser<'_> {
         Ok(match c {
             's' => Escaped::Set(tabled("s")),
             'S' => Escaped::Set(tabled("s").complement()),
-            'd' | 'D' | 'w' | 'W' | 'h' | 'H' => Escaped::Set(probed(&format!("\\{c}"))?),
-            'p' | 'P' => Escaped::Set(self.property(c == 'P')?),
+            'd' | 'D' | 'w' | 'W' | 'h' | 'H' => {
+                Escaped::Set(probed(&placed(&format!("\\{c}"), in_class))?)
+            }
+            'p' | 'P' => Escaped::Set(self.property(c == 'P', in_class)?),
             'n' => Escaped::One('\n'),
             'r' => Escaped::One('\r'),
             't' => Escaped::One('\t'),
@@ -52,14 +54,14 @@ impl Parser<'_> {
     }
 
     /// `{…}` behind `\p` or `\P`.
-    fn property(&mut self, negated: bool) -> Parsed<CodePoints> {
+    fn property(&mut self, negated: bool, in_class: bool) -> Parsed<CodePoints> {
         let name = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}'));
         let (name, _) = name.ok_or("a property without `{…}`")?;
         let inner = name.strip_prefix('^');
         let plain = inner.unwrap_or(name);
         let set = match tabled(plain).filter(|_| plain != "s") {
             Some(set) => set,
-            None => probed(&format!("\\p{{{plain}}}"))?,
+            None => probed(&placed(&format!("\\p{{{plain}}}"), in_class))?,
         };
         self.at += name.len() + 2;
         Ok(if negated == inner.is_some() { set } else { set.complement() })
@@ -133,6 +135,11 @@ impl Parser<'_> {
         let set = all.map_or_else(|| set.clone(), |all| all.intersection(&set));
         Ok(if negated { set.complement() } else { set })
     }
+}
+
+/// An escape where it stands. Oniguruma has two tables of word characters: `²` is of `\w`, but not of `[\w]`.
+fn placed(escape: &str, in_class: bool) -> String {
+    if in_class { format!("[{escape}]") } else { escape.to_owned() }
 }
 
 /// An escape: one character, or a set of them.

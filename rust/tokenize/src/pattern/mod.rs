@@ -17,13 +17,22 @@ pub(crate) use class::CodePoints;
 use follow::{Alphabet, DEAD, Follower};
 use parse::parse;
 use program::Program;
-use tree::Node;
+use tree::{Node, Times};
 
 /// Bytes of the longest pattern that is read.
 const LONGEST: usize = 1 << 14;
 
 /// Set in a table's entry where the pattern has matched before the character.
 const MATCHED: u16 = 1 << 15;
+
+/// How many characters of a kind a pattern takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// One.
+    One,
+    /// As many as there are.
+    Run,
+}
 
 /// A pattern that is understood.
 pub(crate) struct Pattern {
@@ -47,6 +56,20 @@ impl Pattern {
     /// The pattern of one character that `is` accepts.
     pub(crate) fn one(is: impl Fn(char) -> bool) -> Result<Self, String> {
         Self::of(&Node::Set(CodePoints::all_that(is)))
+    }
+
+    /// The pattern of characters that one of `kinds` accepts, the first one that does; alone, or as many as there are.
+    pub(crate) fn of_kinds(kinds: &[(&dyn Fn(char) -> bool, Length)]) -> Result<Self, String> {
+        let part = |(is, length): &(&dyn Fn(char) -> bool, Length)| {
+            let set = Node::Set(CodePoints::all_that(is));
+            match length {
+                Length::One => set,
+                Length::Run => {
+                    Node::Repeat(Box::new(set), Times { least: 1, most: None, lazy: false })
+                }
+            }
+        };
+        Self::of(&Node::Choice(kinds.iter().map(part).collect()))
     }
 
     fn of(node: &Node) -> Result<Self, String> {

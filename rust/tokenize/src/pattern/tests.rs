@@ -4,8 +4,11 @@ use tokenizers::utils::SysRegex;
 
 use super::*;
 
-/// How many random patterns are tried; `FASTPACK_PATTERNS` says another number.
+/// Random patterns that are tried each time.
 const PATTERNS: usize = 800;
+
+/// Random patterns that are tried by `make conformance`.
+const MANY_PATTERNS: usize = 1_000_000;
 
 /// How many texts each pattern is tried on.
 const TEXTS: usize = 12;
@@ -26,7 +29,7 @@ impl Random {
     }
 }
 
-const CLASSES: [&str; 40] = [
+const CLASSES: [&str; 48] = [
     r"\s",
     r"\S",
     r"\p{L}",
@@ -67,6 +70,14 @@ const CLASSES: [&str; 40] = [
     r"[\n\t ]",
     "[^a]",
     r"[\d\s]",
+    r"[\w]",
+    r"[^\w\s]",
+    r"[\W]",
+    r"[\w&&[^_]]",
+    r"\p{Word}",
+    r"[\p{Word}]",
+    "[[:word:]]",
+    "[[:punct:]]",
 ];
 
 const LITERALS: [&str; 18] = [
@@ -140,9 +151,9 @@ fn choice(random: &mut Random, depth: usize, out: &mut String) {
     }
 }
 
-const LETTERS: [&str; 24] = [
+const LETTERS: [&str; 29] = [
     "a", "b", "s", "S", "A", "k", "1", "2", " ", " ", "'", "\n", "\r", "\t", "中", "é", "ſ",
-    "\u{301}", "!", "_", "-", "\u{212a}", "\u{3000}", "٣",
+    "\u{301}", "!", "_", "-", "\u{212a}", "\u{3000}", "٣", "²", "¼", "ª", "§", "$",
 ];
 
 fn text(random: &mut Random) -> String {
@@ -159,12 +170,11 @@ fn matches(automaton: &Automaton, text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-#[test]
-fn random_patterns_match_what_the_reference_matches() {
-    let count = std::env::var("FASTPACK_PATTERNS").ok().and_then(|it| it.parse().ok());
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+/// Compares so many random patterns on some texts each.
+fn run(count: usize, seed: u64) {
+    let mut random = Random(seed);
     let (mut known, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
-    for _ in 0..count.unwrap_or(PATTERNS) {
+    for _ in 0..count {
         let mut written = String::new();
         choice(&mut random, 2, &mut written);
         let Ok(reference) = SysRegex::new(&written) else { continue };
@@ -186,7 +196,18 @@ fn random_patterns_match_what_the_reference_matches() {
     assert!(known * 3 > others, "{known} were understood, {others} were not: {refused:?}");
 }
 
-/// What GPT-2 splits by.
+#[test]
+fn random_patterns_match_what_the_reference_matches() {
+    run(PATTERNS, 0x9E37_79B9_7F4A_7C15);
+}
+
+#[test]
+#[ignore = "takes most of an hour"]
+fn a_million_random_patterns_match_what_the_reference_matches() {
+    run(MANY_PATTERNS, 0xD134_2543_DE82_EF95);
+}
+
+/// GPT-2's pattern.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 fn pattern(text: &str) -> Pattern {
@@ -215,7 +236,7 @@ fn a_pattern_means_the_same_however_it_is_written() {
 }
 
 #[test]
-fn what_matches_everywhere_is_known() {
+fn a_pattern_that_matches_everywhere_is_known() {
     let total = |text: &str| pattern(text).automaton().expect("it is small").is_total();
     assert!(total(GPT2));
     assert!(total(r"\s|\S"));
@@ -225,7 +246,7 @@ fn what_matches_everywhere_is_known() {
 }
 
 #[test]
-fn what_is_outside_the_language_is_named() {
+fn a_pattern_outside_the_language_is_named() {
     for (text, named) in [
         (r"(a)\1", r"`\1`"),
         (r"a(?!bc)", "look-around"),

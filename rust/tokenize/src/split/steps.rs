@@ -6,7 +6,7 @@ use crate::pattern::Automaton;
 /// The most splits of a sequence.
 pub(crate) const MOST_STEPS: usize = 8;
 
-/// What becomes of the matches of a split, and of what is between them; all of it is kept.
+/// The use that a split makes of its delimiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
     /// Each is a piece.
@@ -17,6 +17,8 @@ pub(crate) enum Behavior {
     MergedWithPrevious,
     /// A delimiter begins the piece behind it.
     MergedWithNext,
+    /// Delimiters are taken out of the text: see [`Step::kept`].
+    Removed,
 }
 
 /// One split.
@@ -49,6 +51,18 @@ impl Step {
     #[cold]
     fn before(&self, text: &[u8], from: usize, at: usize) -> usize {
         self.automaton.find(text, from, at).map_or(text.len(), |found| found.0)
+    }
+
+    /// Calls `piece` with each part of `text[from..]` that is no delimiter.
+    pub(crate) fn kept(&self, text: &[u8], from: usize, mut piece: impl FnMut(usize, usize)) {
+        let mut at = from;
+        while at < text.len() {
+            let item = self.item(text, from, at);
+            if !item.delimits {
+                piece(at, item.end);
+            }
+            at = item.end;
+        }
     }
 
     /// The end of the piece that begins at `at`.

@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 
 pub(crate) use changes::{Changes, accents, nmt};
 pub(crate) use strips::stripped;
-use tables::{BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, JOIN_RUNS, WORD_RUNS};
+use tables::{
+    BERT_RUNS, CLASS_RUNS, COMPATIBILITY_RUNS, COMPOSITION_RUNS, JOIN_RUNS, SCRIPT_RUNS, WORD_RUNS,
+};
 
 /// What a code point is to a pre-tokenizer's pattern. No code point is in two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,18 @@ pub(crate) fn joins() -> &'static Table {
     &JOINS
 }
 
+/// 1 for every code point that is `\w` to the `regex` crate.
+pub(crate) fn words() -> &'static Table {
+    static WORDS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(WORD_RUNS));
+    &WORDS
+}
+
+/// The script of every code point as a number; 0 for the characters that go with those before them.
+pub(crate) fn scripts() -> &'static Table {
+    static SCRIPTS: LazyLock<Table> = LazyLock::new(|| Table::from_runs(SCRIPT_RUNS));
+    &SCRIPTS
+}
+
 /// Whether a character is `\w` to the matching of added tokens.
 pub(crate) fn is_word(c: char) -> bool {
     let after = WORD_RUNS.partition_point(|(start, _)| *start <= u32::from(c));
@@ -160,5 +174,6 @@ mod tests {
         assert_eq!(probe::runs(&probe::words()), WORD_RUNS);
         assert_eq!(probe::runs(&probe::bert()), BERT_RUNS);
         assert_eq!(probe::runs(&probe::joins()), JOIN_RUNS);
+        assert_eq!(probe::runs(&probe::scripts()), SCRIPT_RUNS);
     }
 }

@@ -3,6 +3,7 @@
 use tokenizers::normalizers::{BertNormalizer, NFC, NFD, NFKC, NFKD};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::pre_tokenizers::unicode_scripts::UnicodeScripts;
 use tokenizers::pre_tokenizers::whitespace::Whitespace;
 use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
@@ -205,4 +206,59 @@ fn between_letters(c: char) -> Vec<String> {
 fn moves(c: char) -> bool {
     let (low, high) = (format!("{c}\u{334}"), format!("\u{315}{c}"));
     normalized(&NFD, &low) != low || normalized(&NFD, &high) != high
+}
+
+/// The script of every code point as a number; 0 for the characters that `UnicodeScripts` leaves with those before them.
+pub(crate) fn scripts() -> Vec<u8> {
+    let mut values = vec![0; 0x11_0000];
+    let (latin, greek) = (behind('a', 'α'), behind('α', 'a'));
+    // A character of each script that is known.
+    let mut known: Vec<char> = Vec::new();
+    let mut last: Option<char> = None;
+    for c in scalars().filter(|c| latin[*c as usize] || greek[*c as usize]) {
+        let same = last.filter(|last| !is_cut(*last, c)).map(|last| values[last as usize]);
+        values[c as usize] = same.unwrap_or_else(|| {
+            let place = known.iter().position(|of| !is_cut(*of, c)).unwrap_or_else(|| {
+                known.push(c);
+                known.len() - 1
+            });
+            u8::try_from(place + 1).expect("fewer than 256 scripts")
+        });
+        last = Some(c);
+    }
+    close_surrogates(&mut values);
+    values
+}
+
+/// For every code point, whether `UnicodeScripts` cuts between `before` and it; `after` is of another script than `before`.
+fn behind(before: char, after: char) -> Vec<bool> {
+    let mut cut = vec![false; 0x11_0000];
+    let all: Vec<char> = scalars().collect();
+    for batch in all.chunks(4096) {
+        let text: String = batch.iter().flat_map(|c| [before, *c, after]).collect();
+        for start in starts(&text) {
+            if text[..start].ends_with(before)
+                && let Some(c) = text[start..].chars().next()
+                && c != after
+            {
+                cut[c as usize] = true;
+            }
+        }
+    }
+    // The letters that stand around all others are of two scripts.
+    cut[after as usize] = true;
+    cut
+}
+
+/// Whether `UnicodeScripts` cuts between two characters.
+fn is_cut(left: char, right: char) -> bool {
+    starts(&format!("{left}{right}")).len() == 2
+}
+
+/// Where the pieces begin that `UnicodeScripts` makes of a text.
+fn starts(text: &str) -> Vec<usize> {
+    let mut pre_tokenized = PreTokenizedString::from(text);
+    UnicodeScripts.pre_tokenize(&mut pre_tokenized).expect("splitting cannot fail");
+    let splits = pre_tokenized.get_splits(OffsetReferential::Original, OffsetType::Byte);
+    splits.into_iter().map(|(_, offsets, _)| offsets.0).collect()
 }

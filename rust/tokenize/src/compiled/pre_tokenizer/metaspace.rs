@@ -1,0 +1,106 @@
+//! Spaces as `SentencePiece` has them: `Metaspace`, and the normalizers that do the same.
+
+use serde_json::{Value, json};
+
+use super::super::sentence::{META_CHARACTER, Prefix};
+use super::super::unigram;
+use super::{describe, flatten};
+
+/// How a SentencePiece-style tokenizer treats spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::compiled) struct Spaces {
+    /// When a space is put before a stretch.
+    pub(in crate::compiled) prefix: Prefix,
+    /// Whether the text is cut before every space.
+    pub(in crate::compiled) split: bool,
+}
+
+/// The four ways in which normalizer and pre-tokenizer turn spaces into `▁`.
+pub(in crate::compiled) fn spaces(normalizer: &Value, pre_tokenizer: &Value) -> Option<Spaces> {
+    const META: char = META_CHARACTER;
+    let prepend = json!({"type": "Prepend", "prepend": META});
+    let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": META});
+    // No space is left for it to match.
+    let never = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
+    if normalizer.is_null() {
+        let (replacement, spaces) = metaspace(pre_tokenizer)?;
+        return (replacement == META_CHARACTER).then_some(spaces);
+    }
+    if !pre_tokenizer.is_null() && *pre_tokenizer != never {
+        return None;
+    }
+    let prefix = if *normalizer == json!({"type": "Sequence", "normalizers": [prepend, replace]}) {
+        Prefix::Always
+    } else if *normalizer == replace
+        || *normalizer == json!({"type": "Sequence", "normalizers": [replace]})
+    {
+        Prefix::Never
+    } else {
+        return None;
+    };
+    Some(Spaces { prefix, split: false })
+}
+
+/// `Metaspace` and what it writes for a space, with the values that its fields have if they are left out.
+pub(super) fn metaspace(pre_tokenizer: &Value) -> Option<(char, Spaces)> {
+    let fields = pre_tokenizer.as_object()?;
+    let known = ["type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"];
+    if fields.keys().any(|field| !known.contains(&field.as_str()))
+        || pre_tokenizer["type"] != "Metaspace"
+    {
+        return None;
+    }
+    let replacement = pre_tokenizer["replacement"].as_str()?.chars().next()?;
+    let scheme = match (&pre_tokenizer["add_prefix_space"], fields.get("prepend_scheme")) {
+        (Value::Bool(false), _) => "never",
+        (_, None) => "always",
+        (_, Some(scheme)) => scheme.as_str()?,
+    };
+    let prefix = match scheme {
+        "always" => Prefix::Unspaced,
+        "first" => Prefix::First,
+        "never" => Prefix::Never,
+        _ => return None,
+    };
+    let split = match &pre_tokenizer["split"] {
+        Value::Null => true,
+        split => split.as_bool()?,
+    };
+    Some((replacement, Spaces { prefix, split }))
+}
+
+/// How a pre-tokenizer in front of a unigram model cuts a stretch, or the component that is not known.
+pub(in crate::compiled) fn words(
+    pre_tokenizer: &Value,
+) -> Result<(unigram::Cutting, Prefix), String> {
+    let mut steps = Vec::new();
+    flatten(pre_tokenizer, &mut steps);
+    let known = |step: &Value| {
+        let found = metaspace(step).filter(|(replacement, _)| *replacement == META_CHARACTER);
+        found.map(|(_, spaces)| spaces).ok_or_else(|| describe(step))
+    };
+    match steps.as_slice() {
+        [] => Ok((unigram::Cutting::Whole { meta: false }, Prefix::Never)),
+        [step] => {
+            let Spaces { prefix, split } = known(step)?;
+            Ok((
+                if split {
+                    unigram::Cutting::Spaces
+                } else {
+                    unigram::Cutting::Whole { meta: true }
+                },
+                prefix,
+            ))
+        }
+        [first, step] if first["type"] == "WhitespaceSplit" => {
+            let Spaces { prefix, split } = known(step)?;
+            if prefix == Prefix::First {
+                return Err(
+                    "pre_tokenizer Metaspace with prepend_scheme `first` behind another".to_owned()
+                );
+            }
+            Ok((unigram::Cutting::Whitespace { meta: split }, prefix))
+        }
+        [step, ..] => Err(describe(step)),
+    }
+}

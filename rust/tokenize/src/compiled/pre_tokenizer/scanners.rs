@@ -1,0 +1,129 @@
+//! The pre-tokenizers that have a scanner of their own, as their patterns are usually written.
+
+use serde_json::Value;
+
+use super::pattern;
+use super::splits::Understood;
+use crate::pattern::Pattern;
+use crate::split::{Cl100k, Contraction, O200k, Splitter};
+
+/// Ways to write the contractions, with what they mean.
+const CONTRACTIONS: [(&str, Contraction); 5] = [
+    ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|", Contraction::Insensitive),
+    ("'(?i:[sdmt]|ll|ve|re)|", Contraction::Insensitive),
+    ("'s|'t|'re|'ve|'m|'ll|'d|", Contraction::Sensitive),
+    ("'(?:[sdmt]|ll|ve|re)|", Contraction::Sensitive),
+    ("", Contraction::None),
+];
+
+/// Ways to write how many digits a piece holds.
+const DIGITS: [(&str, u32); 4] =
+    [(r"\p{N}", 1), (r"\p{N}{1,2}", 2), (r"\p{N}{1,3}", 3), (r"\p{N}+", u32::MAX)];
+
+/// GPT-2's pattern, as it is written and as `ByteLevel` has it.
+pub(super) const GPT2: [&str; 2] = [
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+];
+
+/// `DeepSeek` V3's three patterns.
+pub(super) const DEEPSEEK: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[一-龥\u{3040}-ゟ゠-ヿ]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+];
+
+/// The splitter of steps that are written as they usually are, without a closer look; GPT-2's pattern is behind them if
+/// `gpt2`.
+pub(super) fn usual(splits: &[&Value], gpt2: bool) -> Option<Splitter> {
+    match (splits, gpt2) {
+        ([], true) => Some(Splitter::Gpt2),
+        ([], false) => Some(Splitter::Whole),
+        ([digits], true) if digits["type"] == "Digits" => {
+            digits["individual_digits"].as_bool().map(|alone| Splitter::DigitsGpt2 { alone })
+        }
+        ([split], false) if keeps_all(split) => {
+            let text = pattern(split)?;
+            known().find(|(written, _)| *written == text).map(|(_, splitter)| splitter)
+        }
+        ([first, second, third], false)
+            if [first, second, third].map(|split| pattern(split).filter(|_| isolates(split)))
+                == DEEPSEEK.map(Some) =>
+        {
+            Some(Splitter::DeepSeek)
+        }
+        _ => None,
+    }
+}
+
+/// The scanner that cuts as some splits do whose matches are all pieces.
+pub(super) fn scanner(splits: &[Understood]) -> Option<Splitter> {
+    let means = |split: &Understood, text: &str| {
+        Pattern::new(text).is_ok_and(|known| known.means(&split.pattern))
+    };
+    match splits {
+        [split] => known().find(|(text, _)| means(split, text)).map(|(_, splitter)| splitter),
+        [_, _, _] => {
+            let all = splits.iter().zip(DEEPSEEK).all(|(split, text)| means(split, text));
+            all.then_some(Splitter::DeepSeek)
+        }
+        _ => None,
+    }
+}
+
+fn isolates(split: &Value) -> bool {
+    split["behavior"] == "Isolated" && split["invert"] == false
+}
+
+/// Whether a pattern that leaves nothing out gives its matches as pieces.
+fn keeps_all(split: &Value) -> bool {
+    isolates(split) || split["behavior"] == "Removed" && split["invert"] == true
+}
+
+/// The patterns that have a scanner, as they are usually written; all of these match every character.
+pub(super) fn known() -> impl Iterator<Item = (String, Splitter)> {
+    let gpt2 = GPT2.into_iter().map(|text| (text.to_owned(), Splitter::Gpt2));
+    let others = CONTRACTIONS.into_iter().flat_map(|contraction| {
+        DIGITS.into_iter().flat_map(move |digits| {
+            let cl100k = [false, true].map(|marks| cl100k(contraction, digits, marks));
+            cl100k.into_iter().chain(o200k(contraction, digits))
+        })
+    });
+    gpt2.chain(others)
+}
+
+fn cl100k(
+    (contraction_text, contraction): (&str, Contraction),
+    (digits_text, digits): (&str, u32),
+    marks: bool,
+) -> (String, Splitter) {
+    let (word, other) = if marks {
+        (r"[\p{L}\p{M}]", r"[^\s\p{L}\p{M}\p{N}]")
+    } else {
+        (r"\p{L}", r"[^\s\p{L}\p{N}]")
+    };
+    let written = format!(
+        r"{contraction_text}[^\r\n\p{{L}}\p{{N}}]?{word}+|{digits_text}| ?{other}+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    );
+    (written, Splitter::Cl100k(Cl100k { contraction, digits, marks }))
+}
+
+/// Nothing where no such pattern is known.
+fn o200k(
+    (contraction_text, contraction): (&str, Contraction),
+    (digits_text, digits): (&str, u32),
+) -> Option<(String, Splitter)> {
+    if digits == u32::MAX {
+        return None;
+    }
+    // Here a contraction stays with its word, so it is written behind it and may be left out.
+    let suffix = match contraction_text.strip_suffix('|') {
+        Some(contraction) if contraction.starts_with("(?i:'") => format!("{contraction}?"),
+        Some(_) => return None,
+        None => String::new(),
+    };
+    let written = format!(
+        r"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}]*[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}]+{suffix}|[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}]+[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}]*{suffix}|{digits_text}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    );
+    Some((written, Splitter::O200k(O200k { contraction, digits })))
+}
