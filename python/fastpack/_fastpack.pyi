@@ -123,6 +123,7 @@ class Output:
         *,
         dir: str | PathLike[str],
         format: str,
+        layout: str,
         compression: str | None,
         per_file: bool,
         hf_layout: bool,

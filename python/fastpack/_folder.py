@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue, StrPath
 
-__all__ = ["Folder", "Shard", "column_differences", "read", "table_of"]
+__all__ = ["Folder", "Shard", "column_differences", "read", "stored_table_of", "table_of"]
 
 TRAIN: Final = "train"
 """The split that a folder without splits has."""
@@ -119,7 +119,25 @@ class Folder:
         return found
 
     def read(self, split: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a split, in order. Arrow shards are mapped into memory, and not copied.
+        """The rows of a split, in order. Arrow shards are mapped into memory; rows in the compact layout are expanded.
+
+        Raises:
+            OptionError: There is no such split or column.
+            FastpackError: A shard cannot be read, or has other columns than the first.
+        """
+        from fastpack._compact import expanded, shown_columns  # noqa: PLC0415  loads pyarrow
+
+        stored = self.read_stored(split, columns)
+        if shown_columns(stored.schema) is None:
+            return stored
+        try:
+            return expanded(stored)
+        except FastpackError as broken:
+            message = f"{self.path}, split `{split}`, {broken}"
+            raise FastpackError(message) from broken
+
+    def read_stored(self, split: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a split as the files hold them: those in the compact layout are not expanded.
 
         Raises:
             OptionError: There is no such split or column.
@@ -127,8 +145,10 @@ class Folder:
         """
         import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
+        from fastpack._compact import shown_columns, with_columns  # noqa: PLC0415  loads pyarrow
+
         first, *others = shards = self.of(split)
-        tables = [table_of(shard.path) for shard in shards]
+        tables = [stored_table_of(shard.path) for shard in shards]
         for shard, table in zip(others, tables[1:], strict=True):
             for difference in column_differences(table.schema, tables[0].schema):
                 message = (
@@ -139,14 +159,16 @@ class Folder:
         whole = pa.concat_tables(tables)
         if columns is None:
             return whole
+        compact = shown_columns(whole.schema)
+        names = whole.column_names if compact is None else compact
         for name in columns:
-            if name not in whole.column_names:
+            if name not in names:
+                has = ", ".join(f"`{name}`" for name in names)
                 message = (
-                    f"invalid option `columns`: {first.path} has no column `{shown(name)}`; "
-                    f"it has {_names(whole.schema)}"
+                    f"invalid option `columns`: {first.path} has no column `{shown(name)}`; it has {has}"
                 )
                 raise OptionError(message, "columns")
-        return whole.select(list(columns))
+        return whole.select(list(columns)) if compact is None else with_columns(whole, columns)
 
     def _is_ours(self) -> bool:
         job, files = self.manifest.get("job"), self.manifest.get("files")
@@ -187,7 +209,7 @@ def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None =
     """The rows of a folder that `pack_dir` wrote, all shards as one table.
 
     Uncompressed Arrow shards are mapped into memory: nothing is copied, and processes that read the same folder
-    share it. Other files in the folder, such as the `cache-*.arrow` of `datasets`, are left out.
+    share it. Rows in the compact layout are expanded in memory to those of the full layout. Other files in the folder, such as the `cache-*.arrow` of `datasets`, are left out.
 
     Args:
         folder: The folder.
@@ -216,7 +238,24 @@ def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None =
 
 
 def table_of(path: Path) -> pa.Table:
-    """The rows of a file; those of an uncompressed Arrow file are mapped into memory.
+    """The rows of a file in the full layout.
+
+    Raises:
+        InputNotFoundError: There is no such file.
+        FastpackError: It cannot be read as rows.
+    """
+    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
+
+    stored = stored_table_of(path)
+    try:
+        return expanded(stored)
+    except FastpackError as broken:
+        message = f"{path}, {broken}"
+        raise FastpackError(message) from broken
+
+
+def stored_table_of(path: Path) -> pa.Table:
+    """The rows of a file as it holds them; those of an uncompressed Arrow file are mapped into memory.
 
     Raises:
         InputNotFoundError: There is no such file.
@@ -253,7 +292,8 @@ def _from_arrow(path: Path) -> pa.Table:
 def _from_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq  # noqa: PLC0415  importing fastpack is to cost nothing
 
-    return pq.ParquetFile(path).read()
+    file = pq.ParquetFile(path)
+    return file.read().replace_schema_metadata(file.schema_arrow.metadata)
 
 
 def _from_jsonl(path: Path) -> pa.Table:
@@ -289,10 +329,6 @@ def _holds_rows(file: Path) -> bool:
 def _split_of(name: str) -> str:
     """The split in the name of a shard; `train` for a shard that is named after its input."""
     return next((split for split in _SPLITS if name.startswith((f"{split}/", f"{split}-"))), TRAIN)
-
-
-def _names(schema: pa.Schema) -> str:
-    return ", ".join(f"`{name}`" for name in schema.names)
 
 
 def _json_of(path: Path) -> dict[str, JsonValue] | None:

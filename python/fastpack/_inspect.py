@@ -97,12 +97,14 @@ def _read(path: Path, row: int) -> tuple[_Row, int]:
 def _from_arrow(path: Path, row: int) -> tuple[_Row | None, int]:
     import pyarrow as pa  # noqa: PLC0415  slow to import
 
+    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
+
     found, rows = None, 0
     try:
         with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as reader:
             for batch in reader:
                 if rows <= row < rows + batch.num_rows:
-                    columns = batch.slice(row - rows, 1).to_pydict()
+                    columns = expanded(pa.Table.from_batches([batch.slice(row - rows, 1)])).to_pydict()
                     found = _row({name: values[0] for name, values in columns.items()}, path, row)
                 rows += batch.num_rows
     except pa.ArrowInvalid as refused:
@@ -115,13 +117,16 @@ def _from_parquet(path: Path, row: int) -> tuple[_Row | None, int]:
     import pyarrow as pa  # noqa: PLC0415  slow to import
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
+
     found, rows = None, 0
     try:
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):
                 count = file.metadata.row_group(number).num_rows
                 if rows <= row < rows + count:
-                    columns = file.read_row_group(number).slice(row - rows, 1).to_pydict()
+                    group = file.read_row_group(number).replace_schema_metadata(file.schema_arrow.metadata)
+                    columns = expanded(group.slice(row - rows, 1)).to_pydict()
                     found = _row({name: values[0] for name, values in columns.items()}, path, row)
                 rows += count
     except pa.ArrowInvalid as refused:

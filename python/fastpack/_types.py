@@ -38,6 +38,7 @@ __all__ = [
     "Format",
     "HubDataset",
     "JsonValue",
+    "Layout",
     "Lengths",
     "MaxLost",
     "NamedPrompt",
@@ -144,6 +145,7 @@ Column: TypeAlias = Literal[
     "group",
 ]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
+Layout: TypeAlias = Literal["full", "compact"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]
 
 

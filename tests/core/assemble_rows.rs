@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 use fastpack_core::assemble::{Gathered, Layout, Padding, batch_ranges, rows, schema};
-use fastpack_core::config::RowColumn;
+use fastpack_core::config::{RowColumn, RowLayout};
 use fastpack_core::document::{Documents, INPUTS, Run};
 use fastpack_core::pack::{Piece, Plan};
 use fastpack_core::store::Store;
@@ -103,6 +103,38 @@ proptest! {
             for (name, values) in ["input_ids", "labels", "position_ids", "seq_lengths"].iter().zip(expected) {
                 prop_assert_eq!(&column(&batch, name)[at], &values, "{} of row {}", name, at);
             }
+        }
+    }
+
+    #[test]
+    fn compact_columns_hold_ids_runs_of_labels_and_lengths((documents, pieces) in planned(), narrow: bool) {
+        let documents: Vec<Tokens> = documents.into_iter().map(|document| {
+            document.into_iter().map(|(id, trained)| (if narrow { id % 65_536 } else { id }, trained)).collect()
+        }).collect();
+        let store = store(&documents);
+        let mut plan = Plan::new(max(1000));
+        for row in &pieces {
+            plan.push(row);
+        }
+        let layout = Layout::plain(&COLUMNS).stored_as(RowLayout::Compact, narrow.then_some(65_535));
+        let batch = rows(&Gathered::kept(&store, &plan), 0..plan.rows(), &layout).expect("sound columns");
+        let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+        prop_assert_eq!(names, ["input_ids", "seq_lengths", "label_spans"]);
+        for (at, row) in pieces.iter().enumerate() {
+            let [ids, labels, _, lengths] = row_oracle(&documents, row);
+            let stored = batch.column(0).as_list::<i32>().value(at);
+            let stored: Vec<u32> = if narrow {
+                stored.as_primitive::<UInt16Type>().values().iter().copied().map(u32::from).collect()
+            } else {
+                stored.as_primitive::<UInt32Type>().values().to_vec()
+            };
+            prop_assert!(stored.iter().copied().eq(ids.iter().map(|id| id.unsigned_abs())));
+            prop_assert_eq!(&column(&batch, "seq_lengths")[at], &lengths);
+            let spans = &column(&batch, "label_spans")[at];
+            prop_assert!(spans.is_sorted());
+            let labelled = spans.chunks(2).flat_map(|span| span[0]..span[1]);
+            let expected = (0..).zip(&labels).filter(|(_, label)| **label != -100).map(|(at, _)| at);
+            prop_assert!(labelled.eq(expected));
         }
     }
 
@@ -211,6 +243,30 @@ fn columns_come_in_the_order_asked_for() {
             .iter()
             .all(|field| *field.data_type() == DataType::new_list(DataType::Int32, true))
     );
+}
+
+#[test]
+fn an_id_that_16_bits_do_not_hold_is_refused_by_its_record() {
+    let store = store(&[vec![(5, true), (65_536, true)]]);
+    let mut plan = Plan::new(max(8));
+    plan.push(&[Piece { document: 0, start: 0, length: 2 }]);
+    let layout = Layout::plain(&COLUMNS).stored_as(RowLayout::Compact, Some(40_000));
+    let refused =
+        rows(&Gathered::kept(&store, &plan), 0..1, &layout).expect_err("an id of 17 bits");
+    let said = refused.to_string();
+    assert!(said.starts_with("invalid option `layout`: is \"compact\""), "{said}");
+    assert!(said.contains("some.jsonl:1 has the id 65536"), "{said}");
+}
+
+#[test]
+fn a_compact_schema_names_the_columns_of_its_rows() {
+    let columns = [RowColumn::PositionIds, RowColumn::LossWeights, RowColumn::DocumentIds];
+    let schema = Layout::plain(&columns).stored_as(RowLayout::Compact, None).schema();
+    let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
+    let stored = ["input_ids", "seq_lengths", "label_spans", "label_weights", "unpadded_lengths"];
+    assert_eq!(names, stored);
+    let shown = r#"["position_ids","loss_weights","document_ids"]"#;
+    assert_eq!(schema.metadata()["fastpack.compact"], shown);
 }
 
 #[test]

@@ -11,8 +11,12 @@ use fastpack_core::record::{
 use fastpack_core::source::Raw;
 
 fn expecting(fields: &Fields) -> Expectation<'_> {
-    let columns =
-        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
+    let columns = TokenColumns {
+        input_ids: "input_ids",
+        labels: "labels",
+        loss_weights: "loss_weights",
+        label_spans: ["label_spans", "shifted_label_spans"],
+    };
     Expectation { shape: None, fields, columns }
 }
 

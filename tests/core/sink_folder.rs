@@ -14,7 +14,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::record_batch::RecordBatch;
 use chrono::{Duration, NaiveDate, NaiveDateTime};
 use fastpack_core::assemble::schema;
-use fastpack_core::config::{Coding, Format, Output, RowColumn};
+use fastpack_core::config::{Coding, Format, Output, RowColumn, RowLayout};
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::identity::Identity;
 use fastpack_core::ledger::{Ledger, Reason};
@@ -46,7 +46,7 @@ pub(super) fn output(dir: &Path) -> Output {
 }
 
 pub(super) fn coding(format: Format) -> Coding {
-    Coding { format, compression: None }
+    Coding { format, layout: RowLayout::Full, compression: None }
 }
 
 pub(super) fn overwriting(dir: &Path) -> Output {

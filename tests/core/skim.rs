@@ -12,15 +12,23 @@ use fastpack_core::source::Raw;
 use proptest::prelude::*;
 
 fn read(line: &str, shape: &Shape) -> Option<Record> {
-    let columns =
-        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
+    let columns = TokenColumns {
+        input_ids: "input_ids",
+        labels: "labels",
+        loss_weights: "loss_weights",
+        label_spans: ["label_spans", "shifted_label_spans"],
+    };
     let expected = Expectation { shape: None, fields: &Fields::default(), columns };
     record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Takes::ALL).ok()
 }
 
 fn shape_of(line: &str) -> Shape {
-    let columns =
-        TokenColumns { input_ids: "input_ids", labels: "labels", loss_weights: "loss_weights" };
+    let columns = TokenColumns {
+        input_ids: "input_ids",
+        labels: "labels",
+        loss_weights: "loss_weights",
+        label_spans: ["label_spans", "shifted_label_spans"],
+    };
     let expected = Expectation { shape: None, fields: &Fields::default(), columns };
     find_shape([Raw::Json(line.as_bytes())], expected).expect("a record").shape
 }

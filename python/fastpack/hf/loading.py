@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastpack._folder import TRAIN, Folder, table_of
+import pyarrow as pa
+
+from fastpack._compact import expanded, shown_columns, with_columns
+from fastpack._folder import TRAIN, Folder, stored_table_of
+from fastpack.errors import BatchError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from datasets import Dataset, DatasetDict
 
     from fastpack._folder import Shard
@@ -22,7 +28,8 @@ def load(folder: StrPath, *, split: str | None = None) -> Dataset | DatasetDict:
     """A packed folder as a data set: all shards, in order, mapped into memory.
 
     The manifest says which files are shards, so the `cache-*.arrow` that a trainer leaves beside them are passed
-    over, and nothing is copied to a cache. Rows in Parquet or JSON Lines are read into memory.
+    over, and nothing is copied to a cache. Rows in Parquet or JSON Lines are read into memory. Rows in the compact layout
+    are expanded as they are asked for, by a transform of the data set: pass remove_unused_columns=False to a `Trainer`.
 
     Args:
         folder: A folder that `pack_dir` wrote.
@@ -59,13 +66,37 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     """The rows of some shards."""
     import datasets  # noqa: PLC0415  slow to import
 
-    packed.read(shards[0].split)  # tells of shards that cannot be read, or have other columns
+    # Tells of shards that cannot be read, or have other columns.
+    stored = packed.read_stored(shards[0].split)
     made = []
     for shard in shards:
         if shard.path.suffix == ".arrow":
             made.append(datasets.Dataset.from_file(str(shard.path)))
         else:
-            made.append(datasets.Dataset(table_of(shard.path)))
+            made.append(datasets.Dataset(stored_table_of(shard.path)))
     whole = datasets.concatenate_datasets(made)
     whole.info.description = f"{SOURCE}{packed.path.absolute()}"
+    shown = shown_columns(stored.schema)
+    if shown is not None:
+        whole.set_transform(_Expansion(shown, stored.schema.remove_metadata()))
     return whole
+
+
+class _Expansion:
+    """A transform of `datasets`, which expands rows in the compact layout as they are asked for."""
+
+    def __init__(self, shown: list[str], stored: pa.Schema) -> None:
+        self._shown, self._stored = shown, stored
+
+    def __call__(self, batch: Mapping[str, list[object]]) -> dict[str, list[object]]:
+        """The columns of the full layout of some rows, and those that were added since."""
+        for name in self._stored.names:
+            if name not in batch:
+                message = (
+                    f"column `{name}` of rows in the compact layout is gone; pass remove_unused_columns=False where a "
+                    "Trainer has removed it (a fastpack.torch.PackedDataset needs no such option)"
+                )
+                raise BatchError(message)
+        stored = pa.table({name: batch[name] for name in self._stored.names}, schema=self._stored)
+        made: dict[str, list[object]] = expanded(with_columns(stored, self._shown)).to_pydict()
+        return {**made, **{name: values for name, values in batch.items() if name not in self._stored.names}}

@@ -25,6 +25,8 @@ _PREPARED: Final = "skip_prepare_dataset"
 def sft_config(**settings: object) -> SFTConfig:
     """An `SFTConfig` of TRL for packed rows: `padding_free=True`, `packing=False`, `max_length=None`, and no preparation.
 
+    Unless `settings` say otherwise, `remove_unused_columns` is False.
+
     Args:
         settings: Any other settings of `SFTConfig`.
 
@@ -44,4 +46,6 @@ def sft_config(**settings: object) -> SFTConfig:
     if not isinstance(prepared, dict) or prepared.get(_PREPARED, True) is not True:
         message = f"invalid option `dataset_kwargs`: must have {_PREPARED}=True for packed rows, not `{shown(prepared)}`"
         raise OptionError(message, "dataset_kwargs")
+    # A trainer that removes columns would take the runs of labels out of rows in the compact layout.
+    settings.setdefault("remove_unused_columns", False)
     return SFTConfig(**{**settings, "dataset_kwargs": {**prepared, _PREPARED: True}})

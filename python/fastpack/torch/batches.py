@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from fastpack._checks import check_choice, check_switch, check_type, shown
+from fastpack._compact import full_row
 from fastpack._types import NOT_TRAINED
-from fastpack.errors import BatchError, OptionError
+from fastpack.errors import BatchError, FastpackError, OptionError
 from fastpack.torch.losses import WeightedLabels
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def collate(
     `Trainer`; options by `functools.partial`.
 
     Args:
-        rows: Packed rows with `input_ids` and `seq_lengths`; `labels` and `loss_weights` if they have them.
+        rows: Packed rows with `input_ids` and `seq_lengths`, in the full or the compact layout; `labels` and
+            `loss_weights` if they have them.
         padded: Rows stay apart, as `[B, L]`: `L` is this number, or the longest row with `"longest"`. Padding has the
             label -100, and positions that count up from 0.
         mask: What tells documents apart in padded rows: `"documents"` is a 4-D mask, added to attention scores;
@@ -81,6 +83,7 @@ def collate(
     if not lengths:
         message = "no rows to make a batch of; give `collate` one row at least"
         raise BatchError(message)
+    rows = [_expanded(row, number) for number, row in enumerate(rows)]
     names = [name for name in _TOKENS if name in rows[0]]
     columns = {name: [_column(row, name, number) for number, row in enumerate(rows)] for name in names}
     _check_lengths(columns, lengths)
@@ -133,6 +136,15 @@ def _lengths_of(row: Mapping[str, object], number: int) -> npt.NDArray[np.int64]
         )
         raise BatchError(message)
     return _array(row["seq_lengths"], np.int64).astype(np.int64, copy=False)
+
+
+def _expanded(row: Mapping[str, object], number: int) -> Mapping[str, object]:
+    """A row in the full layout."""
+    try:
+        return full_row(row)
+    except FastpackError as broken:
+        message = f"row {number} of the batch: {broken}; something has cut or padded the row"
+        raise BatchError(message) from broken
 
 
 def _column(row: Mapping[str, object], name: str, number: int) -> Values:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from torch.utils.data import Dataset
 
 from fastpack._checks import check_switch, is_series
+from fastpack._compact import CompactRows, expanded, shown_columns, with_columns
 from fastpack._folder import TRAIN, Folder
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.epochs import Repacked, check_repackable
@@ -40,7 +41,7 @@ class Row(Mapping[str, object]):
 
     __slots__ = ("_at", "_columns")
 
-    def __init__(self, columns: Mapping[str, _Column], at: int) -> None:
+    def __init__(self, columns: Mapping[str, _Column | _MadeColumn], at: int) -> None:
         """Keeps where the row lies."""
         self._columns = columns
         self._at = at
@@ -48,6 +49,10 @@ class Row(Mapping[str, object]):
     def __getitem__(self, name: str) -> object:
         """The value of a column: an array, or a number."""
         return self._columns[name].of(self._at)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a column, which is not made for it."""
+        return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -71,6 +76,10 @@ class Gathered(Mapping[str, object]):
     def __getitem__(self, name: str) -> object:
         """The value of a column."""
         return self._columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a column."""
+        return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -102,15 +111,35 @@ class _Column:
         return self._values[self._offsets[at] : self._offsets[at + 1]]
 
 
+class _MadeColumn:
+    """A column of the full layout of rows in the compact layout, made when a row is asked for."""
+
+    __slots__ = ("_name", "_rows")
+
+    def __init__(self, name: str, rows: CompactRows) -> None:
+        self._name, self._rows = name, rows
+
+    def of(self, at: int) -> object:
+        return self._rows.value(self._name, at)
+
+
+def _columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
+    """The columns of the rows of a batch; `shown` names those of rows in the compact layout."""
+    if shown is None:
+        return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
+    rows = CompactRows({name: batch.column(name) for name in batch.schema.names})
+    return {name: _MadeColumn(name, rows) for name in shown}
+
+
 class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
     """The rows of packed folders or tables, for a `DataLoader` or a `Trainer`.
 
     Arrow shards are mapped into memory, so rows are read where they lie, and workers and ranks of a machine share
-    them. A data set of folders is pickled by their paths.
+    them. Rows in the compact layout become those of the full layout one by one, as they are asked for. A data set of folders is pickled by their paths.
 
     Attributes:
         folders: The folders that rows are read from; empty for a table.
-        table: All rows.
+        table: All rows, as the files hold them.
     """
 
     def __init__(
@@ -197,9 +226,8 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         self.table = table
         batches = [batch for batch in table.to_batches() if batch.num_rows]
         self._ends = list(accumulate(batch.num_rows for batch in batches))
-        self._columns = [
-            {name: _Column(name, batch.column(name)) for name in batch.schema.names} for batch in batches
-        ]
+        shown = shown_columns(table.schema)
+        self._columns = [_columns_of(batch, shown) for batch in batches]
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -280,13 +308,19 @@ def _tabled(source: object) -> pa.Table:
 
 def _read_all(folders: Sequence[Folder], split: str, columns: Sequence[str] | None) -> pa.Table:
     """The rows of several folders, one after the other."""
-    first, *others = tables = [folder.read(split, columns) for folder in folders]
+    stored = [folder.read_stored(split, columns) for folder in folders]
+    if any(table.schema.types != stored[0].schema.types for table in stored):
+        # Ids of other widths, or other layouts.
+        stored = [expanded(table) for table in stored]
+    shown = shown_columns(stored[0].schema)
+    first, *others = tables = stored
     for folder, table in zip(folders[1:], others, strict=True):
         for name in dict.fromkeys([*first.column_names, *table.column_names]):
             if name not in first.column_names or name not in table.column_names:
                 has, lacks = (folder, folders[0]) if name in table.column_names else (folders[0], folder)
                 message = f"{lacks.path} has no column `{name}`, which {has.path} has; pass `columns` that both have"
                 raise OptionError(message, "source")
-    return pa.concat_tables(
+    whole = pa.concat_tables(
         [table.select(first.column_names).replace_schema_metadata(None) for table in tables]
     )
+    return whole if shown is None else with_columns(whole, shown)

@@ -352,11 +352,26 @@ pub enum Compression {
     Zstd,
 }
 
+/// The columns that a file holds of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowLayout {
+    /// All columns of the row, as every reader of Arrow takes them.
+    #[default]
+    Full,
+    /// Ids in 16 bits where the vocabulary allows, the runs of trained tokens, and the lengths of documents: readers of
+    /// fastpack make the other columns of them.
+    Compact,
+}
+
 /// How rows become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coding {
     /// The file format.
     pub format: Format,
+    /// The columns that a file holds of a row.
+    #[serde(default)]
+    pub layout: RowLayout,
     /// How columns are compressed, where the format's own way is not wanted: Parquet by Zstandard, others not at all.
     pub compression: Option<Compression>,
 }
@@ -424,7 +439,10 @@ impl Output {
             let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
             return Err(Error::option("validation", reason));
         }
-        let Coding { format, compression } = self.coding;
+        let Coding { format, compression, layout } = self.coding;
+        if layout == RowLayout::Compact {
+            self.validate_compact()?;
+        }
         if self.hf_layout && format != Format::Arrow {
             let reason =
                 "needs format=\"arrow\", which is what `datasets` maps; leave one of them out";
@@ -442,6 +460,20 @@ impl Output {
         if format == Format::MsgpackArrays && columns != ARRAYS {
             let reason = "must be input_ids, labels, position_ids for format=\"msgpack_arrays\", which has no names";
             return Err(Error::option("columns", reason));
+        }
+        Ok(())
+    }
+
+    /// Checks that the format has numbers of 16 bits, and that no other library takes the folder for rows as they are.
+    fn validate_compact(&self) -> Result<()> {
+        if !matches!(self.coding.format, Format::Arrow | Format::Parquet) {
+            let reason = "is \"compact\", which needs format=\"arrow\" or \"parquet\": the others have no smaller numbers";
+            return Err(Error::option("layout", reason));
+        }
+        if self.hf_layout {
+            let reason = "is \"compact\", whose columns `datasets` does not know; leave hf_layout=True out, and read the folder \
+                          with fastpack.hf.load";
+            return Err(Error::option("layout", reason));
         }
         Ok(())
     }

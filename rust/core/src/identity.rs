@@ -126,6 +126,9 @@ pub struct MadeBy {
     pub eos_id: Option<u32>,
     /// The id that fills rows up.
     pub pad_id: Option<u32>,
+    /// The largest id of the tokenizer, where files may hold ids in 16 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_id: Option<u32>,
     /// The fingerprint of the template, if conversations can be rendered.
     pub template: Option<String>,
     /// What tells the functions of the caller from others, if there are any and it can be told.

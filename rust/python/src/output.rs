@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fastpack_core::config::{Coding, Compression, Format, Output, Validation};
+use fastpack_core::config::{Coding, Compression, Format, Output, RowLayout, Validation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
@@ -16,12 +16,13 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory, recipe))]
+    #[pyo3(signature = (*, dir, format, layout, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory, recipe))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
         dir: PathBuf,
         format: PyFormat,
+        layout: PyRowLayout,
         compression: Option<PyCompression>,
         per_file: bool,
         hf_layout: bool,
@@ -35,7 +36,7 @@ impl PyOutput {
         recipe: Option<String>,
     ) -> Self {
         let compression = compression.map(|compression| compression.0);
-        let coding = Coding { format: format.0, compression };
+        let coding = Coding { format: format.0, layout: layout.0, compression };
         let (shard_bytes, memory) = (shard_size.0, memory.0);
         Self(Output {
             dir,
@@ -63,6 +64,13 @@ words!(
         "msgpack" => Format::Msgpack,
         "msgpack_arrays" => Format::MsgpackArrays,
         "parquet" => Format::Parquet,
+    }
+);
+words!(
+    /// The columns that a file holds of a row.
+    PyRowLayout(RowLayout), "layout", {
+        "full" => RowLayout::Full,
+        "compact" => RowLayout::Compact,
     }
 );
 words!(

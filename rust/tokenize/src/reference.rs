@@ -34,6 +34,8 @@ pub(crate) struct Reference {
     /// Whether the normalizer joins letters and marks, so that source ranges have to be mended.
     composes: bool,
     special_tokens: Vec<String>,
+    /// The largest id: finding it copies the vocabulary.
+    largest_id: OnceLock<Option<u32>>,
     fingerprint: String,
 }
 
@@ -65,7 +67,14 @@ impl Reference {
         special_tokens.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         let fingerprint = fingerprint::of_engine(model, &engine);
         let composes = engine.get_normalizer().is_some_and(composes);
-        Self { engine, given: (given, OnceLock::new()), composes, special_tokens, fingerprint }
+        Self {
+            engine,
+            given: (given, OnceLock::new()),
+            composes,
+            special_tokens,
+            largest_id: OnceLock::new(),
+            fingerprint,
+        }
     }
 
     pub(crate) fn encode(
@@ -132,6 +141,11 @@ impl Reference {
 
     pub(crate) fn vocab_size(&self) -> usize {
         self.engine.get_vocab_size(true)
+    }
+
+    /// The largest id of a token; nothing without tokens.
+    pub(crate) fn largest_id(&self) -> Option<u32> {
+        *self.largest_id.get_or_init(|| self.engine.get_vocab(true).into_values().max())
     }
 
     pub(crate) fn special_tokens(&self) -> &[String] {

@@ -224,6 +224,14 @@ impl Tokenizer {
         }
     }
 
+    /// The largest id of a token, added ones included; nothing without tokens.
+    pub fn largest_id(&self) -> Option<u32> {
+        match &self.compiled {
+            Ok(compiled) => compiled.1.largest_id(),
+            Err(_) => self.built().largest_id(),
+        }
+    }
+
     /// The contents of all special added tokens, longest first: where a turn can end.
     pub fn special_tokens(&self) -> &[String] {
         match &self.compiled {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Fields,
         Format,
         JsonValue,
+        Layout,
         MaxLost,
         OnBadRecord,
         OnRemainder,
@@ -175,6 +176,7 @@ class OutputArguments(TypedDict, total=False):
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
     format: Format
+    layout: Layout
     compression: Compression | None
     hf_layout: bool
     shard_size: int | str

@@ -4,14 +4,20 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Padding;
-use crate::config::{Options, RowColumn};
+use arrow::datatypes::SchemaRef;
+
+use super::stored::{Stored, Width};
+use super::{Padding, schema};
+use crate::config::{Options, RowColumn, RowLayout};
 use crate::error::Result;
 
 /// The columns, padding, files and groups of rows.
 #[derive(Clone, Debug)]
 pub struct Layout {
     columns: Vec<RowColumn>,
+    /// The columns that a batch has: those of the rows, or in the compact layout what they are made of.
+    stored: Vec<Stored>,
+    layout: RowLayout,
     pub(super) padding: Padding,
     pub(super) shift_labels: bool,
     pub(super) sources: Sources,
@@ -24,6 +30,8 @@ impl Layout {
     pub fn plain(columns: &[RowColumn]) -> Self {
         Self {
             columns: columns.to_vec(),
+            stored: Stored::plain(columns),
+            layout: RowLayout::Full,
             padding: Padding::NONE,
             shift_labels: false,
             sources: Sources::default(),
@@ -35,6 +43,8 @@ impl Layout {
     pub fn new(options: &Options, pad_id: Option<u32>, sources: Sources) -> Result<Self> {
         Ok(Self {
             columns: options.rows.columns.clone(),
+            stored: Stored::plain(&options.rows.columns),
+            layout: RowLayout::Full,
             padding: Padding::new(options, pad_id)?,
             shift_labels: options.rows.shift_labels,
             sources,
@@ -42,7 +52,33 @@ impl Layout {
         })
     }
 
-    /// The columns, in their order.
+    /// The same rows, stored in another layout; `largest_id` is the largest id of their tokenizer, if it is known.
+    #[must_use]
+    pub fn stored_as(self, layout: RowLayout, largest_id: Option<u32>) -> Self {
+        let stored = match layout {
+            RowLayout::Full => Stored::plain(&self.columns),
+            RowLayout::Compact => {
+                let largest_id = largest_id.map(|id| id.max(self.padding.id().cast_unsigned()));
+                Stored::compact(&self.columns, Width::of(largest_id), self.shift_labels)
+            }
+        };
+        Self { stored, layout, ..self }
+    }
+
+    /// The columns of a batch, in their order.
+    pub(super) fn stored(&self) -> &[Stored] {
+        &self.stored
+    }
+
+    /// The schema of a batch.
+    pub fn schema(&self) -> SchemaRef {
+        match self.layout {
+            RowLayout::Full => schema::schema(&self.columns),
+            RowLayout::Compact => schema::compact(&self.stored, &self.columns),
+        }
+    }
+
+    /// The columns of the rows, in their order.
     pub fn columns(&self) -> &[RowColumn] {
         &self.columns
     }

@@ -5,19 +5,23 @@ mod layout;
 mod padding;
 mod ranges;
 pub mod schema;
+mod stored;
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{Float32Type, Int32Type, Int64Type};
+use arrow::datatypes::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 
 use crate::config::RowColumn;
 use crate::document::INPUTS;
-use crate::error::{Origin, Result};
+use crate::error::{Error, Origin, Result};
 use crate::room;
+
+use stored::{Stored, Width};
 
 pub use gathered::{Excerpt, Gathered};
 pub use layout::{Layout, Sources};
@@ -38,49 +42,35 @@ const BYTES_OF_VALUE: u64 = 4;
 /// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
 /// it may predict; shifted, each stands where it is predicted. `position_ids` restart at 0 in every piece, and
 /// count on through what makes its length a multiple. What fills a row up stands at one of its ends like one
-/// more piece without labels.
+/// more piece without labels. In the compact layout the batch has the columns of which these can be made.
+///
+/// Fails with [`Error::Option`] where an id has no room in the 16 bits that the vocabulary of the tokenizer needs.
 ///
 /// # Panics
 ///
 /// If the rows hold 2³¹ tokens or more, the reach of an Arrow list ([`batch_ranges`] makes no such range),
 /// or if `gathered` has not all of their documents.
 pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
-    let plan = gathered.plan();
     let cells = Cells { gathered, rows, layout };
     cells.require_room()?;
-    let arrays = layout.columns().iter().map(|&column| match column {
-        RowColumn::InputIds => cells.per_token::<Int32Type>(|segment, values| {
-            values.extend(segment.ids().iter().map(|id| id.cast_signed()));
-            values.extend((segment.tokens()..segment.room).map(|_| layout.padding.id()));
-        }),
-        RowColumn::Labels => cells
-            .per_token::<Int32Type>(|segment, values| segment.labels(layout.shift_labels, values)),
-        RowColumn::PositionIds => cells
-            .per_token::<Int32Type>(|segment, values| values.extend(0..segment.room.cast_signed())),
-        RowColumn::DocumentIds => cells.per_token::<Int32Type>(|segment, values| {
-            values.extend((0..segment.tokens()).map(|_| segment.number));
-            values.extend((segment.tokens()..segment.room).map(|_| 0));
-        }),
-        RowColumn::LossWeights => cells.per_token::<Float32Type>(|segment, values| {
-            segment.weights(layout.shift_labels, values);
-        }),
-        RowColumn::SeqLengths => cells.per_segment::<Int32Type>(|it| it.room.cast_signed()),
-        RowColumn::UnpaddedLengths => {
-            cells.per_segment::<Int32Type>(|it| it.tokens().cast_signed())
-        }
-        RowColumn::SourceFile => cells.per_segment::<Int32Type>(|segment| {
-            segment.origin().map_or(NO_SOURCE, |it| layout.sources.number(&it.path))
-        }),
-        RowColumn::SourceRow => cells.per_segment::<Int64Type>(|segment| {
-            segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
-        }),
-        RowColumn::AttnCost => {
-            cells.per_row::<Int64Type>(|row| plan.attention_cost(row).cast_signed())
-        }
-        RowColumn::Group => cells.per_row::<Int32Type>(|row| layout.group(row)),
+    let arrays = layout.stored().iter().map(|&column| match column {
+        Stored::Plain(column) => Ok(cells.column(column)),
+        Stored::Ids(Width::Short) => cells.short_ids(),
+        Stored::Ids(Width::Long) => Ok(cells.per_token::<UInt32Type>(|segment, values| {
+            values.extend_from_slice(segment.ids());
+            values.extend(
+                (segment.tokens()..segment.room).map(|_| layout.padding.id().cast_unsigned()),
+            );
+        })),
+        Stored::LabelSpans { shifted } => Ok(cells.per_run::<Int32Type>(|segment, values| {
+            segment.label_spans(shifted, values);
+        })),
+        Stored::LabelWeights => Ok(cells.per_run::<Float32Type>(|segment, values| {
+            values.extend(segment.excerpt.into_iter().flat_map(trained).map(|(_, weight)| weight));
+        })),
     });
-    let arrays: Vec<ArrayRef> = arrays.collect();
-    Ok(RecordBatch::try_new(schema::schema(layout.columns()), arrays)?)
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new(layout.schema(), arrays)?)
 }
 
 /// The rows from which columns are made.
@@ -99,11 +89,82 @@ impl<'a> Cells<'a> {
 
     /// Fails where memory has no room for the columns: one row can have 2³¹ tokens.
     fn require_room(&self) -> Result<()> {
-        let columns = self.layout.columns().iter().filter(|column| column.is_per_token()).count();
+        let columns = self.layout.stored().iter().filter(|column| column.is_per_token()).count();
         let tokens = self.tokens();
         room::require(BYTES_OF_VALUE * (tokens * columns) as u64, "max_length", || {
             format!("allows rows of {tokens} tokens")
         })
+    }
+
+    /// A column of the rows.
+    fn column(&self, column: RowColumn) -> ArrayRef {
+        let Self { layout, .. } = self;
+        match column {
+            RowColumn::InputIds => self.per_token::<Int32Type>(|segment, values| {
+                values.extend(segment.ids().iter().map(|id| id.cast_signed()));
+                values.extend((segment.tokens()..segment.room).map(|_| layout.padding.id()));
+            }),
+            RowColumn::Labels => self.per_token::<Int32Type>(|segment, values| {
+                segment.labels(layout.shift_labels, values);
+            }),
+            RowColumn::PositionIds => self.per_token::<Int32Type>(|segment, values| {
+                values.extend(0..segment.room.cast_signed());
+            }),
+            RowColumn::DocumentIds => self.per_token::<Int32Type>(|segment, values| {
+                values.extend((0..segment.tokens()).map(|_| segment.number));
+                values.extend((segment.tokens()..segment.room).map(|_| 0));
+            }),
+            RowColumn::LossWeights => self.per_token::<Float32Type>(|segment, values| {
+                segment.weights(layout.shift_labels, values);
+            }),
+            RowColumn::SeqLengths => self.per_segment::<Int32Type>(|it| it.room.cast_signed()),
+            RowColumn::UnpaddedLengths => {
+                self.per_segment::<Int32Type>(|it| it.tokens().cast_signed())
+            }
+            RowColumn::SourceFile => self.per_segment::<Int32Type>(|segment| {
+                segment.origin().map_or(NO_SOURCE, |it| layout.sources.number(&it.path))
+            }),
+            RowColumn::SourceRow => self.per_segment::<Int64Type>(|segment| {
+                segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
+            }),
+            RowColumn::AttnCost => self
+                .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
+            RowColumn::Group => self.per_row::<Int32Type>(|row| layout.group(row)),
+        }
+    }
+
+    /// The tokens in 16 bits.
+    fn short_ids(&self) -> Result<ArrayRef> {
+        let narrowed = |id: u32| u16::try_from(id).ok();
+        let padding = narrowed(self.layout.padding.id().cast_unsigned()).unwrap_or(0);
+        let misfit = Cell::new(None);
+        let ids = self.per_token::<UInt16Type>(|segment, values| {
+            let ids = segment.ids();
+            // One pass that finds the largest, and one that copies: both without a branch for each id.
+            if let Some(largest) = ids.iter().copied().max().filter(|id| narrowed(*id).is_none()) {
+                misfit.set(segment.origin().map(|origin| (largest, origin)));
+            }
+            values.extend(ids.iter().map(|id| narrowed(*id).unwrap_or(0)));
+            values.extend((segment.tokens()..segment.room).map(|_| padding));
+        });
+        match misfit.take() {
+            None => Ok(ids),
+            Some((id, origin)) => {
+                let reason = format!(
+                    "is \"compact\", and the tokenizer's ids fit 16 bits, but {origin} has the id {id}; pass the tokenizer \
+                     of these ids, none, or layout=\"full\""
+                );
+                Err(Error::option("layout", reason))
+            }
+        }
+    }
+
+    /// A column with values for each run of labels; `append` adds those of a segment.
+    fn per_run<T: ArrowPrimitiveType>(
+        &self,
+        append: impl Fn(&Segment<'a>, &mut Vec<T::Native>),
+    ) -> ArrayRef {
+        self.lists::<T>(self.gathered.plan().pieces(self.rows.clone()).len(), append)
     }
 
     /// A column with a value for each token; `append` adds those of a segment.
@@ -152,16 +213,21 @@ impl<'a> Cells<'a> {
     fn segments(&self, row: usize) -> impl Iterator<Item = Segment<'a>> {
         let padding = &self.layout.padding;
         let room = padding.room(self.gathered.plan().room_of(row));
-        let filling = Segment { excerpt: None, number: 0, room };
+        let filling = Segment { excerpt: None, number: 0, start: 0, room };
         let filling = Some(filling).filter(|_| room > 0);
         let (before, after) = if padding.is_left() { (filling, None) } else { (None, filling) };
         let gathered = self.gathered;
         let pieces = (1..).zip(gathered.pieces(row..row + 1)).map(|(number, excerpt)| Segment {
             excerpt: Some(excerpt),
             number,
+            start: 0,
             room: gathered.plan().room(excerpt.length),
         });
-        before.into_iter().chain(pieces).chain(after)
+        before.into_iter().chain(pieces).chain(after).scan(0, |end, segment| {
+            let start = *end;
+            *end += segment.room;
+            Some(Segment { start, ..segment })
+        })
     }
 }
 
@@ -171,6 +237,8 @@ struct Segment<'a> {
     excerpt: Option<Excerpt<'a>>,
     /// Counted from 1 in each row; 0 for padding.
     number: i32,
+    /// Its first place in the row.
+    start: u32,
     /// The tokens it takes in the row.
     room: u32,
 }
@@ -204,6 +272,18 @@ impl<'a> Segment<'a> {
             for (label, id) in labels[places].iter_mut().zip(&ids[trained]) {
                 *label = id.cast_signed();
             }
+        }
+    }
+
+    /// Appends the first place in the row of each run of labels, and the place behind the run.
+    fn label_spans(&self, shifted: bool, values: &mut Vec<i32>) {
+        let place = |at: usize| {
+            let at = i32::try_from(at).expect("a row holds fewer than 2^31 tokens");
+            self.start.cast_signed() + at
+        };
+        for (trained, _) in self.excerpt.into_iter().flat_map(trained) {
+            let places = before(&trained, shifted);
+            values.extend([place(places.start), place(places.end)]);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
+use super::stored::{Stored, Width};
 use crate::config::RowColumn;
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
@@ -12,6 +13,13 @@ const HUGGINGFACE: &str = "huggingface";
 
 /// The metadata key under which a table carries the report of the run that made it, as JSON.
 pub const FASTPACK: &str = "fastpack";
+
+/// The metadata key under which a file in the compact layout names the columns of its rows, as JSON.
+pub const COMPACT: &str = "fastpack.compact";
+
+/// The names of the runs of labels in the compact layout: unshifted and shifted ones. Records that have one of these
+/// fields are packed rows.
+pub const LABEL_SPANS: [&str; 2] = ["label_spans", "shifted_label_spans"];
 
 /// The name of a column of the packed rows.
 pub fn name(column: RowColumn) -> &'static str {
@@ -30,8 +38,29 @@ pub fn name(column: RowColumn) -> &'static str {
     }
 }
 
+/// The name of a column of a batch.
+fn stored_name(column: Stored) -> &'static str {
+    match column {
+        Stored::Plain(column) => name(column),
+        Stored::Ids(_) => name(RowColumn::InputIds),
+        Stored::LabelSpans { shifted } => LABEL_SPANS[usize::from(shifted)],
+        Stored::LabelWeights => "label_weights",
+    }
+}
+
 /// The number type of a column, and whether a row has a list or one number.
-fn numbers(column: RowColumn) -> (DataType, bool) {
+fn numbers(column: Stored) -> (DataType, bool) {
+    match column {
+        Stored::Plain(column) => plain_numbers(column),
+        Stored::Ids(Width::Short) => (DataType::UInt16, true),
+        Stored::Ids(Width::Long) => (DataType::UInt32, true),
+        Stored::LabelSpans { .. } => (DataType::Int32, true),
+        Stored::LabelWeights => (DataType::Float32, true),
+    }
+}
+
+/// The same of a column of the rows.
+fn plain_numbers(column: RowColumn) -> (DataType, bool) {
     match column {
         RowColumn::LossWeights => (DataType::Float32, true),
         RowColumn::SourceRow => (DataType::Int64, true),
@@ -46,16 +75,28 @@ fn numbers(column: RowColumn) -> (DataType, bool) {
 /// A column is a number a row or a list of numbers, whose item is called `item` and nullable, as `datasets`
 /// writes it; no list and no number is ever null.
 pub fn schema(columns: &[RowColumn]) -> SchemaRef {
+    Arc::new(stored_schema(&Stored::plain(columns)))
+}
+
+/// The schema of the compact layout of rows with these columns.
+pub(super) fn compact(stored: &[Stored], columns: &[RowColumn]) -> SchemaRef {
+    let names: Vec<&str> = columns.iter().map(|&column| name(column)).collect();
+    let mut schema = stored_schema(stored);
+    schema.metadata.extend([(COMPACT.to_owned(), json!(names).to_string())]);
+    Arc::new(schema)
+}
+
+fn stored_schema(columns: &[Stored]) -> Schema {
     let fields: Vec<Field> = columns
         .iter()
         .map(|&column| {
             let (number, lists) = numbers(column);
             let kind = if lists { DataType::List(item(number)) } else { number };
-            Field::new(name(column), kind, true)
+            Field::new(stored_name(column), kind, true)
         })
         .collect();
     let features = json!({ "info": { "features": features(columns) } });
-    Arc::new(Schema::new(fields).with_metadata([(HUGGINGFACE, features.to_string())]))
+    Schema::new(fields).with_metadata([(HUGGINGFACE, features.to_string())])
 }
 
 /// `schema` with the report of a run (JSON) under the key [`FASTPACK`].
@@ -72,12 +113,12 @@ pub(super) fn item(number: DataType) -> FieldRef {
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
-fn features(columns: &[RowColumn]) -> Map<String, Value> {
+fn features(columns: &[Stored]) -> Map<String, Value> {
     let feature = |column| {
         let (number, lists) = numbers(column);
         let dtype = number.to_string().to_lowercase();
         let value = json!({ "dtype": dtype, "_type": "Value" });
         if lists { json!({ "feature": value, "_type": "Sequence" }) } else { value }
     };
-    columns.iter().map(|&column| (name(column).to_owned(), feature(column))).collect()
+    columns.iter().map(|&column| (stored_name(column).to_owned(), feature(column))).collect()
 }

@@ -10,7 +10,7 @@ use super::books::fate;
 use super::dir::{in_folder, made_by};
 use super::{About, Intake, Job, JobTemplate};
 use crate::assemble::Sources;
-use crate::config::{Coding, Format, Output};
+use crate::config::{Coding, Format, Output, RowLayout};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileContent, Identity, MadeBy, Packed, ReadAs};
@@ -47,7 +47,7 @@ impl Entry {
         let name = identity.name();
         let output = Output {
             dir: cache.join(&name[..32]),
-            coding: Coding { format: Format::Arrow, compression: None },
+            coding: Coding { format: Format::Arrow, layout: RowLayout::Full, compression: None },
             per_file: false,
             hf_layout: false,
             validation: None,

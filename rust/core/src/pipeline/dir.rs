@@ -12,7 +12,7 @@ use fastpack_tokenize::Tokenizer;
 use super::packer::Packer;
 use super::per_file::pack_each;
 use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
-use crate::config::{Inputs, MaxLost, Output, Reading, Source};
+use crate::config::{Inputs, MaxLost, Output, Reading, RowLayout, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
@@ -159,12 +159,12 @@ fn pack_into(
     };
     let report = match records {
         Records::Files(found) if output.per_file => {
-            pack_each(job, found, folder, (log, output.memory), &mut consumed, control)?
+            pack_each(job, found, folder, (log, output), &mut consumed, control)?
         }
         records => {
             let (blocks, mut about) = records.open(job);
             let store = Store::over(Arc::clone(log), output.memory);
-            let layout = job.layout(about.sources.clone())?;
+            let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation);
             let mut packer = Packer::new(packing, folder, control, started);
@@ -239,11 +239,14 @@ fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
 
 /// The identity of a job that packs `inputs`, read as these sources, into a folder.
 fn identity(job: &Job, inputs: Packed, sources: &[Source], output: &Output) -> Identity {
+    // Kept tokens may be packed again in the compact layout.
+    let narrows = output.keep_tokens || output.coding.layout == RowLayout::Compact;
+    let largest_id = job.tokenizer.as_ref().filter(|_| narrows).and_then(Tokenizer::largest_id);
     Identity {
         fastpack: Identity::version(),
         inputs,
         sources: sources.iter().map(ReadAs::from).collect(),
-        made_by: Some(made_by(job)),
+        made_by: Some(MadeBy { largest_id, ..made_by(job) }),
         token_options: job.options.tokens.clone(),
         row_options: Some(job.options.rows.clone()),
         output: Some(output.deciding()),
@@ -276,6 +279,7 @@ pub(super) fn made_by(job: &Job) -> MadeBy {
         bos_id: job.bos_id,
         eos_id: job.eos_id,
         pad_id: job.pad_id,
+        largest_id: None,
         template,
         transform: job.transform.identity.clone(),
         trims: job.options.rows.trims(),

@@ -32,7 +32,7 @@ use std::time::Instant;
 use fastpack_tokenize::{Engine, Tokenizer};
 
 use crate::assemble::{Layout, Sources};
-use crate::config::{Bos, Eos, Inputs, Options, Reading, Validation};
+use crate::config::{Bos, Eos, Inputs, Options, Reading, RowLayout, Validation};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
@@ -94,9 +94,18 @@ pub enum JobTemplate {
 }
 
 impl Job {
-    /// What rows look like.
+    /// The columns and padding of the rows.
     pub(crate) fn layout(&self, sources: Sources) -> Result<Layout> {
         Layout::new(&self.options, self.pad_id.or(self.eos_id), sources)
+    }
+
+    /// The columns and padding of the rows in files.
+    pub(crate) fn file_layout(&self, sources: Sources, stored: RowLayout) -> Result<Layout> {
+        let layout = self.layout(sources)?;
+        if stored == RowLayout::Full {
+            return Ok(layout);
+        }
+        Ok(layout.stored_as(stored, self.tokenizer.as_ref().and_then(Tokenizer::largest_id)))
     }
 
     /// Checks the options, and those of each source.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::books::Books;
 use super::{About, Intake, Job, Outcome, Packing};
-use crate::config::Options;
+use crate::config::{Options, Output};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::report::Report;
@@ -20,7 +20,7 @@ pub(super) fn pack_each(
     job: &Job,
     found: Found,
     folder: &mut Folder,
-    (log, memory): (&Arc<Log>, u64),
+    store: (&Arc<Log>, &Output),
     consumed: &mut dyn FnMut(&Outcome),
     control: &Control,
 ) -> Result<Report> {
@@ -41,12 +41,12 @@ pub(super) fn pack_each(
         files,
         stems,
         at: 0,
-        store: (log, memory),
-        packing: packing(&options, job, &about, (log, memory))?,
+        store,
+        packing: packing(&options, job, &about, store)?,
         total: Books::default(),
         reports: BTreeMap::new(),
     };
-    let seen = Intake::new(job, control).read(Blocks::new(found), Some(log), |outcome| {
+    let seen = Intake::new(job, control).read(Blocks::new(found), Some(store.0), |outcome| {
         consumed(&outcome);
         each.take(outcome)
     })?;
@@ -72,8 +72,8 @@ struct Each<'a> {
     stems: Vec<String>,
     /// The file at hand.
     at: usize,
-    /// Where documents lie, and how much memory they may take.
-    store: (&'a Arc<Log>, u64),
+    /// Where documents lie; how much memory they may take, and how rows are written.
+    store: (&'a Arc<Log>, &'a Output),
     packing: Packing<'a>,
     total: Books,
     reports: BTreeMap<String, Report>,
@@ -113,10 +113,11 @@ fn packing<'a>(
     options: &'a Options,
     job: &Job,
     about: &About,
-    (log, memory): (&Arc<Log>, u64),
+    (log, output): (&Arc<Log>, &Output),
 ) -> Result<Packing<'a>> {
-    let store = Store::over(Arc::clone(log), memory);
-    Ok(Packing::with_store(options, job.layout(about.sources.clone())?, store))
+    let store = Store::over(Arc::clone(log), output.memory);
+    let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
+    Ok(Packing::with_store(options, layout, store))
 }
 
 /// What the outputs of files are called, before their endings.

@@ -23,6 +23,7 @@ pub(super) fn expectation(reading: &Reading) -> Expectation<'_> {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
         loss_weights: schema::name(RowColumn::LossWeights),
+        label_spans: schema::LABEL_SPANS,
     };
     Expectation { shape: reading.shape, fields: &reading.fields, columns }
 }

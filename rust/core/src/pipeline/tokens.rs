@@ -70,9 +70,11 @@ pub fn repack(
         control,
         |folder| {
             let started = Instant::now();
-            let filling =
-                kept.job.made_by.as_ref().and_then(|made_by| made_by.pad_id.or(made_by.eos_id));
+            let made_by = kept.job.made_by.as_ref();
+            let filling = made_by.and_then(|made_by| made_by.pad_id.or(made_by.eos_id));
+            let largest_id = made_by.and_then(|made_by| made_by.largest_id);
             let layout = Layout::new(options, filling, about.sources.clone())?;
+            let layout = layout.stored_as(output.coding.layout, largest_id);
             let log = Arc::new(Log::open_finished(&kept.tokens)?);
             let store = Store::over(Arc::clone(&log), output.memory);
             let packing = Packing::with_store(options, layout, store);

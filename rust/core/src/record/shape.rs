@@ -17,6 +17,15 @@ pub struct TokenColumns {
     pub labels: &'static str,
     /// What the loss of each id is multiplied by.
     pub loss_weights: &'static str,
+    /// The fields by which packed rows in the compact layout are told, which are no documents.
+    pub label_spans: [&'static str; 2],
+}
+
+impl TokenColumns {
+    /// Whether a record is a packed row in the compact layout: its labels would be lost if its ids were read alone.
+    fn packs(&self, record: &Map) -> bool {
+        self.label_spans.iter().any(|field| record.contains_key(*field))
+    }
 }
 
 /// What decides how the records of a file are looked at.
@@ -73,6 +82,9 @@ impl Shape {
 
     /// The shape that is expected, or else the first that `record` has.
     pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
+        if expected.columns.packs(record) {
+            return None;
+        }
         if let Some(name) = expected.name() {
             return Self::of(name, record, expected);
         }
@@ -317,6 +329,11 @@ pub(super) fn found(record: &Map) -> String {
 
 /// The fault of a record that has no shape.
 pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
+    if expected.columns.packs(record) {
+        let message = "this is a packed row in the compact layout, which is no document; pack the files that it was made \
+                       of, or `repack` a folder with keep_tokens=True";
+        return Fault::new(Reason::NoContent, message.to_owned());
+    }
     let wanted = match expected.name() {
         Some(name) => format!("the fields of the shape `{}`", name.name()),
         None => format!(

@@ -1,7 +1,7 @@
 //! [`Column`]: a column of packed rows as the numbers of each row, for formats that are written row by row.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 
 /// A column of packed rows: an integer a row, or a list of numbers.
 pub(super) enum Column<'a> {
@@ -15,6 +15,9 @@ pub(super) enum Values<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
     Real(&'a [f32]),
+    /// Ids in the compact layout.
+    ShortIds(&'a [u16]),
+    LongIds(&'a [u32]),
 }
 
 /// The value of a column in one row.
@@ -24,6 +27,8 @@ pub(super) enum Cell<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
     Real(&'a [f32]),
+    ShortIds(&'a [u16]),
+    LongIds(&'a [u32]),
 }
 
 impl<'a> Column<'a> {
@@ -45,12 +50,16 @@ impl<'a> Column<'a> {
                     Values::Narrow(values) => Cell::Narrow(&values[range]),
                     Values::Wide(values) => Cell::Wide(&values[range]),
                     Values::Real(values) => Cell::Real(&values[range]),
+                    Values::ShortIds(values) => Cell::ShortIds(&values[range]),
+                    Values::LongIds(values) => Cell::LongIds(&values[range]),
                 }
             }
             Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
             Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
-            // No column has a single real number a row.
+            // No column has a single real number or id a row.
             Self::Integers(Values::Real(values)) => Cell::Real(&values[row..=row]),
+            Self::Integers(Values::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
+            Self::Integers(Values::LongIds(values)) => Cell::LongIds(&values[row..=row]),
         }
     }
 
@@ -60,6 +69,8 @@ impl<'a> Column<'a> {
         match (self, self.cell(row)) {
             (_, Cell::Narrow(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Real(values)) => OFFSET + 4 * values.len() as u64,
+            (_, Cell::ShortIds(values)) => OFFSET + 2 * values.len() as u64,
+            (_, Cell::LongIds(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Wide(values)) => OFFSET + 8 * values.len() as u64,
             (Self::Integers(Values::Narrow(_)), Cell::Integer(_)) => 4,
             (_, Cell::Integer(_)) => 8,
@@ -71,6 +82,8 @@ impl<'a> Values<'a> {
     fn of(values: &'a ArrayRef) -> Self {
         match values.data_type() {
             DataType::Float32 => Self::Real(values.as_primitive::<Float32Type>().values()),
+            DataType::UInt16 => Self::ShortIds(values.as_primitive::<UInt16Type>().values()),
+            DataType::UInt32 => Self::LongIds(values.as_primitive::<UInt32Type>().values()),
             DataType::Int64 => Self::Wide(values.as_primitive::<Int64Type>().values()),
             _ => Self::Narrow(values.as_primitive::<Int32Type>().values()),
         }

@@ -32,6 +32,8 @@ impl Rows {
                     Cell::Integer(value) => serde_json::to_writer(&mut self.line, &value)?,
                     Cell::Narrow(values) => serde_json::to_writer(&mut self.line, values)?,
                     Cell::Real(values) => serde_json::to_writer(&mut self.line, values)?,
+                    Cell::ShortIds(ids) => serde_json::to_writer(&mut self.line, ids)?,
+                    Cell::LongIds(ids) => serde_json::to_writer(&mut self.line, ids)?,
                     Cell::Wide(values) => serde_json::to_writer(&mut self.line, values)?,
                 }
             }

@@ -88,6 +88,18 @@ fn append(cell: Cell<'_>, row: &mut Vec<u8>) -> Result<(), ValueWriteError> {
                 write_f32(row, value)?;
             }
         }
+        Cell::ShortIds(ids) => {
+            write_array_len(row, length(cell))?;
+            for &id in ids {
+                write_sint(row, id.into())?;
+            }
+        }
+        Cell::LongIds(ids) => {
+            write_array_len(row, length(cell))?;
+            for &id in ids {
+                write_sint(row, id.into())?;
+            }
+        }
         Cell::Wide(values) => {
             write_array_len(row, length(cell))?;
             for &value in values {
@@ -104,6 +116,8 @@ fn length(cell: Cell<'_>) -> u32 {
         Cell::Narrow(values) => values.len(),
         Cell::Real(values) => values.len(),
         Cell::Wide(values) => values.len(),
+        Cell::ShortIds(ids) => ids.len(),
+        Cell::LongIds(ids) => ids.len(),
     };
     u32::try_from(values).expect("the reach of an Arrow list is 31 bits")
 }

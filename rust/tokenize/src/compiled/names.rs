@@ -107,6 +107,11 @@ impl Names {
         self.vocabulary.len() + self.added.iter().filter(is_new).count()
     }
 
+    /// The largest id of a token; nothing without tokens.
+    pub(crate) fn largest_id(&self) -> Option<u32> {
+        self.ids.iter().copied().chain(self.added.iter().map(|token| token.id)).max()
+    }
+
     /// The contents of all special added tokens, longest first.
     pub(crate) fn special(&self) -> &[String] {
         &self.special
