@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -76,6 +77,23 @@ def test_an_epoch_is_the_same_on_all_ranks_and_when_it_comes_again(kept):
     assert as_lists(PackedDataset(kept, repack=True, seed=1)) != as_lists(PackedDataset(kept, repack=True))
 
 
+def test_a_data_set_that_is_packed_anew_is_pickled_without_its_tokens(kept):
+    dataset = PackedDataset(kept, repack=True)
+    tokens = sum(len(row["input_ids"]) for row in dataset)
+    # Of each document: where it lies, four numbers; and in which row it is.
+    assert len(pickle.dumps(dataset)) < 5000 + 80 * 48 < 12 * tokens
+
+
+def test_the_documents_of_many_rows_are_found_at_once(tmp_path):
+    columns = {"input_ids": [[5, 6, 7]] * 200_000}
+    pack(columns, max_length=8, output=tmp_path / "many", keep_tokens=True)
+    started = time.perf_counter()
+    dataset = PackedDataset(tmp_path / "many", repack=True)
+    assert time.perf_counter() - started < 3
+    assert len(dataset) == 100_000
+    assert sum(len(dataset[at]["seq_lengths"]) for at in range(0, 100_000, 1000)) == 200
+
+
 def test_nothing_is_written(kept):
     before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
     PackedDataset(kept, repack=True).set_epoch(3)
@@ -90,9 +108,9 @@ def test_padding_is_no_document(kept, tmp_path):
     dataset = PackedDataset(rows)
     from fastpack.torch.epochs import Repacked
 
-    found = Repacked(list(dataset), [np.asarray(row["seq_lengths"]) for row in dataset])
+    found = Repacked(rows)
     found.pack(max_length=64, strategy="mix", most=None, seed=0)
-    again = [found.row(at) for at in range(found.rows)]
+    again = [found.row(at, dataset.__getitem__) for at in range(found.rows)]
     assert documents_of(again) == documents_of(PackedDataset(kept))
 
 

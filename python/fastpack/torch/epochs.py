@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
+from fastpack._compact import expanded, shown_columns
+from fastpack._rows import lists_of
 from fastpack._types import NOT_TRAINED
 from fastpack.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -52,21 +55,13 @@ class Repacked:
         rows: How many rows there are.
     """
 
-    def __init__(
-        self, source: Sequence[Mapping[str, object]], lengths: Sequence[npt.NDArray[np.int64]]
-    ) -> None:
-        """Finds the documents: all segments of rows that have a label, which padding has not."""
-        self._source = source
-        found = []
-        for row, documents in enumerate(lengths):
-            labels = np.asarray(source[row].get("labels", ()))
-            start = 0
-            for number, length in enumerate(documents):
-                trained = labels[start : start + length] != NOT_TRAINED
-                if not len(labels) or trained.any():
-                    found.append((row, number, start, length))
-                start += length
-        self._documents = np.array(found, np.int64).reshape(-1, 4)
+    def __init__(self, table: pa.Table) -> None:
+        """Finds the documents in a table of the rows: the segments that have a label, which padding has not."""
+        found, rows = [np.zeros((0, 4), np.int64)], 0
+        for batch in table.to_batches():
+            found.append(_documents_of(pa.Table.from_batches([batch]), rows))
+            rows += batch.num_rows
+        self._documents = np.concatenate(found)
         self.rows = 0
 
     def pack(self, *, max_length: int, strategy: Strategy, most: int | None, seed: int) -> None:
@@ -85,11 +80,11 @@ class Repacked:
         self._offsets, self._members = found.offsets, found.members
         self.rows = len(found)
 
-    def row(self, at: int) -> Mapping[str, object]:
-        """The columns of a row."""
+    def row(self, at: int, packed: Callable[[int], Mapping[str, object]]) -> Mapping[str, object]:
+        """The columns of a row, gathered from rows as they were packed."""
         members = self._members[self._offsets[at] : self._offsets[at + 1]]
         pieces = [tuple(map(int, self._documents[member])) for member in members]
-        rows = [self._source[row] for row, *_ in pieces]
+        rows = [packed(row) for row, *_ in pieces]
         lengths = np.array([length for *_, length in pieces], np.int32)
         made: dict[str, object] = {}
         for name in rows[0]:
@@ -107,6 +102,30 @@ class Repacked:
         starts = np.cumsum(lengths) - lengths
         made["position_ids"] = (np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)
         return {**made, "seq_lengths": lengths}
+
+
+def _documents_of(table: pa.Table, first_row: int) -> npt.NDArray[np.int64]:
+    """The row, the number in it, the first token in it and the length of each document of some rows."""
+    labelled = "labels" in (shown_columns(table.schema) or table.column_names)
+    columns = expanded(table, ["seq_lengths", *(["labels"] if labelled else [])])
+    lengths = lists_of(columns, "seq_lengths")
+    if lengths is None or not len(lengths.values):
+        return np.zeros((0, 4), np.int64)
+    sizes = lengths.values.astype(np.int64)
+    counts = np.diff(lengths.ends, prepend=0)
+    first = np.repeat(lengths.ends - counts, counts)
+    ends = sizes.cumsum()
+    starts = ends - sizes
+    rows = np.repeat(np.arange(len(counts)), counts)
+    found: npt.NDArray[np.int64] = np.stack(
+        [first_row + rows, np.arange(len(sizes)) - first, starts - starts[first], sizes], 1
+    )
+    labels = lists_of(columns, "labels")
+    if labels is None:
+        return found
+    before = np.append(0, (labels.values != NOT_TRAINED).cumsum())
+    kept: npt.NDArray[np.int64] = found[before[ends] > before[starts]]
+    return kept
 
 
 def _values(row: Mapping[str, object], name: str) -> npt.NDArray[np.int64]:

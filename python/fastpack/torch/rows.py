@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from torch.utils.data import Dataset
@@ -22,6 +21,7 @@ from fastpack.torch.epochs import Repacked, check_repackable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from fastpack._types import HubDataset, Overlong, Strategy, StrPath
@@ -202,8 +202,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         self._place(table)
         if repack:
             check_repackable(self.folders)
-            rows = [self._row(at) for at in range(len(self))]
-            self._repacked = Repacked(rows, [np.asarray(row[_LENGTHS]) for row in rows])
+            self._repacked = Repacked(self.table)
             self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -241,7 +240,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         if not 0 <= at < len(self):
             message = f"row {index} of {len(self)}"
             raise IndexError(message)
-        return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at))
+        return self._row(at) if self._repacked is None else Gathered(self._repacked.row(at, self._row))
 
     def _row(self, at: int) -> Row:
         chunk = bisect_right(self._ends, at)

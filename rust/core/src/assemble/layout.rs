@@ -17,7 +17,7 @@ pub struct Layout {
     columns: Vec<RowColumn>,
     /// The columns that a batch has: those of the rows, or in the compact layout what they are made of.
     stored: Vec<Stored>,
-    layout: RowLayout,
+    written: RowLayout,
     pub(super) padding: Padding,
     pub(super) shift_labels: bool,
     pub(super) sources: Sources,
@@ -31,7 +31,7 @@ impl Layout {
         Self {
             columns: columns.to_vec(),
             stored: Stored::plain(columns),
-            layout: RowLayout::Full,
+            written: RowLayout::Full,
             padding: Padding::NONE,
             shift_labels: false,
             sources: Sources::default(),
@@ -44,7 +44,7 @@ impl Layout {
         Ok(Self {
             columns: options.rows.columns.clone(),
             stored: Stored::plain(&options.rows.columns),
-            layout: RowLayout::Full,
+            written: RowLayout::Full,
             padding: Padding::new(options, pad_id)?,
             shift_labels: options.rows.shift_labels,
             sources,
@@ -54,15 +54,15 @@ impl Layout {
 
     /// The same rows, stored in another layout; `largest_id` is the largest id of their tokenizer, if it is known.
     #[must_use]
-    pub fn stored_as(self, layout: RowLayout, largest_id: Option<u32>) -> Self {
-        let stored = match layout {
+    pub fn stored_as(self, written: RowLayout, largest_id: Option<u32>) -> Self {
+        let stored = match written {
             RowLayout::Full => Stored::plain(&self.columns),
             RowLayout::Compact => {
                 let largest_id = largest_id.map(|id| id.max(self.padding.id().cast_unsigned()));
                 Stored::compact(&self.columns, Width::of(largest_id), self.shift_labels)
             }
         };
-        Self { stored, layout, ..self }
+        Self { stored, written, ..self }
     }
 
     /// The columns of a batch, in their order.
@@ -72,7 +72,7 @@ impl Layout {
 
     /// The schema of a batch.
     pub fn schema(&self) -> SchemaRef {
-        match self.layout {
+        match self.written {
             RowLayout::Full => schema::schema(&self.columns),
             RowLayout::Compact => schema::compact(&self.stored, &self.columns),
         }
