@@ -21,6 +21,17 @@ pub(crate) const ANSWER: [&str; 4] = ["answer", "response", "solution", "output"
 /// A text.
 pub(crate) const TEXT: [&str; 1] = ["text"];
 
+/// Where the tools stand, if nothing else is said.
+pub(crate) const TOOLS: &str = "tools";
+/// Where a text before the conversation stands, if nothing else is said.
+pub(crate) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
+/// Where a record's own arguments to the template stand; the name is TRL's.
+pub(crate) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
+/// Where the padding is marked with zeros, if nothing else is said.
+pub(crate) const ATTENTION_MASK: &str = "attention_mask";
+/// Where trained tokens are marked with ones, if nothing else is said.
+pub(crate) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
+
 impl ShapeName {
     /// All shapes, in the order in which they are looked for.
     pub const ALL: [Self; 6] = [

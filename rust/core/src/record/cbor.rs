@@ -7,7 +7,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error;
 use num_bigint::BigInt;
 
-use super::Fault;
+use super::fault::Fault;
 use super::json::MAX_DEPTH;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};

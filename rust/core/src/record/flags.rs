@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, wrong_type};
+use super::fault::{Fault, wrong_type};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 

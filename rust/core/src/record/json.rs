@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, NumberAny, NumberInt, Peek};
 
-use super::Fault;
+use super::fault::Fault;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 

@@ -2,21 +2,14 @@
 
 use std::sync::Arc;
 
-use super::pair::optional;
+use super::fault::{Fault, wrong_type};
+use super::kinds::Conversation;
 use super::shape::Shape;
-use super::{Conversation, Fault, flags, json, wrong_type};
+use super::{flags, json};
 use crate::config::Part;
+use crate::config::usual::TEMPLATE_KWARGS;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
-
-/// Where the tools stand, if nothing else is said.
-pub(super) const TOOLS: &str = "tools";
-
-/// Where a text before the conversation stands, if nothing else is said.
-pub(super) const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
-
-/// Where a record's own arguments to the template stand; the name is TRL's.
-pub(super) const TEMPLATE_KWARGS: &str = "chat_template_kwargs";
 
 /// The keys of a part of a content that is text and no more.
 const PART: [&str; 2] = ["type", "text"];
@@ -275,5 +268,15 @@ fn read_template_kwargs(record: &Map) -> Result<Map, Fault> {
         None | Some(Value::Null) => Ok(Map::default()),
         Some(Value::Map(kwargs)) => Ok(kwargs.as_ref().clone()),
         other => Err(wrong_type(TEMPLATE_KWARGS, "an object", other)),
+    }
+}
+
+/// A text that may be absent, null or empty, which all mean that there is none.
+pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Fault> {
+    match record.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.to_string())),
+        other => Err(wrong_type(field, "a string", other)),
     }
 }

@@ -1,26 +1,13 @@
 //! Pairs of a request and what answers it: instructions, questions, prompts and completions.
 
-use super::messages::{self, Takes};
+use super::fault::{Fault, wrong_type};
+use super::flags;
+use super::kinds::{Conversation, Pair, Record};
+use super::messages::{self, Takes, optional};
 use super::shape::Shape;
-use super::{Conversation, Fault, Record, flags, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
-
-/// A request, and the text that answers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
-    /// Whether the two are joined as they are: a prompt and its completion.
-    pub plain: bool,
-    /// What is said before the request, if anything.
-    pub system: Option<String>,
-    /// The instruction, question or prompt.
-    pub request: String,
-    /// What the instruction is about, if anything.
-    pub input: Option<String>,
-    /// The output, answer or completion.
-    pub answer: String,
-}
 
 pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
     let (request, answer) = match shape.name {
@@ -50,16 +37,6 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, 
         return Err(Fault::new(Reason::Empty, format!("`{answer}` is empty")));
     }
     Ok(Record::Pair(pair))
-}
-
-/// A text that may be absent, null or empty, which all mean that there is none.
-pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Fault> {
-    match record.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.to_string())),
-        other => Err(wrong_type(field, "a string", other)),
-    }
 }
 
 /// A prompt and a completion that are lists of messages: one conversation.

@@ -9,7 +9,7 @@ use arrow::datatypes::{
 };
 use num_bigint::BigInt;
 
-use super::Fault;
+use super::fault::Fault;
 use crate::ledger::Reason;
 use crate::source::Cells;
 use fastpack_template::json::{Map, Value};

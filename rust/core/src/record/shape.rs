@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Fault, messages, tokens};
+use super::fault::Fault;
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
@@ -67,9 +67,9 @@ impl Shape {
         let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
         let parts = [
             (Part::Messages, usual::MESSAGES[0]),
-            (Part::Tools, messages::TOOLS),
-            (Part::System, messages::SYSTEMS[0]),
-            (Part::System, messages::SYSTEMS[1]),
+            (Part::Tools, usual::TOOLS),
+            (Part::System, usual::SYSTEMS[0]),
+            (Part::System, usual::SYSTEMS[1]),
         ];
         Self {
             name: ShapeName::Conversations,
@@ -132,35 +132,35 @@ impl Shape {
                 vec![field(Part::InputIds, &[expected.columns.input_ids])?],
                 vec![
                     or(Part::Labels, &[expected.columns.labels]),
-                    or(Part::AttentionMask, &[tokens::ATTENTION_MASK]),
-                    or(Part::AssistantMasks, &tokens::MASKS),
+                    or(Part::AttentionMask, &[usual::ATTENTION_MASK]),
+                    or(Part::AssistantMasks, &usual::MASKS),
                     or(Part::LossWeights, &[expected.columns.loss_weights]),
                 ],
             ),
             ShapeName::Conversations => (
                 vec![field(Part::Messages, &usual::MESSAGES)?],
-                vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
+                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
             ),
             ShapeName::PromptCompletion => (
                 vec![
                     field(Part::Prompt, &usual::PROMPT)?,
                     field(Part::Completion, &usual::COMPLETION)?,
                 ],
-                vec![or(Part::Tools, &[messages::TOOLS]), or(Part::System, &messages::SYSTEMS)],
+                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
             ),
             ShapeName::Instruction => (
                 vec![
                     field(Part::Instruction, &usual::INSTRUCTION)?,
                     field(Part::Output, &usual::OUTPUT)?,
                 ],
-                vec![or(Part::Input, &usual::INPUT), or(Part::System, &messages::SYSTEMS)],
+                vec![or(Part::Input, &usual::INPUT), or(Part::System, &usual::SYSTEMS)],
             ),
             ShapeName::QuestionAnswer => (
                 vec![
                     field(Part::Question, &usual::QUESTION)?,
                     field(Part::Answer, &usual::ANSWER)?,
                 ],
-                vec![or(Part::System, &messages::SYSTEMS)],
+                vec![or(Part::System, &usual::SYSTEMS)],
             ),
             ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
         };
@@ -199,7 +199,7 @@ impl Shape {
     /// All fields that records are read from, and those that tell other shapes.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
-        parts.map(ToString::to_string).chain([messages::TEMPLATE_KWARGS.to_owned()]).collect()
+        parts.map(ToString::to_string).chain([usual::TEMPLATE_KWARGS.to_owned()]).collect()
     }
 
     /// Whether a record is looked at for this field.
@@ -209,7 +209,7 @@ impl Shape {
 
     /// Whether records are read from this field.
     pub(super) fn reads(&self, field: &str) -> bool {
-        self.parts.iter().any(|(_, known)| **known == *field) || field == messages::TEMPLATE_KWARGS
+        self.parts.iter().any(|(_, known)| **known == *field) || field == usual::TEMPLATE_KWARGS
     }
 
     /// The parts that the shape cannot do without, which come first.

@@ -13,10 +13,12 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use super::cursor::Cursor;
 use super::flags::{self, TRAIN, WEIGHT, is_assistant};
 use super::json;
-use super::messages::{FUNCTION_CALL, ROLES, TEMPLATE_KWARGS, Takes, check_content};
+use super::kinds::Conversation;
+use super::messages::{FUNCTION_CALL, ROLES, Takes, check_content};
 use super::place::{Item, Place};
 use super::shape::Shape;
-use super::{Conversation, write};
+use super::write;
+use crate::config::usual::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
 use fastpack_template::json::Value;
 

@@ -7,7 +7,8 @@ use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 
 use super::columns::{Kind, column};
-use super::{object, row, write};
+use super::read::object;
+use super::{row, write};
 use crate::source::Block;
 use fastpack_template::json::{Map, Value};
 

@@ -1,8 +1,8 @@
 //! Plain text: a record whose content is one string.
 
 use super::cursor::Cursor;
+use super::fault::{Fault, wrong_type};
 use super::shape::Shape;
-use super::{Fault, wrong_type};
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};

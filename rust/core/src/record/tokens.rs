@@ -10,18 +10,13 @@ use arrow::datatypes::{
     Int64Type, UInt8Type, UInt16Type, UInt32Type,
 };
 
+use super::fault::{Fault, wrong_type};
 use super::place::Item;
 use super::shape::Shape;
-use super::{Fault, flags, json, wrong_type};
+use super::{flags, json};
 use crate::config::Part;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
-
-/// Where the padding is marked with zeros, if nothing else is said.
-pub(super) const ATTENTION_MASK: &str = "attention_mask";
-
-/// Where trained tokens are marked with ones, if nothing else is said.
-pub(super) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 
 /// The label of a token that is not trained.
 const IGNORED: i64 = -100;

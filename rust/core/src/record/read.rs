@@ -1,0 +1,142 @@
+//! Reads records: finds the shape of a file, and reads each of its records by it.
+
+use std::sync::Arc;
+
+use fastpack_template::json::{Map, Value};
+
+use super::fault::Fault;
+use super::kinds::{Conversation, Pair, Record};
+use super::messages::{self, Takes};
+use super::shape::{self, Expectation, Shape};
+use super::{cbor, json, pair, row, text, tokens};
+use crate::config::{Fields, Part, ShapeName, usual};
+use crate::ledger::Reason;
+use crate::source::Raw;
+
+/// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
+pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
+    let shape = Shape::conversations();
+    messages::read(record, usual::MESSAGES[0], &shape, Takes::ALL)
+}
+
+/// Reads a conversation from JSON: an object as [`conversation`] takes it.
+pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
+    conversation(&*object(Raw::Json(json), |_| true)?)
+}
+
+/// The messages that a pair stands for, behind those of the examples.
+pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
+    let message =
+        |role: &str, text: &str| Arc::new(messages::message(role, Value::String(Arc::from(text))));
+    let request = match &pair.input {
+        Some(input) => format!("{}\n{input}", pair.request),
+        None => pair.request.clone(),
+    };
+    let mut list: Vec<Arc<Map>> = Vec::with_capacity(2 * examples.len() + 3);
+    list.extend(pair.system.as_ref().map(|system| message("system", system)));
+    for (request, answer) in examples {
+        list.extend([message("user", request), message("assistant", answer)]);
+    }
+    list.push(message("user", &request));
+    let prompt = Some(list.len());
+    list.push(message("assistant", &pair.answer));
+    Conversation {
+        messages: list,
+        tools: None,
+        template_kwargs: Map::default(),
+        weights: None,
+        prompt,
+    }
+}
+
+/// What stands in a file as an object, the columns of a table only as far as they are `wanted`.
+pub(super) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
+    match raw {
+        Raw::Json(bytes) => match json::parse(bytes)? {
+            Value::Map(record) => Ok(record),
+            other => {
+                let message = format!("expected an object, found {}", other.type_name());
+                Err(Fault::new(Reason::NotAnObject, message))
+            }
+        },
+        Raw::Cells { names, cells } => row::cells(names, cells, wanted).map(Arc::new),
+        Raw::Row { batch, row } => row::row(batch, row, wanted).map(Arc::new),
+        Raw::Text(text) => {
+            let text = simdutf8::compat::from_utf8(text).map_err(|error| {
+                let at = error.valid_up_to() + 1;
+                Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
+            })?;
+            let content = Value::String(Arc::from(text));
+            Ok(Arc::new([(Arc::from(usual::TEXT[0]), content)].into_iter().collect()))
+        }
+        Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),
+        Raw::Broken { reason, message } => Err(Fault::new(reason, message)),
+    }
+}
+
+/// The shape of a file, and what its first record shows besides.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The shape.
+    pub shape: Shape,
+    /// The fields of the shape that the record has.
+    pub fields: Vec<String>,
+}
+
+/// The shape of the first of `records` that has one.
+pub fn find_shape<'a>(
+    records: impl IntoIterator<Item = Raw<'a>>,
+    expected: Expectation<'_>,
+) -> Option<Shown> {
+    records.into_iter().find_map(|raw| {
+        let expected = match raw {
+            Raw::Text(_) => Expectation { shape: None, fields: &Fields::default(), ..expected },
+            _ => expected,
+        };
+        let record = match raw {
+            // A column that no shape reads may hold anything.
+            Raw::Row { batch, row } => row::readable(batch, row, |_| true),
+            Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
+            raw => (*object(raw, |_| true).ok()?).clone(),
+        };
+        let shape = Shape::find(&record, expected)?;
+        Some(Shown { fields: shape.fields_of(&record), shape })
+    })
+}
+
+/// Reads one record of a file of this shape; `expected` is what the shape was found by.
+pub fn read(
+    raw: Raw<'_>,
+    shape: Option<&Shape>,
+    expected: Expectation<'_>,
+    takes: Takes,
+) -> Result<Record, Fault> {
+    if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
+        && shape.name == ShapeName::Tokens
+        && let Some(parts) = tokens::row(batch, row, shape)
+    {
+        return parts.check().map(Record::Tokens);
+    }
+    let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
+    let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
+    let beside = || match raw {
+        // What no shape reads may hold anything there.
+        Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),
+        Raw::Cbor(item) => cbor::parse(item, |field| shape.is_telling(field), true).ok(),
+        _ => None,
+    };
+    if let Some(fault) = shape.fault(record, beside, expected) {
+        return Err(fault);
+    }
+    match shape.name {
+        ShapeName::Conversations => {
+            let field = shape.field(Part::Messages);
+            messages::read(record, field, shape, takes).map(Record::Conversation)
+        }
+        ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => {
+            pair::read(record, shape, takes)
+        }
+        ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
+        ShapeName::Tokens => tokens::read(record, shape)?.check().map(Record::Tokens),
+    }
+}
