@@ -5,8 +5,8 @@ use std::path::Path;
 use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
 
+use super::files::{is_shard_of, split_folders};
 use super::manifest::File;
-use super::survey::is_shard_of;
 use crate::config::{Output, Split};
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
@@ -71,7 +71,7 @@ impl Arrangement {
             described.push((self.inside(split, STATE), state(&shards)));
         }
         if self == Self::Splits {
-            described.push((SPLITS.to_owned(), json!({ "splits": names() }).to_string()));
+            described.push((SPLITS.to_owned(), json!({ "splits": split_folders() }).to_string()));
         }
         Ok(described)
     }
@@ -81,9 +81,9 @@ impl Arrangement {
         match (self, name.split_once('/')) {
             (Self::Plain, _) => false,
             (Self::Dataset, _) => is_of_dataset(name),
-            (Self::Splits, None) => name == SPLITS || names().contains(&name),
+            (Self::Splits, None) => name == SPLITS || split_folders().contains(&name),
             (Self::Splits, Some((split, inside))) => {
-                names().contains(&split) && is_of_dataset(inside)
+                split_folders().contains(&split) && is_of_dataset(inside)
             }
         }
     }
@@ -94,15 +94,10 @@ impl Arrangement {
     }
 }
 
-/// The folders of splits, whether there are such or not.
-pub(super) fn names() -> [&'static str; Split::ALL.len()] {
-    Split::ALL.map(Split::name)
-}
-
 /// Whether this is the name in the work folder of a file that describes shards.
 pub(super) fn describes(name: &str) -> bool {
     let of_split = |split| name.strip_prefix(split).and_then(|rest| rest.strip_prefix('-'));
-    let name = names().into_iter().find_map(of_split).unwrap_or(name);
+    let name = split_folders().into_iter().find_map(of_split).unwrap_or(name);
     [STATE, INFO, SPLITS].contains(&name)
 }
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::files::{MANIFEST, REPORT, TOKENS};
 use super::leftovers;
 use super::lock::{Lock, refuse_no_folder};
-use super::manifest::MANIFEST;
 use super::owned;
-use super::survey::{self, REPORT, TOKENS};
+use super::survey::{self};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::Identity;

@@ -5,12 +5,12 @@ use std::io::Read;
 use std::path::Path;
 
 use super::arrangement;
-use super::lock::{LOCK, WORK};
-use super::manifest::{MANIFEST, Manifest};
-use super::owned::Owned;
-use super::survey::{
-    BLOCKS, BLOCKS_NEW, REPLACED, REPORT, SHARDS, SHARDS_NEW, STARTED, STARTED_NEW, is_shard_of,
+use super::files::{
+    BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, REPLACED, REPORT, SHARDS, SHARDS_NEW, STARTED, STARTED_NEW,
+    WORK, is_shard_of,
 };
+use super::manifest::Manifest;
+use super::owned::Owned;
 use crate::config::{Format, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};

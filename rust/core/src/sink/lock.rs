@@ -10,17 +10,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
+use super::files::{LOCK, STARTED, WORK};
 use super::leftovers;
-use super::survey::STARTED;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::regular;
-
-/// The folder in the output folder that a run works in.
-pub(super) const WORK: &str = ".fastpack";
-
-/// The name of the lock file in it.
-pub(super) const LOCK: &str = "lock";
 
 /// The most bytes of the last message of a run: a few names and a text.
 const MOST: u64 = 1 << 20;

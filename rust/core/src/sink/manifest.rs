@@ -8,16 +8,11 @@ use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::arrangement;
-use super::lock::WORK;
-use super::survey::TOKENS;
+use super::files::{TOKENS, WORK, split_folders};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::regular::Links;
 use crate::sealed::{self, Sealed};
-
-/// The name of the manifest in a finished folder.
-pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The version of the manifest's layout. Increase it with every change of the layout.
 const VERSION: u32 = 4;
@@ -131,7 +126,7 @@ impl Manifest {
 /// Whether a name is of a file in the output folder itself, or in the folder of a split there.
 fn is_plain(name: &str) -> bool {
     let name = match name.split_once('/') {
-        Some((split, inside)) if arrangement::names().contains(&split) => inside,
+        Some((split, inside)) if split_folders().contains(&split) => inside,
         _ => name,
     };
     let path = Path::new(name);

@@ -30,6 +30,7 @@ mod cells;
 mod discard;
 mod disk;
 mod failure;
+mod files;
 mod folder;
 mod jsonl;
 mod leftovers;

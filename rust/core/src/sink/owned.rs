@@ -7,9 +7,9 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::manifest::{MANIFEST, Manifest};
+use super::files::{self, MANIFEST, REPLACED, TOKENS};
+use super::manifest::Manifest;
 use super::placed::remove_folder_of;
-use super::survey::{self, REPLACED, TOKENS};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
@@ -63,7 +63,7 @@ impl Owned {
         let finished_files = listed(finished);
         let remaining_files = listed(remains.iter().copied());
         let (mut left, mut whole) = (Self::default(), Self::default());
-        for name in survey::names(dir)? {
+        for name in files::names(dir)? {
             let path = dir.join(&name);
             let hashed = Hashed::new(&path, control);
             let owner = if name == MANIFEST {

@@ -1,7 +1,7 @@
 //! [`Series`]: the shards of one split or of one input, and their names.
 
+use super::files::{is_shard_of, shard_name};
 use super::manifest::File;
-use super::survey::{is_shard_of, shard_name};
 use crate::config::{Format, Split};
 
 /// The shards of one split or of one input.

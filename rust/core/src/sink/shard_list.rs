@@ -6,8 +6,8 @@ use std::fs::{self, File as Handle};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use super::files::{SHARDS, SHARDS_NEW};
 use super::manifest::File;
-use super::survey::{SHARDS, SHARDS_NEW};
 use crate::error::{Error, Result};
 use crate::regular::{self, Links};
 

@@ -5,61 +5,18 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::arrangement::{self, Arrangement};
+use super::arrangement::Arrangement;
+use super::files::{MANIFEST, REPORT, TOKENS, is_shard_of};
 use super::leftovers::Leftovers;
-use super::lock::WORK;
-use super::manifest::{MANIFEST, Manifest};
-use crate::config::{Format, Split};
+use super::manifest::Manifest;
+use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::identity::Identity;
 use crate::regular::{self, Links};
 
-/// The name of the report.
-pub(super) const REPORT: &str = "report.json";
-
-/// The name of the file in the work folder that records the started job.
-pub(super) const STARTED: &str = "started.json";
-
-/// The name of the file that becomes [`STARTED`] once it is written.
-pub(super) const STARTED_NEW: &str = "started.json.new";
-
-/// The name of the file in the work folder that lists the finished shards.
-pub(super) const SHARDS: &str = "shards";
-
-/// The name of the file that becomes [`SHARDS`] once it is written.
-pub(super) const SHARDS_NEW: &str = "shards.new";
-
-/// The name of the manifest in the work folder of the output that is replaced.
-pub(super) const REPLACED: &str = "replaced.json";
-
 /// The most files that a message names.
 const NAMED: usize = 5;
-
-/// The name of the log of finished blocks in the work folder.
-pub(super) const BLOCKS: &str = "blocks";
-
-/// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
-pub(super) const BLOCKS_NEW: &str = "blocks.new";
-
-/// The name under which that file is kept, where it is.
-pub(super) const TOKENS: &str = "tokens.fastpack";
-
-/// The name of a shard: the split that it is of, and a number of five digits or more.
-pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String {
-    format!("{}-{number:05}.{extension}", split.name())
-}
-
-/// Whether this is the name of a shard of `split`, of whatever job and format.
-pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
-    let number = name.strip_prefix(split.name()).and_then(|rest| rest.strip_prefix('-'));
-    let parts = number.and_then(|rest| rest.split_once('.'));
-    parts.is_some_and(|(digits, extension)| {
-        digits.len() >= 5
-            && digits.bytes().all(|digit| digit.is_ascii_digit())
-            && Format::ALL.iter().any(|format| format.extension() == extension)
-    })
-}
 
 /// Whether a file of this name is in the way of a run: one that it may place, or that readers would take for one.
 pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
@@ -252,27 +209,4 @@ fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     first.join(", ") + &more
-}
-
-/// What lies in the folder besides the work folder, sorted; of folders named after splits, what lies in them.
-pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for name in entries(dir)? {
-        let inner = dir.join(&name);
-        if arrangement::names().contains(&name.as_str()) && regular::is_folder(&inner) {
-            names.extend(entries(&inner)?.into_iter().map(|inside| format!("{name}/{inside}")));
-        } else if name != WORK {
-            names.push(name);
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-fn entries(dir: &Path) -> Result<Vec<String>> {
-    let entries = fs::read_dir(dir).map_err(Error::io(dir))?;
-    let name = |entry: io::Result<fs::DirEntry>| {
-        Ok(entry.map_err(Error::io(dir))?.file_name().to_string_lossy().into_owned())
-    };
-    entries.map(name).collect()
 }

@@ -1,0 +1,89 @@
+//! The names of the files in an output folder and in its work folder.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::config::{Format, Split};
+use crate::error::{Error, Result};
+use crate::regular;
+
+/// The folder in the output folder that a run works in.
+pub(super) const WORK: &str = ".fastpack";
+
+/// The name of the lock file in it.
+pub(super) const LOCK: &str = "lock";
+
+/// The name of the manifest in a finished folder.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// The name of the report.
+pub(super) const REPORT: &str = "report.json";
+
+/// The name of the file in the work folder that records the started job.
+pub(super) const STARTED: &str = "started.json";
+
+/// The name of the file that becomes [`STARTED`] once it is written.
+pub(super) const STARTED_NEW: &str = "started.json.new";
+
+/// The name of the file in the work folder that lists the finished shards.
+pub(super) const SHARDS: &str = "shards";
+
+/// The name of the file that becomes [`SHARDS`] once it is written.
+pub(super) const SHARDS_NEW: &str = "shards.new";
+
+/// The name of the manifest in the work folder of the output that is replaced.
+pub(super) const REPLACED: &str = "replaced.json";
+
+/// The name of the log of finished blocks in the work folder.
+pub(super) const BLOCKS: &str = "blocks";
+
+/// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
+pub(super) const BLOCKS_NEW: &str = "blocks.new";
+
+/// The name under which that file is kept, where it is.
+pub(super) const TOKENS: &str = "tokens.fastpack";
+
+/// The name of a shard: the split that it is of, and a number of five digits or more.
+pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String {
+    format!("{}-{number:05}.{extension}", split.name())
+}
+
+/// Whether this is the name of a shard of `split`, of whatever job and format.
+pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
+    let number = name.strip_prefix(split.name()).and_then(|rest| rest.strip_prefix('-'));
+    let parts = number.and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(digits, extension)| {
+        digits.len() >= 5
+            && digits.bytes().all(|digit| digit.is_ascii_digit())
+            && Format::ALL.iter().any(|format| format.extension() == extension)
+    })
+}
+
+/// The folders of splits, whether there are such or not.
+pub(super) fn split_folders() -> [&'static str; Split::ALL.len()] {
+    Split::ALL.map(Split::name)
+}
+
+/// What lies in the folder besides the work folder, sorted; of folders named after splits, what lies in them.
+pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for name in entries(dir)? {
+        let inner = dir.join(&name);
+        if split_folders().contains(&name.as_str()) && regular::is_folder(&inner) {
+            names.extend(entries(&inner)?.into_iter().map(|inside| format!("{name}/{inside}")));
+        } else if name != WORK {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn entries(dir: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(dir).map_err(Error::io(dir))?;
+    let name = |entry: io::Result<fs::DirEntry>| {
+        Ok(entry.map_err(Error::io(dir))?.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
+}
