@@ -11,37 +11,20 @@ use super::block::{Block, Content, Reader, is_index_line};
 use super::cbor::CborReader;
 use super::csv::CsvReader;
 use super::format::{Container, Format};
+use super::found::{Found, SourceFile};
 use super::input::Input;
 use super::json::ArrayReader;
 use super::lines::LineReader;
 use super::memory::{Memory, MemoryReader};
 use super::rows::Columns;
 use super::sample::Sample;
+use super::sizes::{BYTE_ORDER_MARK, PEEKED};
 use super::text::TextReader;
 use super::through::Through;
-use super::{Found, SourceFile, ipc, parquet};
+use super::{ipc, parquet};
 use crate::config::{Reading, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
-
-/// Bytes of a block: small enough that the first rows of a stream come at once and a block's text stays in
-/// the second-level cache, large enough that handing it over costs nothing.
-pub(super) const BLOCK_BYTES: usize = 256 << 10;
-
-/// Bytes that one record may have; a file without an end of one is not data.
-pub(super) const LONGEST_RECORD: usize = 1 << 30;
-
-/// Bytes to read behind so many that hold no whole record: as many again, so that a long record is looked at twice on average,
-/// but no more than show that it is too long: whether it is does not depend on what else was read.
-pub(super) fn wanted_behind(before: usize) -> usize {
-    BLOCK_BYTES.max(before).min((LONGEST_RECORD + 1).saturating_sub(before)).max(1)
-}
-
-/// The byte order mark that some editors put before UTF-8 text.
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-
-/// Bytes looked at to tell an array from lines: whatever stands before its bracket is blank.
-pub(super) const PEEKED: usize = 4 << 10;
 
 /// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
 pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;

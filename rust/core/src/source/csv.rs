@@ -6,8 +6,8 @@ use std::sync::Arc;
 use csv_core::{ReadRecordResult, ReaderBuilder};
 
 use super::block::{Cells, Content, Reader};
-use super::blocks::{BLOCK_BYTES, LONGEST_RECORD};
 use super::input::Input;
+use super::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;

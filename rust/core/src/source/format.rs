@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use fastpack_tokenize::regular;
 
-use super::blocks::BYTE_ORDER_MARK;
 use super::compression::Compression;
 use super::input::Input;
-use super::ipc::FILE_MAGIC;
+use super::ipc::damage::FILE_MAGIC;
+use super::sizes::BYTE_ORDER_MARK;
 use crate::config::ShapeName;
 use crate::control::Control;
 use crate::error::{Error, Result};

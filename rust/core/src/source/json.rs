@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::block::{Content, Reader};
-use super::blocks::{BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
+use super::sizes::{BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;

@@ -1,8 +1,8 @@
 //! Line files: read in blocks and cut at newlines, so that one large file keeps all threads busy.
 
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 
 use super::background::Background;
 use super::block::{Content, Reader};
-use super::blocks::BLOCK_BYTES;
+use super::sizes::BLOCK_BYTES;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::block::{Content, Reader};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use super::input::Input;
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;

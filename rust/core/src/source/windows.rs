@@ -11,7 +11,7 @@ use std::vec;
 use fastpack_tokenize::regular;
 
 use super::block::{Content, Reader, is_index_line};
-use super::blocks::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;

@@ -11,9 +11,9 @@ use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{self, root_as_footer};
 use fastpack_tokenize::regular;
 
+use super::damage::{Damage, FILE_MAGIC};
 use super::message::{Frame, Frames, Message};
 use super::table::Table;
-use super::{Damage, FILE_MAGIC};
 use crate::source::rows::{Columns, said};
 
 /// Bytes before the first message: the magic, filled up to a multiple of eight.

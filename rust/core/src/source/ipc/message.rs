@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::ipc::{self, CompressionType, MessageHeader, RecordBatch, root_as_message};
 
-use super::Damage;
+use super::damage::Damage;
 use crate::source::rows::said;
 
 /// The mark before the length of a message.

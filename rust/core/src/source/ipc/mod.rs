@@ -1,27 +1,23 @@
 //! Arrow IPC: files, and streams such as `datasets` saves.
 //!
 //! Both are messages, one after another: [`message`] reads them and checks that none speaks of bytes that are not there,
-//! [`table`] makes rows of them. A file begins with [`FILE_MAGIC`] and ends with a list of its messages ([`footer`]).
+//! [`table`] makes rows of them. A file begins with [`damage::FILE_MAGIC`] and ends with a list of its messages ([`footer`]).
 
+pub(super) mod damage;
 mod footer;
 mod message;
 mod table;
 
-use super::SourceFile;
 use super::block::Reader;
+use super::found::SourceFile;
 use super::input::Input;
 use super::rows::{Columns, RowReader, Rows};
 use crate::control::Control;
 use crate::error::Result;
+use damage::{Damage, FILE_MAGIC};
 use footer::IpcFile;
 use message::{Frame, Frames};
 use table::Table;
-
-/// The first bytes of an Arrow IPC file; streams begin otherwise.
-pub(super) const FILE_MAGIC: &[u8] = b"ARROW1";
-
-/// The reason that a file cannot be read further.
-type Damage = String;
 
 /// The rows of an Arrow IPC file or stream; one that is neither is broken before its first row.
 pub(super) fn open(

@@ -11,7 +11,7 @@ use arrow::ipc::reader::{read_dictionary, read_record_batch};
 use arrow::ipc::{MessageHeader, Schema};
 use fastpack_tokenize::contain;
 
-use super::Damage;
+use super::damage::Damage;
 use super::message::Message;
 use crate::source::rows::{Columns, said};
 

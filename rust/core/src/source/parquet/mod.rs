@@ -12,8 +12,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use super::SourceFile;
 use super::block::Reader;
+use super::found::SourceFile;
 use super::rows::{Columns, RowReader, block_rows, said};
 use crate::error::{self, Error};
 use pages::Pages;

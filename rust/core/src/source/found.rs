@@ -1,0 +1,84 @@
+//! [`Found`]: the files of the inputs of a run, as they were when they were found.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use fastpack_tokenize::regular;
+
+use super::format::{self, Format};
+use crate::config::Source;
+use crate::control::Control;
+use crate::error::{Error, Result};
+
+/// A file to read, as it was when it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The path.
+    pub path: Arc<Path>,
+    /// The container and compression.
+    pub format: Format,
+    /// The source that it belongs to, by its place among [`Found::sources`].
+    pub source: usize,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since 1970; 0 where the system does not say.
+    pub modified: u128,
+}
+
+impl SourceFile {
+    pub(super) fn open(path: PathBuf, source: usize, control: &Control) -> Result<Self> {
+        regular::check(&path).map_err(Error::io(&path))?;
+        let metadata = path.metadata().map_err(Error::io(&path))?;
+        let path = Arc::from(path);
+        Ok(Self {
+            format: format::recognise(&path, control)?,
+            path,
+            source,
+            size: metadata.len(),
+            modified: modified(&metadata),
+        })
+    }
+
+    /// Fails with [`Error::Changed`] if the file is not what it was when it was found.
+    pub(super) fn unchanged(&self) -> Result<()> {
+        let same = self.path.metadata().is_ok_and(|metadata| {
+            metadata.len() == self.size && modified(&metadata) == self.modified
+        });
+        if same { Ok(()) } else { Err(Error::Changed(self.path.to_path_buf())) }
+    }
+}
+
+/// When a file was last changed, in nanoseconds since 1970; 0 where the system does not say.
+fn modified(metadata: &Metadata) -> u128 {
+    let time = metadata.modified().ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_nanos())
+}
+
+/// The files and sources of the inputs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The `Reading` of each source.
+    pub sources: Vec<Source>,
+    /// The files to read: those of the first source first, in order.
+    pub files: Vec<SourceFile>,
+    /// Files of a folder that fastpack does not read, for the report.
+    pub passed_over: Vec<PathBuf>,
+}
+
+impl Found {
+    /// The bytes that are read of all files, as often as they are read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_of(&self.files)
+    }
+
+    /// The bytes that are read of some of the files.
+    pub fn bytes_of<'a>(&self, files: impl IntoIterator<Item = &'a SourceFile>) -> u64 {
+        let bytes = files
+            .into_iter()
+            .map(|file| file.size.saturating_mul(self.sources[file.source].repeat.get()));
+        bytes.fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,94 @@
+//! How much of the files a [`Sample`] takes, by a look at a few of their records.
+
+use std::num::NonZeroU64;
+
+use super::blocks::Blocks;
+use super::compression::Compression;
+use super::format::Container;
+use super::found::{Found, SourceFile};
+use super::sample::{Sample, WINDOW_RECORDS};
+use crate::config::Source;
+use crate::control::Control;
+use crate::error::Result;
+
+/// How many windows of a file are looked at to tell how long records are, and the bytes of each.
+const PILOT: (f64, f64) = (16.0, 4096.0);
+
+/// Files whose first records are looked at to tell how long records are.
+const PILOTS: usize = 8;
+
+/// Blocks and bytes that are looked at of a file that cannot be entered, at least: the first is often a stretch of its own
+/// kind, and those of tables may be small.
+const PILOT_STRETCH: (usize, u64) = (4, 512 << 10);
+
+/// Seconds for which files are read on that cannot be entered, all of them together, by one core: as long as a person
+/// waits without a thought.
+const READ_ON: f64 = 1.0;
+
+impl Sample {
+    /// About `records` of all records; nothing if that is all of them.
+    pub fn of(records: u64, seed: u64, found: &Found, control: &Control) -> Result<Option<Self>> {
+        let mean = mean_record(found, seed, control)?;
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let share = records as f64 * mean / found.bytes().max(1) as f64;
+        let part = Self::part(share, mean * WINDOW_RECORDS, seed);
+        let reach = (READ_ON / seconds_to_read(found)).clamp(share.min(1.0), 1.0);
+        Ok(part.map(|part| part.reaching(reach)))
+    }
+}
+
+/// About how long one core reads the files that cannot be entered: measured on two shared cores in November 2026, with the
+/// programs that are named like the compressions.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn seconds_to_read(found: &Found) -> f64 {
+    let through = found.files.iter().filter(|file| !Sample::spreads_over(file));
+    let seconds = through.map(|file| {
+        let megabytes_a_second = match (file.format.compression, file.format.container) {
+            (Some(Compression::Gzip), _) | (None, Container::Parquet) => 50.0,
+            (Some(Compression::Zstd), _) => 100.0,
+            (Some(Compression::Xz), _) => 20.0,
+            (Some(Compression::Bzip2), _) => 10.0,
+            (None, _) => 200.0,
+        };
+        let repeat = found.sources[file.source].repeat.get();
+        file.size as f64 * repeat as f64 / (megabytes_a_second * 1e6)
+    });
+    seconds.sum()
+}
+
+/// Bytes that a record has on average, by some records of some files.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn mean_record(found: &Found, seed: u64, control: &Control) -> Result<f64> {
+    let (mut bytes, mut records) = (0.0, 0.0);
+    let step = found.files.len().div_ceil(PILOTS).max(1);
+    for file in found.files.iter().step_by(step) {
+        // A large file counts for more than a small one, though as much is looked at of both.
+        bytes += file.size as f64;
+        records += file.size as f64 * records_per_byte(found, file, seed, control)?;
+    }
+    // Where nothing is known of records, all are read.
+    Ok(if records > 0.0 { bytes / records } else { f64::INFINITY })
+}
+
+/// How many records there are to a byte of a file, by some of them.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn records_per_byte(found: &Found, file: &SourceFile, seed: u64, control: &Control) -> Result<f64> {
+    let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
+    let alone = SourceFile { source: 0, ..file.clone() };
+    let alone = Found { sources: vec![source], files: vec![alone], ..Found::default() };
+    let (count, window) = PILOT;
+    let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
+    let pilot = pilot.filter(|_| Sample::spreads_over(file));
+    let mut blocks = Blocks::new(alone).sampled(pilot.clone());
+    let (mut bytes, mut records, mut looked_at) = (0, 0, 0);
+    while let Some(block) = blocks.next_block(control)? {
+        records += block.records().count();
+        bytes += block.size;
+        looked_at += 1;
+        if pilot.is_none() && looked_at >= PILOT_STRETCH.0 && bytes >= PILOT_STRETCH.1 {
+            break;
+        }
+    }
+    let bytes = pilot.map_or(bytes, |pilot| pilot.bytes());
+    Ok(records as f64 / bytes.max(1) as f64)
+}
