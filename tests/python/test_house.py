@@ -11,6 +11,7 @@ import typing
 
 import pytest
 from conftest import ROOT
+from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
@@ -27,12 +28,14 @@ STAGES = ["source", "record", "template", "document", "store", "pack", "assemble
 SHARED = {
     "config",
     "control",
+    "count",
     "error",
     "frames",
     "identity",
     "ledger",
     "message",
     "read_ahead",
+    "reason",
     "regular",
     "room",
     "sealed",
@@ -94,6 +97,22 @@ def test_a_stage_names_only_the_stage_before_it(path):
 )
 def test_shared_modules_name_no_stage(path):
     assert not names_of_crate(path) & set(STAGES)
+
+
+@pytest.mark.parametrize("crate", ["core", "python", "template"])
+def test_no_files_of_a_crate_name_each_other(crate):
+    """A file can be read without those that build on it: what two files share stands in a third."""
+    assert circles(graph(ROOT / "rust" / crate / "src")) == []
+
+
+def test_a_circle_of_files_is_found(tmp_path):
+    (tmp_path / "lib.rs").write_text("mod a; mod b; mod c;\npub use b::deep::Thing;", encoding="utf-8")
+    (tmp_path / "a.rs").write_text("use crate::{Thing, c::other};", encoding="utf-8")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "mod.rs").write_text("pub mod deep;", encoding="utf-8")
+    (tmp_path / "b" / "deep.rs").write_text("pub struct Thing(super::super::a::Inner);", encoding="utf-8")
+    (tmp_path / "c.rs").write_text("// use crate::a;\npub fn other() {}", encoding="utf-8")
+    assert circles(graph(tmp_path)) == [["a", "b::deep"]]
 
 
 @pytest.mark.parametrize("crate", ["fastpack-core", "fastpack-template", "fastpack-tokenize"])

@@ -27,20 +27,13 @@ pub struct Report {
     pub strategy: String,
     /// Tokens a row holds at most.
     pub max_length: u32,
-    /// Files read.
-    pub files: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// What the files were recognised as.
-    #[serde(default)]
-    pub inputs: Vec<InputReport>,
+    /// What was read, and by which engines.
+    #[serde(flatten)]
+    pub facts: RunFacts,
     /// Documents read, kept and dropped.
     pub documents: Balance,
     /// Tokens read, kept and dropped.
     pub tokens: Balance,
-    /// The files by the numbers that rows give them; empty where rows name none.
-    #[serde(default)]
-    pub sources: Vec<String>,
     /// What was dropped, by reason.
     pub dropped: BTreeMap<String, Count>,
     /// Documents that were cut to fit a row, and the tokens they lost.
@@ -69,18 +62,35 @@ pub struct Report {
     pub lengths: Lengths,
     /// Steps of an epoch, by the number of rows in a step.
     pub steps_per_epoch: BTreeMap<u64, u64>,
-    /// What the caller named as tokenizer; nothing for one that was handed over live.
-    pub tokenizer: Option<String>,
-    /// What makes the ids: `compiled` or `reference`.
-    pub engine: String,
-    /// The component of the tokenizer that forced the engine.
-    pub engine_reason: Option<String>,
     /// What each file came to, by its path, where each has an output of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub per_file: BTreeMap<String, Report>,
     /// What each split came to, by its name, where documents were set aside for validation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: BTreeMap<String, Report>,
+    /// How long it took; nothing in the timeless part of a report.
+    pub timing: Option<Timing>,
+}
+
+/// What a run read, and by which engines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// What the files were recognised as.
+    #[serde(default)]
+    pub inputs: Vec<InputReport>,
+    /// The files by the numbers that rows give them; empty where rows name none.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// What the caller named as tokenizer; nothing for one that was handed over live.
+    pub tokenizer: Option<String>,
+    /// What makes the ids: `compiled` or `reference`.
+    pub engine: String,
+    /// The component of the tokenizer that forced the engine.
+    pub engine_reason: Option<String>,
     /// What put conversations into text: `compiled` or `interpreted`; nothing where there were none.
     #[serde(default)]
     pub template_engine: Option<String>,
@@ -89,8 +99,6 @@ pub struct Report {
     pub template_engine_reason: Option<String>,
     /// What a careful user should know.
     pub warnings: Vec<String>,
-    /// How long it took; nothing in the timeless part of a report.
-    pub timing: Option<Timing>,
 }
 
 /// Files that were recognised as the same.
@@ -229,41 +237,36 @@ impl Histogram {
     }
 }
 
-/// What a report is made of.
-#[derive(Debug)]
+/// The counts of a report.
+#[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
     pub(crate) ledger: Ledger,
     /// Lengths of the documents that were read.
     pub(crate) lengths: Histogram,
     pub(crate) rows: u64,
     pub(crate) lower_bound: u64,
     pub(crate) trained_tokens: u64,
-    pub(crate) tokenizer: Option<String>,
-    pub(crate) engine: String,
-    pub(crate) engine_reason: Option<String>,
-    pub(crate) template_engine: Option<String>,
-    pub(crate) template_engine_reason: Option<String>,
-    pub(crate) inputs: Vec<InputReport>,
-    pub(crate) sources: Vec<String>,
-    pub(crate) warnings: Vec<String>,
 }
 
 impl Report {
     /// The report without [`Report::timing`].
-    pub(crate) fn timeless(tally: Tally, options: &Options) -> Self {
-        let Tally { ledger, lengths, rows, mut warnings, .. } = tally;
-        warnings.extend(much_dropped(&ledger, &lengths));
+    pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
+        let Tally { ledger, lengths, rows, .. } = tally;
+        facts.warnings.extend(much_dropped(&ledger, &lengths));
+        for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
+            .into_iter()
+            .flatten()
+            .chain(&mut facts.warnings)
+        {
+            *text = in_one_line(std::mem::take(text));
+        }
         let dropped = ledger.dropped_in_all();
         let room = rows * u64::from(options.rows.packing.max_length.get());
         Self {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             strategy: options.rows.packing.strategy.name().to_owned(),
             max_length: options.rows.packing.max_length.get(),
-            files: tally.files,
-            bytes: tally.bytes,
-            inputs: tally.inputs,
+            facts,
             documents: Balance {
                 read: ledger.read.documents,
                 kept: ledger.kept.documents,
@@ -281,7 +284,6 @@ impl Report {
                 .collect(),
             truncated: ledger.truncated,
             repeated: ledger.repeated,
-            sources: tally.sources,
             places: ledger.places.into_iter().map(PlaceReport::from).collect(),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
@@ -295,14 +297,8 @@ impl Report {
                 .into_iter()
                 .map(|size| (size, rows.div_ceil(size)))
                 .collect(),
-            tokenizer: tally.tokenizer,
-            engine: tally.engine,
-            engine_reason: tally.engine_reason.map(in_one_line),
             per_file: BTreeMap::new(),
             splits: BTreeMap::new(),
-            template_engine: tally.template_engine,
-            template_engine_reason: tally.template_engine_reason.map(in_one_line),
-            warnings: warnings.into_iter().map(in_one_line).collect(),
             timing: None,
         }
     }
@@ -310,7 +306,7 @@ impl Report {
     /// The report with the seconds that the run took.
     #[must_use]
     pub(crate) fn timed(mut self, seconds: f64, threads: usize, work: &Work) -> Self {
-        let read = (self.bytes, self.tokens.read);
+        let read = (self.facts.bytes, self.tokens.read);
         self.timing = Some(Timing::new(seconds, threads, read, work));
         self
     }

@@ -146,12 +146,7 @@ impl<'t> Replayer<'t> {
 
     /// What is wanted of this conversation.
     fn wanted_of(&self, skim: &Skim) -> Wanted {
-        match self.wanted {
-            _ if skim.weights().is_some() => Wanted::Turns,
-            Wanted::Turns => Wanted::Turns,
-            _ if skim.prompt().is_some() => Wanted::Completion,
-            wanted => wanted,
-        }
+        self.wanted.of(skim.weights().is_some(), skim.prompt().is_some())
     }
 
     /// Runs the program that serves a conversation; nothing if there is none yet.

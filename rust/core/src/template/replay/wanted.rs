@@ -23,6 +23,17 @@ impl Wanted {
     /// How many there are.
     pub(in crate::template) const COUNT: usize = 5;
 
+    /// What is wanted of a conversation that has weights, or a prompt, where this is wanted of one that has neither.
+    #[must_use]
+    pub fn of(self, has_weights: bool, has_prompt: bool) -> Self {
+        match self {
+            _ if has_weights => Self::Turns,
+            Self::Turns => Self::Turns,
+            _ if has_prompt => Self::Completion,
+            wanted => wanted,
+        }
+    }
+
     /// Whether what the assistant wrote has to be found for it.
     pub(in crate::template) fn needs_turns(self) -> bool {
         !matches!(self, Self::Text | Self::Completion)

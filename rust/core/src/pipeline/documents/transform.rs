@@ -36,17 +36,17 @@ impl fmt::Debug for Transform {
 
 impl Transform {
     /// Whether there is no function.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::pipeline) fn is_empty(&self) -> bool {
         self.filter.is_none() && self.map.is_none()
     }
 
     /// Whether the functions can be told from others, so that a job with them can be known again.
-    pub(super) fn is_identified(&self) -> bool {
+    pub(in crate::pipeline) fn is_identified(&self) -> bool {
         self.warnings.is_empty()
     }
 
     /// The block as the functions leave it. Records that cannot be read are left for the error that names them.
-    pub(super) fn apply(&self, block: Block) -> Result<Block> {
+    pub(in crate::pipeline) fn apply(&self, block: Block) -> Result<Block> {
         if self.is_empty() {
             return Ok(block);
         }

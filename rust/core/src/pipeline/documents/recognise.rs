@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::Job;
-use super::render::{prompt_name, unprompted_kind};
 use crate::assemble::schema;
 use crate::config::{Reading, RowColumn, Source};
+use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
+use crate::pipeline::job::Job;
 use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
 use crate::report::InputReport;
 use crate::source::{Block, Blocks, Raw};
@@ -18,7 +18,7 @@ use crate::source::{Block, Blocks, Raw};
 const LOOKED_AT: usize = 100;
 
 /// What is said of the records of a source.
-pub(super) fn expectation(reading: &Reading) -> Expectation<'_> {
+pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
     let columns = TokenColumns {
         input_ids: schema::name(RowColumn::InputIds),
         labels: schema::name(RowColumn::Labels),
@@ -29,13 +29,16 @@ pub(super) fn expectation(reading: &Reading) -> Expectation<'_> {
 }
 
 /// The columns that are read of a table that begins with these rows, if one of them shows a shape.
-pub(super) fn columns_read(reading: &Reading, rows: &RecordBatch) -> Option<Vec<String>> {
+pub(in crate::pipeline) fn columns_read(
+    reading: &Reading,
+    rows: &RecordBatch,
+) -> Option<Vec<String>> {
     let rows = (0..rows.num_rows().min(LOOKED_AT)).map(|row| Raw::Row { batch: rows, row });
     find_shape(rows, expectation(reading)).map(|shown| shown.shape.columns())
 }
 
 /// What the files of a run hold.
-pub(super) struct Recogniser<'a> {
+pub(in crate::pipeline) struct Recogniser<'a> {
     job: &'a Job,
     /// The shape of each file whose shape is known.
     shapes: HashMap<usize, Arc<Shape>>,
@@ -50,18 +53,22 @@ pub(super) struct Recogniser<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Each kind once, in the order in which it came first.
-    pub(super) inputs: Vec<InputReport>,
+    pub(in crate::pipeline) inputs: Vec<InputReport>,
     /// What a prompt was given for, if nothing in the run has a use for one.
-    pub(super) unprompted: Vec<&'static str>,
+    pub(in crate::pipeline) unprompted: Vec<&'static str>,
 }
 
 impl<'a> Recogniser<'a> {
-    pub(super) fn new(job: &'a Job) -> Self {
+    pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
         Self { job, shapes: HashMap::new(), last: None, seen: Seen::default(), prompted: false }
     }
 
     /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
-    pub(super) fn shape(&mut self, block: &Block, blocks: &Blocks) -> Option<Arc<Shape>> {
+    pub(in crate::pipeline) fn shape(
+        &mut self,
+        block: &Block,
+        blocks: &Blocks,
+    ) -> Option<Arc<Shape>> {
         if let Some(known) = self.shapes.get(&block.file) {
             return Some(Arc::clone(known));
         }
@@ -103,7 +110,7 @@ impl<'a> Recogniser<'a> {
     }
 
     /// What the files were recognised as.
-    pub(super) fn into_seen(mut self) -> Seen {
+    pub(in crate::pipeline) fn into_seen(mut self) -> Seen {
         if self.prompted {
             self.seen.unprompted.clear();
         }

@@ -1,21 +1,17 @@
 //! [`Renderer`]: which words a record is put into, and what of them is trained.
 
-use std::ops::Range;
-
-use super::training::{self, Choice};
-use super::{Job, JobTemplate};
-use crate::config::{Prompt, Reading, ShapeName, TrainOn, TrainOnEos};
+use crate::config::{Prompt, Reading, ShapeName};
 use crate::document::ids::Trains;
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
-use crate::record::{
-    Conversation, Fault, Pair, Record, Shown, Skim, Takes, Tokens, as_messages, is_assistant,
-};
-use crate::template::{ChatTemplate, Printed, Prompts, Rendered, Replayed, Span, Trained};
+use crate::pipeline::documents::training::Training;
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::record::{Conversation, Fault, Pair, Record, Shown, Skim, Takes, Tokens, as_messages};
+use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
 /// What a record became.
-pub(super) enum Made {
+pub(in crate::pipeline) enum Made {
     /// A text to be tokenized.
     Text(Rendered, Kind),
     /// Ids, and what is trained of them.
@@ -23,7 +19,7 @@ pub(super) enum Made {
 }
 
 /// Why a record became nothing.
-pub(super) enum Failure<'a> {
+pub(in crate::pipeline) enum Failure<'a> {
     /// The record is at fault.
     Record(Fault),
     /// The job is: it has no template for conversations.
@@ -39,11 +35,9 @@ impl From<Fault> for Failure<'_> {
 }
 
 /// What puts records into words.
-pub(super) struct Renderer<'a> {
-    train_on: TrainOn,
-    /// Whether conversations that are too long are cut after a turn.
-    trims: bool,
-    eos: Option<TrainOnEos>,
+pub(in crate::pipeline) struct Renderer<'a> {
+    /// What is trained of them.
+    training: Training,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// What was named; nothing where that is left to fastpack.
     named: Option<Prompts>,
@@ -60,11 +54,9 @@ pub(super) struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    pub(super) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
+    pub(in crate::pipeline) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
         Ok(Self {
-            train_on: job.options.tokens.train_on,
-            trims: job.options.rows.trims(),
-            eos: job.options.tokens.train_on_eos,
+            training: Training::of(&job.options),
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
@@ -82,13 +74,16 @@ impl<'a> Renderer<'a> {
     }
 
     /// What the chat template takes of messages.
-    pub(super) fn takes(&self) -> Takes {
+    pub(in crate::pipeline) fn takes(&self) -> Takes {
         self.template.map_or(Takes { calls: false, parts: true }, ChatTemplate::takes)
     }
 
     /// The record as a conversation, where the chat template is what puts it into words; its prompt counts only where
     /// what completes it is trained.
-    pub(super) fn as_rendered(&self, record: Record) -> std::result::Result<Record, Fault> {
+    pub(in crate::pipeline) fn as_rendered(
+        &self,
+        record: Record,
+    ) -> std::result::Result<Record, Fault> {
         let mut conversation = match record {
             Record::Conversation(conversation) => conversation,
             Record::Pair(mut pair)
@@ -101,14 +96,17 @@ impl<'a> Renderer<'a> {
             }
             other => return Ok(other),
         };
-        if !matches!(self.train_on, TrainOn::Auto | TrainOn::Completion) {
+        if !self.training.heeds_prompts() {
             conversation.prompt = None;
         }
         Ok(Record::Conversation(conversation))
     }
 
     /// Puts a record into words, which is [as it is rendered](Renderer::as_rendered).
-    pub(super) fn render(&self, record: Record) -> std::result::Result<Made, Failure<'a>> {
+    pub(in crate::pipeline) fn render(
+        &self,
+        record: Record,
+    ) -> std::result::Result<Made, Failure<'a>> {
         match record {
             Record::Text(text) => self.text(text),
             Record::Tokens(tokens) => self.tokens(tokens),
@@ -118,107 +116,32 @@ impl<'a> Renderer<'a> {
     }
 
     /// Whether conversations are trained that have no prompt.
-    pub(super) fn takes_unprompted(&self) -> bool {
-        self.train_on != TrainOn::Completion
+    pub(in crate::pipeline) fn takes_unprompted(&self) -> bool {
+        self.training.takes_unprompted()
     }
 
     /// What became of a conversation that was replayed, as far as it is trained and may be cut.
-    pub(super) fn replayed(
+    pub(in crate::pipeline) fn replayed(
         &self,
         replayed: &mut Replayed,
         skim: &Skim,
     ) -> std::result::Result<Made, Failure<'a>> {
-        let Replayed { printed, turns, cuts } = std::mem::take(replayed);
-        let Printed { text, spans, literals } = printed;
-        let trained = if self.eos.is_some() || skim.weights().is_some() {
-            let choice = Choice {
-                train_on: self.train_on,
-                eos: self.eos,
-                weights: skim.weights(),
-                last: skim.roles().rposition(is_assistant),
-                completion: spans.first().filter(|_| skim.prompt().is_some()).cloned(),
-                messages: skim.roles().len(),
-            };
-            Trained::Spans(choice.spans(text.len(), &turns)?)
-        } else if self.train_on == TrainOn::All {
-            Trained::All
-        } else {
-            trained(spans)
-        };
-        let rendered = Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false };
+        let rendered = self.training.replayed(replayed, skim)?;
         Ok(self.made(rendered, Kind::Conversation))
     }
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
-        match self.train_on {
-            TrainOn::Auto | TrainOn::All => {
-                Ok(self.made(Rendered { text, ..Rendered::default() }, Kind::Text))
-            }
-            TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
-                "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
-            )),
-            TrainOn::Completion => Err(unmaskable(
-                "a text has no completion to train on; use `train_on=\"auto\"` or `\"all\"`",
-            )),
-        }
+        let trained = self.training.of_text()?;
+        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, Kind::Text))
     }
 
     fn tokens(&self, tokens: Tokens) -> std::result::Result<Made, Failure<'a>> {
-        match self.train_on {
-            TrainOn::Auto | TrainOn::All => {}
-            TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
-            _ => {
-                return Err(unmaskable(
-                    "the ids do not tell which of them to train on; use `train_on=\"auto\"` or `\"all\"`",
-                ));
-            }
-        }
-        let trained = match (self.train_on, self.eos) {
-            (TrainOn::All, _) => Trains::All,
-            (_, Some(TrainOnEos::None)) => Trains::NoEnd,
-            _ => Trains::Told,
-        };
+        let trained = self.training.of_tokens(&tokens)?;
         Ok(Made::Tokens(tokens, trained))
     }
 
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
-        let template = self.template()?;
-        let Conversation { prompt, weights, .. } = conversation;
-        if prompt.is_none() && !self.takes_unprompted() {
-            return Err(unmaskable(
-                "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
-                 `\"last_assistant\"`",
-            ));
-        }
-        let (text, trained) = if self.eos.is_some() || weights.is_some() {
-            let (text, spans) =
-                training::conversation(template, conversation, self.train_on, self.eos)?;
-            (text, Trained::Spans(spans))
-        } else if let Some(prompt) = *prompt {
-            let (text, completion) = template.render_completion(conversation, prompt)?;
-            (text, trained(vec![completion]))
-        } else if self.train_on == TrainOn::All {
-            (template.render(conversation)?, Trained::All)
-        } else if self.train_on == TrainOn::LastAssistant {
-            let (text, ranges) = template.render_last_turn(conversation)?;
-            (text, trained(ranges))
-        } else {
-            let (text, ranges) = template.render_with_spans(conversation)?;
-            let ends = if self.trims {
-                template.turn_ends(conversation, &text, &ranges)
-            } else {
-                Vec::new()
-            };
-            let trained = trained(ranges);
-            let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
-            return Ok(self.made(rendered, Kind::Conversation));
-        };
-        let ends = if self.trims && prompt.is_none() {
-            turn_ends(template, conversation)
-        } else {
-            Vec::new()
-        };
-        let rendered = Rendered { text, trained, turn_ends: ends, ..Rendered::default() };
+        let rendered = self.training.render(self.template()?, conversation)?;
         Ok(self.made(rendered, Kind::Conversation))
     }
 
@@ -229,10 +152,7 @@ impl<'a> Renderer<'a> {
             (None, false) => &self.alpaca,
         };
         let (text, answer) = prompts.render(pair)?;
-        let trained = match self.train_on {
-            TrainOn::All => Trained::All,
-            _ => trained(vec![answer]),
-        };
+        let trained = self.training.of_pair(answer);
         // A prompt that writes the token that begins a text has it once.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { Kind::BegunText } else { Kind::Text };
@@ -241,7 +161,7 @@ impl<'a> Renderer<'a> {
 
     /// A text with what is trained of it.
     fn made(&self, mut rendered: Rendered, kind: Kind) -> Made {
-        rendered.end_untrained = self.eos == Some(TrainOnEos::None);
+        rendered.end_untrained = self.training.leaves_end();
         Made::Text(rendered, kind)
     }
 
@@ -272,10 +192,14 @@ fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
 }
 
 /// What a report calls the chat template.
-pub(super) const CHAT_TEMPLATE: &str = "chat_template";
+pub(in crate::pipeline) const CHAT_TEMPLATE: &str = "chat_template";
 
 /// What makes text of the records of a shape, as the report names it.
-pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option<&'static str> {
+pub(in crate::pipeline) fn prompt_name(
+    job: &Job,
+    reading: &Reading,
+    found: &Shown,
+) -> Option<&'static str> {
     let pair = match found.shape.name() {
         ShapeName::Conversations => return Some(CHAT_TEMPLATE),
         ShapeName::PromptCompletion if found.shape.has_messages() => return Some(CHAT_TEMPLATE),
@@ -296,7 +220,7 @@ pub(super) fn prompt_name(job: &Job, reading: &Reading, found: &Shown) -> Option
 }
 
 /// What records are called that a prompt is not asked for, whatever it is.
-pub(super) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
+pub(in crate::pipeline) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
     match found.shape.name() {
         ShapeName::Conversations => Some("conversations, which the chat template renders"),
         ShapeName::PromptCompletion if found.shape.has_messages() => {
@@ -306,21 +230,4 @@ pub(super) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
         ShapeName::Tokens => Some("ids"),
         ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => None,
     }
-}
-
-fn trained(ranges: Vec<Range<usize>>) -> Trained {
-    Trained::Spans(ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect())
-}
-
-/// Where a conversation may be cut, found by a render of its own; nowhere if its turns do not show.
-fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
-    let found = template.render_with_spans(conversation);
-    found.map_or_else(
-        |_| Vec::new(),
-        |(text, spans)| template.turn_ends(conversation, &text, &spans),
-    )
-}
-
-fn unmaskable<'a>(message: &str) -> Failure<'a> {
-    Fault::new(Reason::Unmaskable, message).into()
 }

@@ -8,38 +8,39 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
-use super::books::{Books, fate};
-use super::split::Draw;
-use super::{About, Outcome};
 use crate::assemble::{Gathered, Layout, batch_ranges, rows};
 use crate::config::Options;
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::ordered::{one_by_one, ordered};
 use crate::pack::{Pieces, Plan, plan};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::{Books, fate};
+use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::rows::draw::Draw;
 use crate::report::Report;
 use crate::store::Store;
 use crate::timing::{Clock, Stage};
 
 /// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
-pub(super) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Tokens a batch holds at most, unless one row has more: 1 MiB a column, so that what is assembled is still in the
 /// processor's caches when it is written, and the memory of one batch serves the next.
-pub(super) const BATCH_TOKENS: u64 = 1 << 18;
+pub(in crate::pipeline) const BATCH_TOKENS: u64 = 1 << 18;
 
 /// Threads that assemble rows at most: more would only wait for the one that writes.
 const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
 
 /// From documents to rows, and the books of both.
 pub(crate) struct Packing<'a> {
-    pub(super) options: &'a Options,
-    pub(super) layout: Layout,
+    pub(in crate::pipeline) options: &'a Options,
+    pub(in crate::pipeline) layout: Layout,
     pub(crate) store: Store,
     /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
-    pub(super) pieces: Pieces,
+    pub(in crate::pipeline) pieces: Pieces,
     /// What splits are drawn from, if there are to be any: then what becomes of documents is counted a split at a time.
-    pub(super) draw: Option<Draw>,
+    pub(in crate::pipeline) draw: Option<Draw>,
     pub(crate) books: Books,
 }
 
@@ -49,7 +50,11 @@ impl<'a> Packing<'a> {
     }
 
     /// Packs the documents that `store` will keep.
-    pub(super) fn with_store(options: &'a Options, layout: Layout, store: Store) -> Self {
+    pub(in crate::pipeline) fn with_store(
+        options: &'a Options,
+        layout: Layout,
+        store: Store,
+    ) -> Self {
         Self {
             options,
             layout,
@@ -68,7 +73,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Keeps what a block came to, to be packed with all else.
-    pub(super) fn gather(&mut self, outcome: Outcome) -> Result<()> {
+    pub(in crate::pipeline) fn gather(&mut self, outcome: Outcome) -> Result<()> {
         let clock = Clock::start();
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
             let name = u32::try_from(number).map_err(|_| {
@@ -86,7 +91,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Packs all documents that were gathered and hands over the rows, but for the first `done` of them.
-    pub(super) fn pack(
+    pub(in crate::pipeline) fn pack(
         &mut self,
         done: usize,
         control: &Control,
@@ -102,7 +107,7 @@ impl<'a> Packing<'a> {
     }
 
     /// The rows of some pieces.
-    pub(super) fn plan(
+    pub(in crate::pipeline) fn plan(
         &self,
         pieces: Pieces,
         books: &mut Books,
@@ -117,7 +122,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Hands over the rows of a plan, but for the first `done` of them.
-    pub(super) fn write(
+    pub(in crate::pipeline) fn write(
         &self,
         plan: &Plan,
         books: &mut Books,
@@ -166,7 +171,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Assembles the rows `range` of `plan` and hands them over, but for those before the row `done`.
-    pub(super) fn hand_over(
+    pub(in crate::pipeline) fn hand_over(
         &mut self,
         plan: &Plan,
         (range, done): (Range<usize>, usize),
@@ -181,7 +186,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Packs all documents, hands over the rows but for the first `done` of them, and gives the books.
-    pub(super) fn finish(
+    pub(in crate::pipeline) fn finish(
         mut self,
         done: usize,
         control: &Control,

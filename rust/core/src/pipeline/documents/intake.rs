@@ -6,10 +6,6 @@ use std::time::{Duration, Instant};
 
 use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 
-use super::lane::{Asked, Lane};
-use super::recognise::{Recogniser, Seen, columns_read};
-use super::render::{Failure, Made, Renderer};
-use super::{Job, JobTemplate};
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
@@ -17,6 +13,10 @@ use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Place as Lost, Reason};
 use crate::ordered::ordered;
+use crate::pipeline::documents::recognise::{Recogniser, Seen, columns_read};
+use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
+use crate::pipeline::documents::worker::{Asked, Worker};
+use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
@@ -47,7 +47,7 @@ pub(crate) struct Outcome {
     /// The records that were left out, where all are to be named.
     pub(crate) left_out: Vec<Lost>,
     /// Why the run ends with the record behind these documents, if it does.
-    pub(super) end: Option<Error>,
+    pub(in crate::pipeline) end: Option<Error>,
 }
 
 impl<'a> Intake<'a> {
@@ -56,12 +56,12 @@ impl<'a> Intake<'a> {
     }
 
     /// Names every record that is left out.
-    pub(super) fn naming_all(self) -> Self {
+    pub(in crate::pipeline) fn naming_all(self) -> Self {
         Self { names_all: true, ..self }
     }
 
     /// Hands over the blocks too, so that they can be worked on [`twice`](Self::twice).
-    pub(super) fn keeping_shares(self) -> Self {
+    pub(in crate::pipeline) fn keeping_shares(self) -> Self {
         Self { keeps_shares: true, ..self }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Intake<'a> {
 
     /// The tokens of `shares`, and what it takes to work on them on this thread: by a worker that has met nothing
     /// before, and by the same one another time. Of `shares`, the first are taken that are done within `most` once.
-    pub(super) fn twice(
+    pub(in crate::pipeline) fn twice(
         &self,
         sources: &[Source],
         shares: &[Share],
@@ -170,7 +170,7 @@ impl<'a> Intake<'a> {
         };
         let made = |tokenizer| DocumentMaker::new(tokenizer, ending).stopped_by(self.control);
         let mut maker = self.job.tokenizer.as_ref().map(made);
-        let mut lane = Lane::new(self.job);
+        let mut worker = Worker::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.rows.trims();
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
@@ -204,7 +204,7 @@ impl<'a> Intake<'a> {
                 self.control.tick()?;
                 let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
-                let ways = (&mut lane, maker.as_mut(), oracle);
+                let ways = (&mut worker, maker.as_mut(), oracle);
                 match Self::record(record, asked, ways, ending, &mut clock, &mut outcome) {
                     Ok(Checked::No) => {}
                     Ok(Checked::Agrees) => verify -= 1,
@@ -230,7 +230,7 @@ impl<'a> Intake<'a> {
                 clock.lap(Stage::Keep);
             }
             outcome.work.stages += clock.stop();
-            outcome.work.rendered = lane.take_rendered();
+            outcome.work.rendered = worker.take_rendered();
             Ok(outcome)
         }
     }
@@ -239,12 +239,12 @@ impl<'a> Intake<'a> {
     fn record(
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
-        (lane, maker, reference): Ways<'_, 'a>,
+        (worker, maker, reference): Ways<'_, 'a>,
         ending: Ending,
         clock: &mut Clock,
         outcome: &mut Outcome,
     ) -> std::result::Result<Checked, Failure<'a>> {
-        let made = lane.put(raw.raw, asked, clock)?;
+        let made = worker.put(raw.raw, asked, clock)?;
         let Outcome { documents, ledger, .. } = outcome;
         let (rendered, kind) = match made {
             Made::Text(rendered, kind) => (rendered, kind),
@@ -266,7 +266,7 @@ impl<'a> Intake<'a> {
             _ => Checked::No,
         };
         clock.lap(Stage::Encode);
-        lane.give_back(rendered);
+        worker.give_back(rendered);
         made?;
         Ok(checked)
     }
@@ -313,7 +313,12 @@ impl<'a> Intake<'a> {
 
 impl Outcome {
     /// Takes what the block came to before; false if it is not known.
-    pub(super) fn take_back(&mut self, log: &Log, number: u64, block: &Block) -> Result<bool> {
+    pub(in crate::pipeline) fn take_back(
+        &mut self,
+        log: &Log,
+        number: u64,
+        block: &Block,
+    ) -> Result<bool> {
         let Some((entry, place)) = log.entry(number, Some(&block.path))? else { return Ok(false) };
         if Some(&entry.fingerprint) != self.fingerprint.as_ref() {
             return Err(Error::Stale { path: block.path.to_path_buf() });
@@ -325,7 +330,7 @@ impl Outcome {
     }
 
     /// Writes down what the block came to.
-    pub(super) fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
+    pub(in crate::pipeline) fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
         let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
         Ok(())
@@ -348,7 +353,7 @@ pub(crate) struct Share {
 /// One thread's ways from a record to what is tokenized, to a document if there is a tokenizer, and to one by the
 /// reference engine if it is compared.
 type Ways<'w, 'a> =
-    (&'w mut Lane<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
+    (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
 
 /// Whether a document was compared with what the reference engine makes.
 enum Checked {

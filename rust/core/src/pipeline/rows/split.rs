@@ -1,104 +1,34 @@
 //! Documents set aside for validation: which they are, and the rows and books of both splits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::books::{Books, Fate};
-use super::{About, Packing};
-use crate::assemble::Sources;
 use crate::config::{Split, Validation};
 use crate::control::Control;
-use crate::error::{Error, Origin, Result};
+use crate::error::Result;
 use crate::pack::{Pieces, Plan};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::rows::draw::Draw;
+use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::Sink;
 
 /// Documents between two looks at the cancel flag: far below a millisecond.
 const TICK: usize = 4096;
 
-/// What documents are drawn from: the lot that each has, and what becomes of it.
-///
-/// A lot is a hash of the seed and of where the record was read, so the smallest lots are the same documents whatever
-/// the rows are like, and a record that is read several times is in one split alone.
-pub(super) struct Draw {
-    validation: Validation,
-    seed: u64,
-    files: HashMap<Arc<Path>, u64>,
-    lots: Vec<u64>,
-    fates: Vec<Fate>,
-}
-
 impl Packing<'_> {
     /// Sets documents aside, if so many are to be.
-    pub(super) fn with_validation(self, validation: Option<Validation>) -> Self {
+    pub(in crate::pipeline) fn with_validation(self, validation: Option<Validation>) -> Self {
         let seed = self.options.rows.packing.seed;
         let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
         Self { draw, ..self }
     }
 }
 
-impl Draw {
-    fn new(validation: Validation, seed: u64, sources: &Sources) -> Self {
-        Self { validation, seed, files: sources.ranks(), lots: Vec::new(), fates: Vec::new() }
-    }
-
-    /// Gives the next document its lot.
-    pub(super) fn add(&mut self, origin: &Origin, fate: Fate) {
-        let file = self.files.get(&origin.path).copied().unwrap_or(0);
-        let mut hasher = blake3::Hasher::new();
-        for number in [self.seed, file, origin.line] {
-            hasher.update(&number.to_le_bytes());
-        }
-        let hash = hasher.finalize();
-        let lot = hash.as_bytes().first_chunk().expect("a hash of 32 bytes");
-        self.lots.push(u64::from_le_bytes(*lot));
-        self.fates.push(fate);
-    }
-
-    /// Which documents are set aside, by their numbers.
-    fn set_aside(&self) -> Result<Vec<bool>> {
-        let all = self.lots.len() as u64;
-        if all == 0 {
-            let reason = "cannot be given: there are no documents to set aside";
-            return Err(Error::option("validation", reason));
-        }
-        let wanted = self.validation.of(all);
-        if wanted >= all {
-            let reason = format!(
-                "sets aside {wanted} of {all} documents, which leaves none to train on; ask for fewer"
-            );
-            return Err(Error::option("validation", reason));
-        }
-        let mut order: Vec<u32> =
-            (0..).zip(&self.lots).map(|(number, _): (u32, _)| number).collect();
-        order.sort_unstable_by_key(|&number| (self.lots[number as usize], number));
-        let mut aside = vec![false; self.lots.len()];
-        let mut taken = 0;
-        for same in order.chunk_by(|&a, &b| self.lots[a as usize] == self.lots[b as usize]) {
-            if taken + same.len() as u64 <= wanted {
-                taken += same.len() as u64;
-                for &number in same {
-                    aside[number as usize] = true;
-                }
-            }
-            if taken == wanted {
-                break;
-            }
-        }
-        if taken == 0 {
-            let reason =
-                format!("sets aside {wanted} documents, but each record is read more often");
-            return Err(Error::option("validation", reason));
-        }
-        Ok(aside)
-    }
-}
-
 /// Packs all documents that were gathered into `sink`, where it has not been done, and closes the books.
-pub(super) fn pack_into(
+pub(in crate::pipeline) fn pack_into(
     mut packing: Packing<'_>,
     sink: &mut dyn Sink,
     about: About,
@@ -114,7 +44,7 @@ pub(super) fn pack_into(
 }
 
 /// The rows that a run which was stopped has left in the sink.
-pub(super) fn done(sink: &dyn Sink) -> usize {
+pub(in crate::pipeline) fn done(sink: &dyn Sink) -> usize {
     usize::try_from(sink.rows()).expect("rows of a plan, which is in memory")
 }
 
@@ -142,7 +72,8 @@ fn pack_splits(
         done = done.saturating_sub(plan.rows());
         let books = books.close(options);
         total.merge_read(books.clone());
-        let report = books.report(options, about.of_part(about.files, about.bytes), started)?;
+        let report =
+            books.report(options, about.of_part(about.facts.files, about.facts.bytes), started)?;
         splits.insert(split.name().to_owned(), Report { timing: None, ..report });
     }
     let report = total.report(options, about, started)?;

@@ -13,7 +13,10 @@ const MOST_TOKENS: usize = 16;
 /// A warning for each marker of the template that is several tokens.
 ///
 /// A model that was not trained with such a marker knows it as little as a tokenizer that has no token for it.
-pub(super) fn cut_markers(template: &ChatTemplate, tokenizer: &Tokenizer) -> Vec<String> {
+pub(in crate::pipeline) fn cut_markers(
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+) -> Vec<String> {
     let mut encoder = tokenizer.encoder();
     let mut encoding = Encoding::default();
     let mut warnings: Vec<String> = Vec::new();

@@ -2,8 +2,8 @@
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens};
 
-use super::JobTemplate;
 use crate::error::{Error, Result};
+use crate::pipeline::job::JobTemplate;
 use crate::record::{Conversation, Fault};
 
 /// A conversation as a run sees it.

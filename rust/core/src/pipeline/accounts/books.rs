@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
-use super::About;
 use crate::assemble::{Gathered, schema};
 use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::Control;
@@ -14,6 +13,7 @@ use crate::document::{Document, INPUTS};
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::pack::{Cut, LeftOut, Piece, Planned, cut, lower_bound};
+use crate::pipeline::accounts::about::About;
 use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
@@ -21,7 +21,7 @@ use crate::timing::{Clock, Stage, Work};
 /// What is counted on the way.
 #[derive(Clone, Default)]
 pub(crate) struct Books {
-    pub(super) ledger: Ledger,
+    pub(in crate::pipeline) ledger: Ledger,
     /// Lengths of the documents that have something to learn from.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
@@ -35,12 +35,12 @@ pub(crate) struct Books {
 
 impl Books {
     /// Whether no row was handed over.
-    pub(super) fn is_without_rows(&self) -> bool {
+    pub(in crate::pipeline) fn is_without_rows(&self) -> bool {
         self.rows == 0
     }
 
     /// Adds what was packed apart.
-    pub(super) fn merge(&mut self, later: Self) {
+    pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.ledger.merge(later.ledger);
         self.lengths.merge(&later.lengths);
         self.lower_bound += later.lower_bound;
@@ -50,19 +50,19 @@ impl Books {
     }
 
     /// Adds what became of documents that are counted as read already.
-    pub(super) fn merge_read(&mut self, later: Self) {
+    pub(in crate::pipeline) fn merge_read(&mut self, later: Self) {
         let read = self.ledger.read;
         self.merge(later);
         self.ledger.read = read;
     }
 
     /// Fails if more is lost than `most` allows.
-    pub(super) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+    pub(in crate::pipeline) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         self.ledger.allow(most)
     }
 
     /// What the books come to.
-    pub(super) fn report(
+    pub(in crate::pipeline) fn report(
         self,
         options: &Options,
         about: About,
@@ -70,34 +70,24 @@ impl Books {
     ) -> Result<Report> {
         let Self { ledger, lengths, lower_bound, trained_tokens, rows, work, .. } = self;
         ledger.balance()?;
-        let mut warnings = about.warnings;
-        let names = options.rows.columns.contains(&RowColumn::SourceFile);
-        if ledger.kept.documents == 0 {
-            warnings.push("no document was kept".to_owned());
+        let About { mut facts, sources } = about;
+        if options.rows.columns.contains(&RowColumn::SourceFile) {
+            facts.sources = sources.names();
         }
-        let tally = Tally {
-            files: about.files,
-            bytes: about.bytes,
-            ledger,
-            lengths,
-            rows,
-            lower_bound,
-            trained_tokens,
-            tokenizer: about.tokenizer,
-            engine: about.engine,
-            engine_reason: about.engine_reason,
-            template_engine: about.template_engine,
-            template_engine_reason: about.template_engine_reason,
-            inputs: about.inputs,
-            sources: if names { about.sources.names() } else { Vec::new() },
-            warnings,
-        };
+        if ledger.kept.documents == 0 {
+            facts.warnings.push("no document was kept".to_owned());
+        }
+        let tally = Tally { ledger, lengths, rows, lower_bound, trained_tokens };
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(tally, options).timed(seconds, options.work.threads.get(), &work))
+        Ok(Report::timeless(facts, tally, options).timed(
+            seconds,
+            options.work.threads.get(),
+            &work,
+        ))
     }
 
     /// Appends the pieces of a document that are packed, and counts what is not.
-    pub(super) fn pieces(
+    pub(in crate::pipeline) fn pieces(
         &mut self,
         document: Document<'_>,
         name: u32,
@@ -110,7 +100,7 @@ impl Books {
     }
 
     /// Counts what becomes of a document that was read.
-    pub(super) fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
+    pub(in crate::pipeline) fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
         let Fate { length, kept, truncated, dropped } = *fate;
         self.lengths.add(length);
         if let Some(reason) = dropped {
@@ -128,20 +118,20 @@ impl Books {
     }
 
     /// Reads a document, and counts what becomes of it.
-    pub(super) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
+    pub(in crate::pipeline) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
         self.ledger.read.add(u64::from(fate.length));
         self.count(fate, origin);
     }
 
     /// Counts the rows that no packing can do without, once all rows are counted.
-    pub(super) fn close(mut self, options: &Options) -> Self {
+    pub(in crate::pipeline) fn close(mut self, options: &Options) -> Self {
         let packed = mem::take(&mut self.packed);
         self.lower_bound = lower_bound(&packed.pairs(), &options.rows.packing);
         self
     }
 
     /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
-    pub(super) fn leave_out(
+    pub(in crate::pipeline) fn leave_out(
         &mut self,
         planned: &Planned,
         store: &Store,
@@ -160,7 +150,7 @@ impl Books {
 
     /// Counts the pieces of a tail that is dropped, and the documents that begin in it; `store` knows document 0 as
     /// `first`.
-    pub(super) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
+    pub(in crate::pipeline) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
         for piece in tail {
             let origin = || store.origin(first + u64::from(piece.document));
             self.ledger.drop_part(Reason::Tail, u64::from(piece.length), origin);
@@ -177,7 +167,7 @@ impl Books {
     }
 
     /// Counts rows and hands them over, unless that was done before.
-    pub(super) fn hand_over(
+    pub(in crate::pipeline) fn hand_over(
         &mut self,
         gathered: &Gathered<'_>,
         range: Range<usize>,
@@ -210,7 +200,7 @@ impl Books {
 
 /// What becomes of a document before packing.
 #[derive(Clone, Copy)]
-pub(super) struct Fate {
+pub(in crate::pipeline) struct Fate {
     /// Its tokens.
     length: u32,
     /// The tokens of its pieces that are packed.
@@ -235,7 +225,7 @@ fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
 }
 
 /// Appends the pieces of a document that are packed, which call it `name`.
-pub(super) fn fate(
+pub(in crate::pipeline) fn fate(
     document: Document<'_>,
     name: u32,
     options: &Options,

@@ -1,14 +1,16 @@
 //! [`pack_memory`]: records that the caller has in memory.
 
-use super::{About, Job, pack_blocks};
 use crate::config::{Inputs, Reading, Source, Validation};
 use crate::control::Control;
 use crate::error::Result;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::job::Job;
+use crate::pipeline::runs::files::pack_blocks;
 use crate::report::Report;
 use crate::sink::Tables;
 use crate::source::{Blocks, Memory};
 
-/// Packs records that are in memory into `tables`, as [`pack_files`](super::pack_files) does with those of files.
+/// Packs records that are in memory into `tables`, as [`pack_files`](crate::pipeline::pack_files) does with those of files.
 pub fn pack_memory(
     job: &Job,
     memory: Memory,

@@ -9,13 +9,16 @@ use std::time::Instant;
 use chrono::NaiveDateTime;
 use fastpack_tokenize::Tokenizer;
 
-use super::packer::Packer;
-use super::per_file::pack_each;
-use super::{About, Intake, Job, JobTemplate, Outcome, Packing};
 use crate::config::{Inputs, MaxLost, Output, Reading, RowLayout, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::runs::per_file::pack_each;
 use crate::report::Report;
 use crate::sink::{Folder, Opened, Tokens, open};
 use crate::source::{Blocks, Found, Memory, SourceFile, discover};
@@ -116,7 +119,7 @@ fn pack_job(
 }
 
 /// Runs `work` in the output folder, unless the job has finished there before.
-pub(super) fn in_folder(
+pub(in crate::pipeline) fn in_folder(
     output: &Output,
     identity: &Arc<Identity>,
     (now, max_lost): (NaiveDateTime, Option<MaxLost>),
@@ -135,7 +138,7 @@ pub(super) fn in_folder(
 }
 
 /// A report as it was written into `dir`.
-pub(super) fn read_report(report: &str, dir: &Path) -> Result<Report> {
+pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
     serde_json::from_str(report).map_err(|error| Error::Output {
         path: dir.to_owned(),
         reason: format!("its report cannot be read ({error}); `overwrite=True` packs again"),
@@ -269,7 +272,7 @@ fn states(files: &[SourceFile]) -> BTreeMap<String, FileState> {
 }
 
 /// What makes tokens of the records of a job.
-pub(super) fn made_by(job: &Job) -> MadeBy {
+pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
     let template = match &job.template {
         JobTemplate::Ready(template) => Some(template.fingerprint()),
         JobTemplate::Refused(_) => None,

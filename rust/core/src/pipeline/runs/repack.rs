@@ -5,21 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::dir::{in_folder, read_report};
-use super::packer::Packer;
-use super::{About, Outcome, Packing};
 use crate::assemble::{Layout, Sources};
 use crate::config::{Options, Output, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Packed};
 use crate::ordered::ordered;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::runs::dir::{in_folder, read_report};
 use crate::report::Report;
 use crate::sink::{Kept, Sink, kept};
 use crate::store::{Log, Store};
 use crate::timing::Work;
 
-/// Packs what [`pack_dir`](super::pack_dir) kept in the folder `source` into files in `output.dir`.
+/// Packs what [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in `output.dir`.
 ///
 /// Whole documents were kept, so those that were dropped for their length are packed where they fit. Runs again, and
 /// goes on where it was stopped, as `pack_dir` does.
@@ -88,7 +90,7 @@ pub fn repack(
 }
 
 /// Packs tokens that were kept into `sink`.
-pub(super) fn pack_kept(
+pub(in crate::pipeline) fn pack_kept(
     kept: &Kept,
     options: &Options,
     (about, layout, validation): (About, Layout, Option<Validation>),

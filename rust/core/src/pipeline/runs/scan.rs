@@ -10,9 +10,6 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::books::Books;
-use super::pace::{Machine, Pace, Scale};
-use super::{About, Intake, Job, JobTemplate, Outcome};
 use crate::assemble::schema;
 use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
@@ -20,6 +17,11 @@ use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::ledger::{Count, Ledger, Place, Reason};
 use crate::pack::{Pieces, TICK, lower_bound, plan};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::pipeline::runs::pace::{Machine, Pace, Scale};
 use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
@@ -184,7 +186,7 @@ pub fn scan(
     if let Some(sample) = &sample {
         seen.spread.extend(spread.iter().map(|file| Arc::clone(&file.path)));
         if sample.reach() < 1.0 && !through.is_empty() {
-            about.warnings.push(format!(
+            about.facts.warnings.push(format!(
                 "{} of {} files were read up to {:.1} % of each, and nothing is known of the rest: they are compressed, or no \
                  line files, which can only be read from the beginning on, and that takes long",
                 through.len(),
@@ -209,7 +211,7 @@ pub fn scan(
         Ok(())
     })?;
     about.read(job, recognised);
-    about.warnings.extend(seen.weighed.as_ref().map(|origin| {
+    about.facts.warnings.extend(seen.weighed.as_ref().map(|origin| {
         let column = schema::name(RowColumn::LossWeights);
         format!(
             "{origin} gives a weight other than 0 and 1: rows need the column `{column}` for it"
@@ -218,10 +220,11 @@ pub fn scan(
     control.enter(Phase::Plan);
     let fits = fits.into_iter().map(|fitting| fitting.plan(control)).collect::<Result<_>>()?;
     let Some(sample) = sample else {
-        let bytes = about.bytes;
+        let bytes = about.facts.bytes;
         return Ok(seen.into_scan(about, fits, job, (started, bytes)));
     };
-    let sampled = seen.sampled(&sample, (about.bytes, bytes_through), job, (&intake, &sources))?;
+    let sampled =
+        seen.sampled(&sample, (about.facts.bytes, bytes_through), job, (&intake, &sources))?;
     let mut scan = seen.into_scan(about, fits, job, (started, sampled.bytes));
     scan.extrapolate(&sampled);
     scan.sample = Some(sampled);
@@ -343,9 +346,9 @@ impl Seen {
         let threads = job.options.work.threads.get();
         Scan {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
-            files: about.files,
-            bytes: about.bytes,
-            inputs: about.inputs,
+            files: about.facts.files,
+            bytes: about.facts.bytes,
+            inputs: about.facts.inputs,
             read,
             documents: self.documents,
             lost,
@@ -354,10 +357,10 @@ impl Seen {
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),
             fits,
             template,
-            tokenizer: about.tokenizer,
-            engine: about.engine,
-            engine_reason: about.engine_reason,
-            warnings: about.warnings,
+            tokenizer: about.facts.tokenizer,
+            engine: about.facts.engine,
+            engine_reason: about.facts.engine_reason,
+            warnings: about.facts.warnings,
             timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
             sample: None,
         }

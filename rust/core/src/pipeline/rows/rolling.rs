@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use arrow::record_batch::RecordBatch;
 
-use super::{Outcome, Packing};
 use crate::assemble::Batches;
 use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece, Plan};
+use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::rows::packing::Packing;
 use crate::timing::{Clock, Stage};
 
 /// Runs of documents held apart before those that no row needs are given up.

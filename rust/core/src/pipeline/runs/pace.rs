@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::intake::Share;
-use super::{Intake, Outcome};
 use crate::config::Source;
 use crate::error::Result;
+use crate::pipeline::documents::intake::{Intake, Outcome, Share};
 use crate::timing::{Stage, Stages};
 
 /// Blocks of a sample that are worked on again at most: some megabytes, and some hundred records at least.
@@ -26,7 +25,7 @@ const HEAPS: f64 = 0.7;
 /// caches. So blocks from all over it are worked on again, two times. What the second time takes is for the text; what
 /// the first takes longer is for what is new in it, of which a larger text has more, but not as much more.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(in crate::pipeline) struct Pace {
     /// The blocks that are worked on again.
     shares: Vec<Share>,
     /// How many blocks with tokens there were.
@@ -40,25 +39,25 @@ pub(super) struct Pace {
 
 /// How much larger all is than what a sample had.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(in crate::pipeline) struct Scale {
     /// All records, to those that were taken.
-    pub(super) records: f64,
+    pub(in crate::pipeline) records: f64,
     /// All bytes of files that cannot be entered in the middle, to those that were read.
-    pub(super) through: f64,
+    pub(in crate::pipeline) through: f64,
 }
 
 /// What a run over all records works with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Machine {
-    pub(super) threads: usize,
-    pub(super) cores: usize,
+pub(in crate::pipeline) struct Machine {
+    pub(in crate::pipeline) threads: usize,
+    pub(in crate::pipeline) cores: usize,
     /// Whether another process renders.
-    pub(super) renders_outside: bool,
+    pub(in crate::pipeline) renders_outside: bool,
 }
 
 impl Pace {
     /// Adds a block; `spread` says whether it is a window of a file.
-    pub(super) fn take(&mut self, outcome: &mut Outcome, spread: bool) {
+    pub(in crate::pipeline) fn take(&mut self, outcome: &mut Outcome, spread: bool) {
         let stages = &outcome.work.stages;
         let (read, tokens) = (stages[Stage::Read], outcome.ledger.read.tokens);
         self.transform += stages[Stage::Transform].wall().as_secs_f64();
@@ -91,7 +90,7 @@ impl Pace {
 
     /// How long a run over all records takes on `machine`; `intake` is what the sample was read by, of these `sources`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn seconds(
+    pub(in crate::pipeline) fn seconds(
         &self,
         scale: Scale,
         machine: Machine,

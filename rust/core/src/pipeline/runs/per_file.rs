@@ -5,18 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::books::Books;
-use super::{About, Intake, Job, Outcome, Packing};
 use crate::config::{Options, Output};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::job::Job;
+use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::{Folder, Sink};
 use crate::source::{Blocks, Found, SourceFile};
 use crate::store::{Log, Store};
 
 /// Packs each file of `found` into files of its own in `folder`; the report has one of each file inside.
-pub(super) fn pack_each(
+pub(in crate::pipeline) fn pack_each(
     job: &Job,
     found: Found,
     folder: &mut Folder,

@@ -1,4 +1,4 @@
-//! Tokens kept from one call of [`pack_files`](super::pack_files) to the next, by what they are made of.
+//! Tokens kept from one call of [`pack_files`](crate::pipeline::pack_files) to the next, by what they are made of.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use super::books::fate;
-use super::dir::{in_folder, made_by};
-use super::{About, Intake, Job, JobTemplate};
 use crate::assemble::Sources;
 use crate::config::{Coding, Format, Output, RowLayout};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileContent, Identity, MadeBy, Packed, ReadAs};
 use crate::ordered::ordered;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::fate;
+use crate::pipeline::documents::intake::Intake;
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::pipeline::runs::dir::{in_folder, made_by};
 use crate::regular::{self, Links};
 use crate::report::Report;
 use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
@@ -22,7 +24,7 @@ use crate::source::{Blocks, Found, SourceFile};
 use crate::store::Log;
 
 /// Where the tokens of some files are kept: a folder in the cache, named after all that decides them.
-pub(super) struct Entry {
+pub(in crate::pipeline) struct Entry {
     identity: Arc<Identity>,
     output: Output,
 }
@@ -32,7 +34,12 @@ impl Entry {
     ///
     /// It is found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
     /// touched has the same one.
-    pub(super) fn of(job: &Job, found: &Found, cache: &Path, control: &Control) -> Result<Self> {
+    pub(in crate::pipeline) fn of(
+        job: &Job,
+        found: &Found,
+        cache: &Path,
+        control: &Control,
+    ) -> Result<Self> {
         let inputs = Packed::Content(content(&found.files, job, control)?);
         let identity = Identity {
             fastpack: Identity::version(),
@@ -68,7 +75,7 @@ impl Entry {
     /// with by the next, and of several at a time one does the work.
     ///
     /// An entry that is damaged is made anew, and `pack` called again; it gets the warning that says so.
-    pub(super) fn use_tokens<T>(
+    pub(in crate::pipeline) fn use_tokens<T>(
         &self,
         job: &mut Job,
         found: &Found,

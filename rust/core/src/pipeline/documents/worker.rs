@@ -1,25 +1,26 @@
-//! [`Lane`]: one thread's way from a record to what is tokenized.
+//! [`Worker`]: one thread's reader of records, up to the text that is tokenized.
 //!
 //! Records that need no more than their texts take a short way, in memory that is kept from record to record: a text
 //! is read straight into what is tokenized, a conversation is skimmed. All others are read as [`read`] reads them.
 //! Whatever the chat template renders is replayed where that can be, and put into words by the [`Renderer`] else; all
 //! ways give the same.
 
-use super::recognise::expectation;
-use super::render::{Failure, Made, Renderer};
-use super::{Job, JobTemplate};
-use crate::config::{Options, Reading, ShapeName, TrainOn};
+use crate::config::{Reading, ShapeName};
 use crate::document::tokenize::Kind;
+use crate::pipeline::documents::recognise::expectation;
+use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
+use crate::pipeline::documents::training::Training;
+use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
 use crate::source::Raw;
-use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained, Wanted};
+use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
 
 /// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;
 
-/// One thread's way from records to what is tokenized.
-pub(super) struct Lane<'a> {
+/// Reads the records of one thread up to the text that is tokenized, with buffers that are used again.
+pub(in crate::pipeline) struct Worker<'a> {
     /// Whether texts go the short way.
     texts: bool,
     /// What conversations go through on the short way.
@@ -32,38 +33,26 @@ pub(super) struct Lane<'a> {
     counts: RenderCounts,
 }
 
-/// What is wanted of a conversation that says nothing else of itself.
-pub(super) fn wanted(options: &Options) -> Wanted {
-    match options.tokens.train_on {
-        _ if options.tokens.train_on_eos.is_some() => Wanted::Turns,
-        TrainOn::All if options.rows.trims() => Wanted::Spans,
-        TrainOn::All => Wanted::Text,
-        TrainOn::LastAssistant => Wanted::LastTurn,
-        TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
-    }
-}
-
 /// How the records of a block are looked at.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'r, 'a> {
-    pub(super) words: &'r Renderer<'a>,
-    pub(super) reading: &'r Reading,
+pub(in crate::pipeline) struct Asked<'r, 'a> {
+    pub(in crate::pipeline) words: &'r Renderer<'a>,
+    pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if that is known.
-    pub(super) shape: Option<&'r Shape>,
+    pub(in crate::pipeline) shape: Option<&'r Shape>,
 }
 
-impl<'a> Lane<'a> {
-    pub(super) fn new(job: &'a Job) -> Self {
-        let options = &job.options;
-        let texts = matches!(options.tokens.train_on, TrainOn::Auto | TrainOn::All);
+impl<'a> Worker<'a> {
+    pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
+        let training = Training::of(&job.options);
         let template = match &job.template {
             JobTemplate::Ready(template) => Some(&**template),
             JobTemplate::Refused(_) => None,
         };
-        let cuts = options.rows.trims();
         Self {
-            texts: texts && options.tokens.train_on_eos.is_none(),
-            replayer: template.map(|template| Replayer::new(template, wanted(options), cuts)),
+            texts: training.takes_whole_texts(),
+            replayer: template
+                .map(|template| Replayer::new(template, training.wanted(), training.cuts())),
             skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
@@ -72,7 +61,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Reads a record and puts it into words.
-    pub(super) fn put(
+    pub(in crate::pipeline) fn put(
         &mut self,
         raw: Raw<'_>,
         asked: Asked<'_, 'a>,
@@ -168,12 +157,12 @@ impl<'a> Lane<'a> {
     }
 
     /// Which way the conversations went since this was asked last.
-    pub(super) fn take_rendered(&mut self) -> RenderCounts {
+    pub(in crate::pipeline) fn take_rendered(&mut self) -> RenderCounts {
         std::mem::take(&mut self.counts)
     }
 
     /// Takes back what is tokenized, for its memory.
-    pub(super) fn give_back(&mut self, rendered: Rendered) {
+    pub(in crate::pipeline) fn give_back(&mut self, rendered: Rendered) {
         if rendered.text.capacity() <= KEPT {
             self.rendered = rendered;
         }

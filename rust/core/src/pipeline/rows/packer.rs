@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use super::packing::{BATCH_ROWS, BATCH_TOKENS};
-use super::rolling::{BatchSize, Rolling};
-use super::{About, Outcome, Packing, split};
 use crate::control::Control;
 use crate::error::Result;
 use crate::pack::{OpenPacks, Plan};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::rows::packing::{BATCH_ROWS, BATCH_TOKENS, Packing};
+use crate::pipeline::rows::rolling::{BatchSize, Rolling};
+use crate::pipeline::rows::split;
 use crate::report::Report;
 use crate::sink::Sink;
 use crate::store::Store;
@@ -16,7 +18,7 @@ use crate::store::Store;
 ///
 /// A strategy that never looks back has its rows written while documents still arrive, and gives these up with them. What
 /// others make of a document depends on the lengths of all, so they begin when all are there.
-pub(super) struct Packer<'a> {
+pub(in crate::pipeline) struct Packer<'a> {
     making: Making<'a>,
     sink: &'a mut dyn Sink,
     control: &'a Control,
@@ -30,7 +32,7 @@ enum Making<'a> {
 
 impl<'a> Packer<'a> {
     /// Writes the rows of what it is given, where the sink has not got them; for a run that began at `started`.
-    pub(super) fn new(
+    pub(in crate::pipeline) fn new(
         packing: Packing<'a>,
         sink: &'a mut dyn Sink,
         control: &'a Control,
@@ -56,7 +58,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Takes what a block came to.
-    pub(super) fn take(&mut self, outcome: Outcome) -> Result<()> {
+    pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
             Making::AsTheyCome(rolling) => {
                 rolling.take(outcome, &mut |batch| self.sink.write(&batch))
@@ -66,7 +68,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Writes all rows that are left, and closes the books.
-    pub(super) fn finish(self, about: About) -> Result<Report> {
+    pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
         let Self { making, sink, control, started } = self;
         let mut write = |batch| sink.write(&batch);
         match making {

@@ -1,0 +1,103 @@
+//! [`About`]: what a report says of the inputs and the tokenizer.
+
+use std::sync::Arc;
+
+use fastpack_tokenize::{Engine, Tokenizer};
+
+use crate::assemble::Sources;
+use crate::config::Options;
+use crate::pipeline::documents::markers::cut_markers;
+use crate::pipeline::documents::recognise::Seen;
+use crate::pipeline::documents::renderer::CHAT_TEMPLATE;
+use crate::pipeline::documents::training::Training;
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::report::{Report, RunFacts, Tally};
+use crate::source::{Found, Memory};
+
+/// What a report says of the inputs and the tokenizer.
+pub(crate) struct About {
+    pub(crate) facts: RunFacts,
+    /// The files by the numbers that rows give them.
+    pub(crate) sources: Sources,
+}
+
+impl About {
+    /// What is known of files before they are read.
+    pub(crate) fn new(job: &Job, found: &Found) -> Self {
+        let (engine, engine_reason) = match job.tokenizer.as_ref().map(Tokenizer::engine) {
+            None => ("none", None),
+            Some(Engine::Compiled) => ("compiled", None),
+            Some(Engine::Reference { reason }) => ("reference", Some(reason)),
+        };
+        let mut warnings = Vec::new();
+        if let Some(first) = found.passed_over.first() {
+            let count = found.passed_over.len();
+            warnings.push(format!(
+                "{count} files were passed over, which are of no format that is read or beside the data; first `{}`",
+                first.display()
+            ));
+        }
+        warnings.extend_from_slice(&job.transform.warnings);
+        let facts = RunFacts {
+            files: found.files.len() as u64,
+            bytes: found.bytes(),
+            tokenizer: job.tokenizer_name.clone(),
+            engine: engine.to_owned(),
+            engine_reason,
+            warnings,
+            ..RunFacts::default()
+        };
+        let sources = Sources::new(found.files.iter().map(|file| Arc::clone(&file.path)));
+        Self { facts, sources }
+    }
+
+    /// What is known of records in memory.
+    pub(in crate::pipeline) fn of_memory(job: &Job, memory: &Memory) -> Self {
+        Self { sources: Sources::new([memory.name()]), ..Self::new(job, &Found::default()) }
+    }
+
+    /// The facts of an earlier report, whose files were `sources`.
+    pub(in crate::pipeline) fn of(report: Report, sources: Sources) -> Self {
+        let facts = RunFacts { sources: Vec::new(), warnings: Vec::new(), ..report.facts };
+        Self { facts, sources }
+    }
+
+    /// The facts of a run over a subset of its inputs.
+    pub(in crate::pipeline) fn of_part(&self, files: u64, bytes: u64) -> Self {
+        let RunFacts { tokenizer, engine, engine_reason, .. } = self.facts.clone();
+        let facts =
+            RunFacts { files, bytes, tokenizer, engine, engine_reason, ..RunFacts::default() };
+        Self { facts, sources: Sources::default() }
+    }
+
+    /// Adds what the files were recognised as, and what put them into words, once all is read.
+    pub(crate) fn read(&mut self, job: &Job, seen: Seen) {
+        let facts = &mut self.facts;
+        facts.inputs = seen.inputs;
+        facts.warnings.extend(seen.unprompted.iter().map(|what| {
+            format!("`prompt` has no use for {what}: it puts requests and their answers into words")
+        }));
+        let any = facts.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));
+        let JobTemplate::Ready(template) = &job.template else { return };
+        facts.warnings.extend(template.rendered_outside());
+        if any {
+            let replays = template.replays(Training::of(&job.options).wanted());
+            facts.template_engine_reason = replays.err().map(str::to_owned);
+            let engine = match replays {
+                Ok(()) => "compiled",
+                Err(_) if template.is_refused() => "python",
+                Err(_) => "interpreted",
+            };
+            facts.template_engine = Some(engine.to_owned());
+            let tokenizer = job.tokenizer.as_ref();
+            let cut = tokenizer.map(|tokenizer| cut_markers(template, tokenizer));
+            facts.warnings.extend(cut.into_iter().flatten());
+        }
+    }
+
+    /// A report of nothing else.
+    pub(in crate::pipeline) fn alone(self, options: &Options) -> Report {
+        let facts = RunFacts { sources: self.sources.names(), ..self.facts };
+        Report::timeless(facts, Tally::default(), options)
+    }
+}

@@ -1,0 +1,10 @@
+//! From blocks of records to documents: recognised, put into words, tokenized, with what is trained of them.
+
+pub(crate) mod chat;
+pub(crate) mod intake;
+pub(crate) mod markers;
+pub(crate) mod recognise;
+pub(crate) mod renderer;
+pub(crate) mod training;
+pub(crate) mod transform;
+pub(crate) mod worker;

@@ -1,0 +1,330 @@
+//! [`Training`]: which part of a record is trained. Every kind of record, and every way to render it, asks here.
+//!
+//! How spans become runs of tokens is the document's business, and how runs become labels that of the rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fastpack_template::json::{Map, Value};
+
+use crate::config::{Options, TrainOn, TrainOnEos};
+use crate::document::ids::Trains;
+use crate::ledger::Reason;
+use crate::record::{Conversation, Fault, Skim, Tokens, is_assistant};
+use crate::template::{ChatTemplate, Printed, Rendered, Replayed, Span, Trained, Turn, Wanted};
+
+/// The options that choose what is trained.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pipeline) struct Training {
+    train_on: TrainOn,
+    /// The ends of turns that are trained; those that the template marks if not given.
+    eos: Option<TrainOnEos>,
+    /// Whether conversations that are too long are cut after a turn.
+    trims: bool,
+}
+
+impl Training {
+    /// What `options` say of it.
+    pub(in crate::pipeline) fn of(options: &Options) -> Self {
+        Self {
+            train_on: options.tokens.train_on,
+            eos: options.tokens.train_on_eos,
+            trims: options.rows.trims(),
+        }
+    }
+
+    /// What a run wants of a conversation that has neither weights nor a prompt.
+    pub(in crate::pipeline) fn wanted(self) -> Wanted {
+        match self.train_on {
+            _ if self.eos.is_some() => Wanted::Turns,
+            TrainOn::All if self.trims => Wanted::Spans,
+            TrainOn::All => Wanted::Text,
+            TrainOn::LastAssistant => Wanted::LastTurn,
+            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
+        }
+    }
+
+    /// Whether the places are wanted at which a conversation may be cut.
+    pub(super) fn cuts(self) -> bool {
+        self.trims
+    }
+
+    /// Whether the whole of every text is trained, its end too.
+    pub(super) fn takes_whole_texts(self) -> bool {
+        self.of_text().is_ok() && self.eos.is_none()
+    }
+
+    /// Whether what completes a prompt is trained, and nothing else of its conversation.
+    pub(super) fn heeds_prompts(self) -> bool {
+        matches!(self.train_on, TrainOn::Auto | TrainOn::Completion)
+    }
+
+    /// Whether conversations are trained that have no prompt.
+    pub(super) fn takes_unprompted(self) -> bool {
+        self.train_on != TrainOn::Completion
+    }
+
+    /// Whether the end-of-text token behind a text is left out of what is trained.
+    pub(super) fn leaves_end(self) -> bool {
+        self.eos == Some(TrainOnEos::None)
+    }
+
+    /// The trained part of a plain text.
+    pub(super) fn of_text(self) -> Result<Trained, Fault> {
+        match self.train_on {
+            TrainOn::Auto | TrainOn::All => Ok(Trained::All),
+            TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
+                "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
+            )),
+            TrainOn::Completion => Err(unmaskable(
+                "a text has no completion to train on; use `train_on=\"auto\"` or `\"all\"`",
+            )),
+        }
+    }
+
+    /// The trained part of the text of a request and its `answer`.
+    pub(super) fn of_pair(self, answer: Range<usize>) -> Trained {
+        match self.train_on {
+            TrainOn::All => Trained::All,
+            _ => trained(vec![answer]),
+        }
+    }
+
+    /// The trained part of ids that a record brings.
+    pub(super) fn of_tokens(self, tokens: &Tokens) -> Result<Trains, Fault> {
+        match self.train_on {
+            TrainOn::Auto | TrainOn::All => {}
+            TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
+            _ => {
+                return Err(unmaskable(
+                    "the ids do not tell which of them to train on; use `train_on=\"auto\"` or `\"all\"`",
+                ));
+            }
+        }
+        Ok(match self.train_on {
+            TrainOn::All => Trains::All,
+            _ if self.leaves_end() => Trains::NoEnd,
+            _ => Trains::Told,
+        })
+    }
+
+    /// Renders a conversation, with its trained part and the places at which it may be cut.
+    pub(super) fn render(
+        self,
+        template: &ChatTemplate,
+        conversation: &Conversation,
+    ) -> Result<Rendered, Fault> {
+        let Conversation { prompt, weights, .. } = conversation;
+        if prompt.is_none() && !self.takes_unprompted() {
+            return Err(unmaskable(
+                "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
+                 `\"last_assistant\"`",
+            ));
+        }
+        let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
+            Wanted::Text => (template.render(conversation)?, Trained::All),
+            Wanted::Spans => {
+                let (text, ranges) = template.render_with_spans(conversation)?;
+                let turn_ends = if self.trims {
+                    template.turn_ends(conversation, &text, &ranges)
+                } else {
+                    Vec::new()
+                };
+                let trained = self.of_spans(ranges);
+                return Ok(Rendered { text, trained, turn_ends, ..Rendered::default() });
+            }
+            Wanted::LastTurn => {
+                let (text, ranges) = template.render_last_turn(conversation)?;
+                (text, trained(ranges))
+            }
+            Wanted::Completion => {
+                let (text, completion) =
+                    template.render_completion(conversation, prompt.unwrap_or_default())?;
+                (text, trained(vec![completion]))
+            }
+            Wanted::Turns => {
+                let completion = prompt.map(|prompt| {
+                    template.render_completion(conversation, prompt).map(|(_, it)| it)
+                });
+                let completion = completion.transpose()?;
+                let (text, turns) = template.render_turns(conversation)?;
+                let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+                let choice = Choice {
+                    training: self,
+                    weights: weights.as_deref(),
+                    last: conversation.messages.iter().rposition(speaks),
+                    completion,
+                    messages: conversation.messages.len(),
+                };
+                let spans = choice.spans(text.len(), &turns)?;
+                (text, Trained::Spans(spans))
+            }
+        };
+        let turn_ends = if self.trims && prompt.is_none() {
+            turn_ends(template, conversation)
+        } else {
+            Vec::new()
+        };
+        Ok(Rendered { text, trained: spans, turn_ends, ..Rendered::default() })
+    }
+
+    /// The same of a conversation that a recorded program rendered.
+    pub(super) fn replayed(self, replayed: &mut Replayed, skim: &Skim) -> Result<Rendered, Fault> {
+        let Replayed { printed, turns, cuts } = std::mem::take(replayed);
+        let Printed { text, spans, literals } = printed;
+        let is_weighed = skim.weights().is_some();
+        let trained = match self.wanted().of(is_weighed, skim.prompt().is_some()) {
+            Wanted::Text => Trained::All,
+            Wanted::Spans => self.of_spans(spans),
+            Wanted::LastTurn | Wanted::Completion => trained(spans),
+            Wanted::Turns => {
+                let choice = Choice {
+                    training: self,
+                    weights: skim.weights(),
+                    last: skim.roles().rposition(is_assistant),
+                    completion: spans.first().filter(|_| skim.prompt().is_some()).cloned(),
+                    messages: skim.roles().len(),
+                };
+                Trained::Spans(choice.spans(text.len(), &turns)?)
+            }
+        };
+        Ok(Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false })
+    }
+
+    /// The trained part of a text of which the assistant wrote `ranges`.
+    fn of_spans(self, ranges: Vec<Range<usize>>) -> Trained {
+        if self.train_on == TrainOn::All { Trained::All } else { trained(ranges) }
+    }
+}
+
+fn trained(ranges: Vec<Range<usize>>) -> Trained {
+    Trained::Spans(ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect())
+}
+
+/// The places at which a conversation may be cut, found by a render of its own; none if its turns do not show.
+fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
+    let found = template.render_with_spans(conversation);
+    found.map_or_else(
+        |_| Vec::new(),
+        |(text, spans)| template.turn_ends(conversation, &text, &spans),
+    )
+}
+
+fn unmaskable(message: &str) -> Fault {
+    Fault::new(Reason::Unmaskable, message)
+}
+
+/// Weights over a text, as ascending and disjoint spans.
+#[derive(Debug, Default)]
+struct Canvas {
+    spans: Vec<Span>,
+}
+
+impl Canvas {
+    /// Gives `range` this weight, whatever it had before.
+    fn paint(&mut self, range: &Range<usize>, weight: f32) {
+        if range.is_empty() {
+            return;
+        }
+        let mut spans = Vec::with_capacity(self.spans.len() + 2);
+        for Span { range: old, weight } in self.spans.drain(..) {
+            let before = old.start..old.end.min(range.start);
+            let after = old.start.max(range.end)..old.end;
+            spans.extend([before, after].map(|range| Span { range, weight }));
+        }
+        spans.push(Span { range: range.clone(), weight });
+        spans.retain(|span| !span.range.is_empty() && span.weight > 0.0);
+        spans.sort_unstable_by_key(|span| span.range.start);
+        self.spans = spans;
+    }
+
+    /// The weight at a byte.
+    fn at(&self, byte: usize) -> f32 {
+        let span = self.spans.iter().find(|span| span.range.contains(&byte));
+        span.map_or(0.0, |span| span.weight)
+    }
+}
+
+/// The choice among the turns of one conversation.
+struct Choice<'c> {
+    training: Training,
+    /// The weight that each message gives itself, if any does.
+    weights: Option<&'c [Option<f32>]>,
+    /// The last message of the assistant.
+    last: Option<usize>,
+    /// What completes the prompt, which is trained then.
+    completion: Option<Range<usize>>,
+    /// How many messages there are.
+    messages: usize,
+}
+
+impl Choice<'_> {
+    /// What is trained of a text of so many bytes with these turns.
+    fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
+        let mut canvas = Canvas::default();
+        if let Some(completion) = &self.completion {
+            canvas.paint(completion, 1.0);
+        } else if self.training.train_on == TrainOn::All {
+            canvas.paint(&(0..length), 1.0);
+        } else {
+            for turn in turns {
+                if self.training.train_on != TrainOn::LastAssistant
+                    || Some(turn.message) == self.last
+                {
+                    canvas.paint(&turn.span, 1.0);
+                }
+            }
+        }
+        weigh(&mut canvas, self.weights, turns)?;
+        end_turns(&mut canvas, turns, self.training.eos);
+        if let (Some(completion), Some(last)) = (&self.completion, turns.last())
+            && self.training.eos.is_some()
+            && last.message + 1 == self.messages
+            && canvas.at(last.end.start) == 0.0
+        {
+            // What a template writes behind the end belongs to it.
+            canvas.paint(&(last.end.start..completion.end), 0.0);
+        }
+        Ok(canvas.spans)
+    }
+}
+
+/// Gives turns the weights that their messages give themselves.
+fn weigh(
+    canvas: &mut Canvas,
+    weights: Option<&[Option<f32>]>,
+    turns: &[Turn],
+) -> Result<(), Fault> {
+    for (message, weight) in weights.into_iter().flatten().enumerate() {
+        let Some(weight) = *weight else { continue };
+        let own = turns.iter().filter(|turn| turn.message == message);
+        if weight > 0.0 && own.clone().next().is_none() {
+            let message = format!(
+                "message {message} asks to be trained, but the chat template does not show what it says"
+            );
+            return Err(Fault::new(Reason::Unmaskable, message));
+        }
+        for turn in own {
+            canvas.paint(&turn.span, weight);
+        }
+    }
+    Ok(())
+}
+
+/// Trains the tokens that end trained turns: all, that of the last, or none; as the template has it if not said.
+fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOnEos>) {
+    let Some(eos) = eos else { return };
+    let trained: Vec<(&Turn, f32)> = turns
+        .iter()
+        .map(|turn| (turn, canvas.at(turn.span.start)))
+        .filter(|(_, weight)| *weight > 0.0)
+        .collect();
+    for (at, (turn, weight)) in trained.iter().enumerate() {
+        let kept = match eos {
+            TrainOnEos::Turn => true,
+            TrainOnEos::Last => at + 1 == trained.len(),
+            TrainOnEos::None => false,
+        };
+        canvas.paint(&turn.end, if kept { *weight } else { 0.0 });
+    }
+}

@@ -1,0 +1,7 @@
+//! From documents to rows, and into a sink as soon as the strategy allows.
+
+pub(crate) mod draw;
+pub(crate) mod packer;
+pub(crate) mod packing;
+pub(crate) mod rolling;
+pub(crate) mod split;

@@ -1,0 +1,73 @@
+//! [`pack_files`]: records of files to tables in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::cache::Entry;
+use super::dir::read_report;
+use super::repack::pack_kept;
+use crate::assemble::Sources;
+use crate::config::{Inputs, Validation};
+use crate::control::Control;
+use crate::error::Result;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::documents::intake::Intake;
+use crate::pipeline::job::Job;
+use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packing::Packing;
+use crate::report::{Report, RunFacts};
+use crate::sink::{Sink, Tables};
+use crate::source::{Blocks, discover};
+
+/// Packs all of `inputs` into `tables`, and sets as many documents aside as `validation` says.
+///
+/// With a folder `cache`, tokens are taken from there where they were made before, and left there else, unless a
+/// function of the caller cannot be told from others.
+pub fn pack_files(
+    mut job: Job,
+    inputs: &Inputs,
+    validation: Option<Validation>,
+    cache: Option<&Path>,
+    control: &Control,
+    tables: &mut Tables,
+) -> Result<Report> {
+    job.validate(inputs)?;
+    let found = discover(inputs, control)?;
+    let Some(cache) = cache.filter(|_| job.transform.is_identified()) else {
+        let about = About::new(&job, &found);
+        return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
+    };
+    let entry = Entry::of(&job, &found, cache, control)?;
+    entry.use_tokens(&mut job, &found, control, |job, kept, warning| {
+        let before = read_report(&kept.report, cache)?;
+        // Documents know their files by the names that those had when the tokens were made.
+        let sources =
+            Sources::new(before.facts.sources.iter().map(|name| Arc::from(Path::new(name))));
+        let mut about = About::new(job, &found);
+        let RunFacts { inputs, template_engine, template_engine_reason, warnings, .. } =
+            before.facts;
+        about.facts = RunFacts { inputs, template_engine, template_engine_reason, ..about.facts };
+        about.facts.warnings = warnings;
+        about.facts.warnings.extend(warning);
+        let layout = job.layout(sources)?;
+        *tables = Tables::default();
+        pack_kept(kept, &job.options, (about, layout, validation), control, tables)
+    })
+}
+
+/// Packs all of `blocks` into `sink`.
+pub(super) fn pack_blocks(
+    job: &Job,
+    blocks: Blocks,
+    (mut about, validation): (About, Option<Validation>),
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Report> {
+    let started = Instant::now();
+    let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
+    let mut packer = Packer::new(packing.with_validation(validation), sink, control, started);
+    let seen = Intake::new(job, control).read(blocks, None, |outcome| packer.take(outcome))?;
+    about.read(job, seen);
+    packer.finish(about)
+}

@@ -1,0 +1,10 @@
+//! The calls: each puts the stages together for one kind of input and output.
+
+mod cache;
+pub(crate) mod dir;
+pub(crate) mod files;
+pub(crate) mod memory;
+mod pace;
+mod per_file;
+pub(crate) mod repack;
+pub(crate) mod scan;
