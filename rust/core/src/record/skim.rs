@@ -4,7 +4,7 @@
 //! become [`Skim::values`], and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline
 //! differ in nothing but their texts and what their values hold. Most lines of JSON and [rows](Skim::row) of tables are
 //! [read](Skim::read) so without making values of them; what takes more than that, good or bad, is left to
-//! [`super::read`], and what that made of a line, a row or a request with its answer is [taken](Skim::take).
+//! [`read`](fn@super::read), and what that made of a line, a row or a request with its answer is [taken](Skim::take).
 
 use std::ops::Range;
 
