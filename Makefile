@@ -20,7 +20,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch profile conformance conformance-templates memcheck wheel clean fmt signatures
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile conformance conformance-templates memcheck wheel clean fmt signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -71,6 +71,10 @@ bench-containers: $(STAMPS)/release  ## measure the same records in every contai
 
 bench-torch: $(STAMPS)/release $(STAMPS)/torch  ## measure how fast packed rows become tensors
 	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/batches.py
+
+bench-training: $(STAMPS)/release $(STAMPS)/torch  ## measure what packing buys in training, and draw the plot in docs/images
+	@$(VENV)-torch/bin/python -m pip install --quiet --group plot
+	PYTHONPATH=python $(VENV)-torch/bin/python benches/python/training.py --plot docs/images/packed-training.svg
 
 bench-texts: $(STAMPS)/release  ## measure how much of the engine's speed is left from lines of text to rows
 	$(BIN)/python benches/python/texts.py

@@ -156,6 +156,8 @@ class Folder:
                     "again, or remove the shard of another job"
                 )
                 raise FastpackError(message)
+        for shard, table in zip(shards, tables, strict=True):
+            _check_unchanged(shard, table)
         whole = pa.concat_tables(tables)
         if columns is None:
             return whole
@@ -222,7 +224,8 @@ def read(folder: StrPath, *, split: str = TRAIN, columns: Sequence[str] | None =
     Raises:
         InputNotFoundError: There is no such folder.
         OptionError: It has no such split or column.
-        FastpackError: It holds no packed rows, a shard cannot be read, or shards have different columns.
+        FastpackError: It holds no packed rows, a shard cannot be read or has another size than the manifest says, or
+            shards have different columns.
 
     Examples:
         >>> import fastpack, tempfile
@@ -319,6 +322,18 @@ def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
         )
         if here != there:
             yield f"column `{name}` is {here or 'missing'}, but {there or 'missing'}"
+
+
+def _check_unchanged(shard: Shard, table: pa.Table) -> None:
+    """Refuses a shard of another size than the manifest says: another job or program has written it."""
+    size = shard.path.stat().st_size
+    if shard.bytes in {None, size} and shard.rows in {None, table.num_rows}:
+        return
+    message = (
+        f"{shard.path}: has {table.num_rows:,} rows in {size:,} bytes, but {shard.rows or 0:,} in {shard.bytes or 0:,} by the "
+        "manifest: it has changed since it was written; pack again, and see `fastpack verify`"
+    )
+    raise FastpackError(message)
 
 
 def _holds_rows(file: Path) -> bool:

@@ -338,7 +338,7 @@ def _packed_again(
     columns = [
         "input_ids",
         "seq_lengths",
-        *(["labels"] if "labels" in packed.read(packed.splits[0]).column_names else []),
+        *(["labels"] if "labels" in table_of(packed.shards[0].path).column_names else []),
     ]
     now = packed.manifest.get("now")
     with tempfile.TemporaryDirectory() as folder:

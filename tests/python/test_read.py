@@ -138,6 +138,19 @@ def test_a_shard_that_is_no_arrow_is_named(pack, spoil):
         fastpack.read(folder)
 
 
+def test_a_shard_that_has_changed_is_named(pack):
+    folder, _ = pack(format="parquet")
+    shard = sorted(folder.glob("*.parquet"))[1]
+    pq.write_table(pq.read_table(shard)[:-1], shard)
+    with pytest.raises(
+        fastpack.FastpackError,
+        match=r"train-00001.parquet: has \d+ rows in .* by the manifest: it has changed",
+    ):
+        fastpack.read(folder)
+    with pytest.raises(fastpack.FastpackError, match=r"train-00001.parquet: has \d+ rows .* it has changed"):
+        fastpack.hf.load(folder)
+
+
 def test_a_shard_that_is_missing_is_named(pack):
     folder, _ = pack()
     (folder / "train-00001.arrow").unlink()
