@@ -141,6 +141,7 @@ Column: TypeAlias = Literal[
     "unpadded_lengths",
     "source_file",
     "source_row",
+    "source_start",
     "attn_cost",
     "group",
 ]

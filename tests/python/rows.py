@@ -16,6 +16,7 @@ COLUMNS = [
     "unpadded_lengths",
     "source_file",
     "source_row",
+    "source_start",
     "attn_cost",
 ]
 """The columns that rows of every kind can have, and that a tokenized table has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastpack import _fastpack
+from fastpack._carry import carried_columns, pack_carrying
 from fastpack._checks import check_choice, folder_of, is_series, shown
 from fastpack._memory import rows_of, values_of
 from fastpack._progress import watcher, watching
@@ -74,6 +75,9 @@ def pack_dir(given: Given) -> Report:
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:
     """Packs the rows of a table."""
+    carried = carried_columns(given)
+    if carried:
+        return pack_carrying(given, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
     return _pack(rows_of(given["table"]), given)
 
 

@@ -249,10 +249,21 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is "
             "no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding; "
             "`source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record "
-            "there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` "
+            "there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for "
+            "padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` "
             "without the row's padding; `group`, the number of the step that `balanced` puts the row in."
         ),
         group=RUN,
+        differs={
+            "pack_table": Differs(
+                type="Sequence[str]",
+                doc=(
+                    "As in `pack_files`, and further columns of the table, which rows in memory carry: a column of lists "
+                    "as long as `input_ids` becomes a list as long as those of the row, any other column a list with an "
+                    "entry for each document; both are null for padding."
+                ),
+            )
+        },
         flag=Flag(
             "--columns", "columns of the rows, separated by commas", metavar="NAMES", type="comma_list"
         ),

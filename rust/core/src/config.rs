@@ -132,6 +132,8 @@ pub enum RowColumn {
     SourceFile,
     /// The line or record of each document in its file, from 1.
     SourceRow,
+    /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
+    SourceStart,
     /// What attention costs: the sum of the squared lengths of the documents.
     AttnCost,
     /// The number of the step in which ranks that share the rows train on it.
@@ -151,6 +153,7 @@ impl RowColumn {
             | Self::UnpaddedLengths
             | Self::SourceFile
             | Self::SourceRow
+            | Self::SourceStart
             | Self::AttnCost
             | Self::Group => false,
         }

@@ -110,6 +110,7 @@ words!(
         "unpadded_lengths" => RowColumn::UnpaddedLengths,
         "source_file" => RowColumn::SourceFile,
         "source_row" => RowColumn::SourceRow,
+        "source_start" => RowColumn::SourceStart,
         "attn_cost" => RowColumn::AttnCost,
         "group" => RowColumn::Group,
     }

@@ -168,9 +168,9 @@ def pack_files(
             the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
             0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
             padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
-            record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
-            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row
-            in.
+            record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
+            for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
+            `group`, the number of the step that `balanced` puts the row in.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fastpack._types import (
         ArrowTable,
         Bos,
-        Column,
         Compression,
         Eos,
         Examples,
@@ -107,7 +106,7 @@ def pack_table(
     padding_side: Side = "right",
     pad_token_id: int | None = None,
     shift_labels: bool = False,
-    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths"),
+    columns: Sequence[str] = ("input_ids", "labels", "position_ids", "seq_lengths"),
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
@@ -188,14 +187,9 @@ def pack_table(
             Without a tokenizer it must be given.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
             that do not shift labels themselves, as those of `transformers` and TRL do.
-        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`,
-            and those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number
-            the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
-            0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
-            padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
-            record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
-            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row
-            in.
+        columns: As in `pack_files`, and further columns of the table, which rows in memory carry: a column of
+            lists as long as `input_ids` becomes a list as long as those of the row, any other column a list with
+            an entry for each document; both are null for padding.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.

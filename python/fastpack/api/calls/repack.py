@@ -113,9 +113,9 @@ def repack(
             the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
             0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
             padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
-            record there, from 1; both are -1 for padding. Numbers: `attn_cost`, the sum of the squares of
-            `seq_lengths` without the row's padding; `group`, the number of the step that `balanced` puts the row
-            in.
+            record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
+            for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
+            `group`, the number of the step that `balanced` puts the row in.
         max_lost: How much of the documents, and of their tokens, may be lost, such as `"0.1%"` or 0.001; if it is
             more, the run fails before anything is in its place, and says why and where. No limit if not given.
         format: `arrow`, the IPC stream format of `datasets`; `parquet`; `jsonl`; `msgpack`, a map a row, one

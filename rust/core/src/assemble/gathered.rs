@@ -27,6 +27,8 @@ pub struct Excerpt<'a> {
     pub start: u32,
     /// The number of tokens of the piece.
     pub length: u32,
+    /// The first token of the piece in the whole document.
+    pub first: u32,
 }
 
 impl<'a> Gathered<'a> {
@@ -74,10 +76,12 @@ impl<'a> Gathered<'a> {
         self.plan.pieces(rows).zip(first..).map(|(piece, at)| {
             let length = piece.length;
             if let Some((first, loaded)) = &self.loaded {
-                return Excerpt { document: loaded.document(at - first), start: 0, length };
+                let document = loaded.document(at - first);
+                return Excerpt { document, start: 0, length, first: piece.start };
             }
             let number = self.plan.first_document() + u64::from(piece.document);
-            Excerpt { document: self.store.document(number), start: piece.start, length }
+            let document = self.store.document(number);
+            Excerpt { document, start: piece.start, length, first: piece.start }
         })
     }
 }

@@ -31,7 +31,7 @@ pub use ranges::{Batches, batch_ranges};
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
 const UNTRAINED: i32 = -100;
 
-/// The value of padding in `source_file` and `source_row`.
+/// The value of padding in `source_file`, `source_row` and `source_start`.
 const NO_SOURCE: i32 = -1;
 
 /// Bytes of a value that a row has for each of its tokens.
@@ -126,6 +126,9 @@ impl<'a> Cells<'a> {
             }),
             RowColumn::SourceRow => self.per_segment::<Int64Type>(|segment| {
                 segment.origin().map_or_else(|| NO_SOURCE.into(), |it| it.line.cast_signed())
+            }),
+            RowColumn::SourceStart => self.per_segment::<Int32Type>(|segment| {
+                segment.excerpt.map_or(NO_SOURCE, |it| it.first.cast_signed())
             }),
             RowColumn::AttnCost => self
                 .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
@@ -255,7 +258,7 @@ impl<'a> Segment<'a> {
 
     /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.
     fn ids(&self) -> &'a [u32] {
-        self.excerpt.map_or(&[], |Excerpt { document, start, length }| {
+        self.excerpt.map_or(&[], |Excerpt { document, start, length, .. }| {
             &document.column(INPUTS)[start as usize..][..length as usize]
         })
     }

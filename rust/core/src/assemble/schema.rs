@@ -33,6 +33,7 @@ pub fn name(column: RowColumn) -> &'static str {
         RowColumn::UnpaddedLengths => "unpadded_lengths",
         RowColumn::SourceFile => "source_file",
         RowColumn::SourceRow => "source_row",
+        RowColumn::SourceStart => "source_start",
         RowColumn::AttnCost => "attn_cost",
         RowColumn::Group => "group",
     }

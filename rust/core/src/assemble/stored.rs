@@ -64,6 +64,7 @@ impl Stored {
                 | RowColumn::UnpaddedLengths
                 | RowColumn::SourceFile
                 | RowColumn::SourceRow
+                | RowColumn::SourceStart
                 | RowColumn::AttnCost
                 | RowColumn::Group => store(Self::Plain(column)),
             }
