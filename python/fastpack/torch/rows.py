@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import HubDataset, Overlong, Strategy, StrPath
 
-__all__ = ["PackedDataset", "Row"]
+__all__ = ["PackedDataset", "Row", "columns_of"]
 
 Values: TypeAlias = "npt.NDArray[np.int64 | np.float32]"
 
@@ -123,7 +123,7 @@ class _MadeColumn:
         return self._rows.value(self._name, at)
 
 
-def _columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
+def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
     """The columns of the rows of a batch; `shown` names those of rows in the compact layout."""
     if shown is None:
         return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
@@ -226,7 +226,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         batches = [batch for batch in table.to_batches() if batch.num_rows]
         self._ends = list(accumulate(batch.num_rows for batch in batches))
         shown = shown_columns(table.schema)
-        self._columns = [_columns_of(batch, shown) for batch in batches]
+        self._columns = [columns_of(batch, shown) for batch in batches]
 
     def __len__(self) -> int:
         """The number of rows."""
