@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -75,12 +76,23 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         raise OptionError(message, "tokenizer")
     path = os.path.expanduser(given)
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
+        _check_mistral(path)
         return Pretrained.from_dir(path, None)
     if os.path.exists(path):
         return Pretrained.from_file(path)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
         return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
     raise InputNotFoundError(errno.ENOENT, "no such tokenizer file or folder", given)
+
+
+def _check_mistral(folder: str) -> None:
+    """Refuses a folder that transformers would give to mistral-common, which is there."""
+    if os.path.isfile(f"{folder}/tekken.json") and find_spec("mistral_common") is not None:
+        message = (
+            "`MistralCommonBackend` is no class that fastpack can use: the folder has a `tekken.json`, which "
+            "transformers prefers where mistral-common is installed; pass the bare tokenizer.json, or a live tokenizer"
+        )
+        raise TokenizerError(message)
 
 
 def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:

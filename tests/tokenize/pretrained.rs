@@ -42,14 +42,11 @@ fn unknown_rules_are_refused_by_name() {
 }
 
 #[test]
-fn remote_code_and_tekken_are_refused() {
+fn remote_code_is_refused() {
     let dir = folder(&[(
         "tokenizer_config.json",
         json!({"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", null]}}),
     )]);
-    assert!(matches!(Pretrained::from_dir(dir.path()), Err(Error::UnsupportedClass { .. })));
-    let dir =
-        folder(&[("config.json", json!({"model_type": "mistral"})), ("tekken.json", json!({}))]);
     assert!(matches!(Pretrained::from_dir(dir.path()), Err(Error::UnsupportedClass { .. })));
 }
 

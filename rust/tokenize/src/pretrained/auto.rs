@@ -42,12 +42,6 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
             .and_then(Value::as_str)
             .is_some_and(|name| names::WRONG_CLASS.contains(&name));
 
-    if names::MISTRAL.contains(&model_type) && evidence.folder.has("tekken.json") {
-        return Err(unsupported(
-            "MistralCommonBackend",
-            "the folder has a `tekken.json`, which transformers prefers where mistral-common is installed",
-        ));
-    }
     if !remote {
         let name = evidence.name.to_string_lossy().to_lowercase();
         if names::BACKEND_REPOSITORIES.iter().any(|pattern| matches_pattern(pattern, &name)) {
@@ -68,7 +62,7 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
         }
     }
     if let Some(declared) = declared {
-        return Ok(resolve(declared)
+        return Ok(resolve(declared.strip_suffix("Fast").unwrap_or(declared))
             .filter(|class| class != "PythonBackend")
             .unwrap_or(BACKEND.into()));
     }

@@ -24,10 +24,6 @@ impl<'a> Folder<'a> {
         self.dir.join(name)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.path(name).is_file()
-    }
-
     /// The text of a file with the line ends that Python's text mode makes of it, or `None` if there is no such file.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>> {
         let path = self.path(name);

@@ -11,6 +11,7 @@ mod auto;
 mod backend;
 mod classes;
 mod folder;
+mod lists;
 mod names;
 mod settings;
 mod templates;
@@ -69,21 +70,29 @@ impl Pretrained {
         let tokenizer_config = folder.object("tokenizer_config.json")?.unwrap_or_default();
         check_versions(&tokenizer_config)?;
         let chat_templates = templates::read(&folder, &tokenizer_config)?;
-        let Some(json) = folder.text(load::FILE)? else {
-            return Err(folder.malformed(
-                load::FILE,
-                "is missing, and fastpack builds tokenizers from it alone; save one with \
-                 `AutoTokenizer.from_pretrained(...).save_pretrained(...)`",
-            ));
-        };
+        let file = folder.text(load::FILE)?;
         let class = auto::class(&Evidence {
             name,
             config: &config,
             tokenizer_config: &tokenizer_config,
-            byte_level: json.contains("\"ByteLevel\""),
+            byte_level: file.as_ref().is_some_and(|json| json.contains("\"ByteLevel\"")),
             folder: &folder,
         })?;
-        let files = Files { folder: &folder, class: &class, config: tokenizer_config };
+        let is_listed = file.is_none();
+        let json = match file {
+            Some(json) => Some(json),
+            None => lists::read(&folder, &class)?,
+        };
+        let Some(json) = json else {
+            return Err(folder.malformed(
+                load::FILE,
+                format!(
+                    "is missing, and what `{class}` reads instead is not here or not known to fastpack; save one \
+                     with `AutoTokenizer.from_pretrained(...).save_pretrained(...)`"
+                ),
+            ));
+        };
+        let files = Files { folder: &folder, class: &class, is_listed, config: tokenizer_config };
         // Most tokenizers can be understood without their merges, in a fraction of the time. Whatever is unusual
         // about one is found, and said, by reading all of it.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
@@ -122,6 +131,8 @@ impl Pretrained {
 struct Files<'a> {
     folder: &'a Folder<'a>,
     class: &'a str,
+    /// Whether the folder has lists in the place of a `tokenizer.json`.
+    is_listed: bool,
     config: Map<String, Value>,
 }
 
@@ -131,7 +142,8 @@ impl Files<'_> {
         // The padding of the file names a pad token where nothing else does.
         let padding = tokenizer.get("padding").cloned();
         load::check(&mut tokenizer)?;
-        let settings = Settings::gather(self.folder, self.config.clone(), &tokenizer)?;
+        let settings =
+            Settings::gather(self.folder, self.config.clone(), &tokenizer, self.is_listed)?;
         if self.class == BACKEND {
             let engine = reference::build(&tokenizer)?;
             reference::check_added_ids(&tokenizer, &engine)?;
@@ -155,8 +167,11 @@ impl Files<'_> {
         let mut built = (recipe.build)(&settings, vocabulary)?;
         load::check(&mut built)?;
         let engine = reference::build(&built)?;
+        reference::check_added_ids(&built, &engine)?;
+        // An engine of the class's own takes over the post-processor; the file's has it.
+        let taken = vocabulary.tokenizer.get("post_processor");
         let processor =
-            vocabulary.tokenizer.get("post_processor").filter(|processor| !processor.is_null());
+            taken.filter(|taken| !taken.is_null() && built.get("post_processor") != Some(taken));
         let mut backend = Backend::new(self.folder, engine, settings.clone(), processor, padding)?;
         (recipe.finish)(&mut backend, &settings)?;
         Ok((backend, built["model"].take()))

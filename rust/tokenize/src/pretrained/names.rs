@@ -173,19 +173,6 @@ pub(super) const WRONG_CLASS: &[&str] = &[
     "vipllava",
 ];
 
-/// Model types that `mistral-common` serves where it is installed and the folder has a `tekken.json`.
-pub(super) const MISTRAL: &[&str] = &[
-    "ministral",
-    "ministral3",
-    "mistral",
-    "mistral3",
-    "mistral_large4",
-    "mixtral",
-    "pixtral",
-    "voxtral",
-    "voxtral_realtime",
-];
-
 /// Model types that have a configuration class of another model type.
 pub(super) const MODEL_TYPE_ALIASES: &[(&str, &str)] =
     &[("EvollaModel", "evolla"), ("gpt-sw3", "gpt2"), ("mlcd", "mlcd_vision_model")];

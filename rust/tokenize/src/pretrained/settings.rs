@@ -24,11 +24,12 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Gathers as `PreTrainedTokenizerBase._from_pretrained` does.
+    /// Gathers as `PreTrainedTokenizerBase._from_pretrained` does; `is_listed` if the folder has no `tokenizer.json`.
     pub(super) fn gather(
         folder: &Folder<'_>,
         config: Map<String, Value>,
         tokenizer: &Value,
+        is_listed: bool,
     ) -> Result<Self> {
         let mut values = config;
         if values
@@ -39,9 +40,14 @@ impl Settings {
                 folder.malformed(CONFIG, "`init_inputs` (positional arguments) are not supported")
             );
         }
-        // With a `tokenizer.json` beside them these say nothing: its post-processor does.
-        for ignored in ["tokenizer_class", "add_bos_token", "add_eos_token", "chat_template"] {
+        for ignored in ["tokenizer_class", "chat_template"] {
             values.shift_remove(ignored);
+        }
+        // With a `tokenizer.json` beside them these say nothing: its post-processor does.
+        for ignored in ["add_bos_token", "add_eos_token"] {
+            if !is_listed {
+                values.shift_remove(ignored);
+            }
         }
         if values.contains_key("additional_special_tokens")
             && !truthy(values.get("extra_special_tokens"))

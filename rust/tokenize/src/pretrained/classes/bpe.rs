@@ -24,7 +24,7 @@ const CLIP: &str =
 
 const END_OF_TEXT: Option<&str> = Some("<|endoftext|>");
 
-const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
+pub(super) const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
     ("bos_token", Some("<s>")),
     ("eos_token", Some("</s>")),
     ("sep_token", Some("</s>")),
@@ -177,7 +177,7 @@ const QWEN_TOKENS: &[(&str, Option<&str>)] = &[
 ];
 
 /// A BPE model with the options that a class gives it.
-fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
+pub(super) fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
     let mut model = json!({"type": "BPE", "dropout": null});
     if let (Value::Object(model), Value::Object(options)) = (&mut model, options) {
         model.extend(options);
@@ -197,11 +197,11 @@ fn piece_decoder(strip: bool) -> Value {
     json!({"type": "Sequence", "decoders": steps})
 }
 
-fn byte_decoder() -> Value {
+pub(super) fn byte_decoder() -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
 }
 
-fn bytes(prefix_space: bool, use_regex: bool) -> Value {
+pub(super) fn bytes(prefix_space: bool, use_regex: bool) -> Value {
     json!({"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": true, "use_regex": use_regex})
 }
 
@@ -244,7 +244,7 @@ fn code_llama(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value>
     ))
 }
 
-fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+pub(super) fn gemma(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
     let model =
         model(vocabulary, json!({"fuse_unk": true, "byte_fallback": true, "unk_token": unk}));
@@ -277,19 +277,19 @@ fn add_special_tokens(backend: &mut Backend, _: &Settings) -> Result<()> {
 }
 
 /// The model of the byte-level classes.
-fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
+pub(super) fn plain_model(vocabulary: &Vocabulary<'_>) -> Value {
     model(
         vocabulary,
         json!({"continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false}),
     )
 }
 
-fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+pub(super) fn byte_level(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", false)?;
     Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
 }
 
-fn byte_level_spaced(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+pub(super) fn byte_level_spaced(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let spaced = settings.flag("add_prefix_space", true)?;
     Ok(tokenizer(Value::Null, bytes(spaced, true), byte_decoder(), plain_model(vocabulary)))
 }
@@ -305,10 +305,9 @@ fn gpt_neox(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 }
 
 fn finish_roberta(backend: &mut Backend, settings: &Settings) -> Result<()> {
-    settings.flag("add_prefix_space", false)?;
-    let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
-    let ids = (backend.known_id(&cls)?, backend.known_id(&sep)?);
-    set_roberta(backend, &cls, &sep, ids)
+    let spaced = settings.flag("add_prefix_space", false)?;
+    let trims = settings.flag("trim_offsets", true)?;
+    set_roberta(backend, ["cls_token", "sep_token"], trims, spaced)
 }
 
 fn prepare_blenderbot(settings: &mut Settings) -> Result<()> {
@@ -341,9 +340,13 @@ fn clip(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 }
 
 fn finish_clip(backend: &mut Backend, _: &Settings) -> Result<()> {
-    let (bos, eos) = (backend.required("bos_token")?, backend.required("eos_token")?);
-    let ids = (backend.known_id(&bos)?, backend.known_id(&eos)?);
-    set_roberta(backend, &bos, &eos, ids)
+    set_roberta(backend, ["bos_token", "eos_token"], false, false)
+}
+
+/// A model whose unknown characters are one token, without bytes.
+pub(super) fn without_bytes(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    let unk = settings.content("unk_token")?;
+    Ok(model(vocabulary, json!({"fuse_unk": true, "byte_fallback": false, "unk_token": unk})))
 }
 
 fn openai_gpt(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {

@@ -3,12 +3,17 @@
 //! One [`Recipe`] a class, next to the others of its model: what it names, what it builds, what it sets at the end.
 
 mod bpe;
+mod generation;
+mod languages;
+mod speech;
+mod translation;
 mod unigram;
+mod vision;
 mod wordpiece;
 
 use serde_json::{Value, json};
 
-use super::backend::Backend;
+use super::backend::{Backend, Piece};
 use super::settings::Settings;
 use super::token::{AddedToken, Token};
 use super::vocabulary::Vocabulary;
@@ -29,7 +34,16 @@ pub(super) struct Recipe {
 
 /// The recipe of a class, if it is known and tested.
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
-    bpe::recipe(class).or_else(|| wordpiece::recipe(class)).or_else(|| unigram::recipe(class))
+    let rooms = [
+        bpe::recipe,
+        wordpiece::recipe,
+        unigram::recipe,
+        translation::recipe,
+        speech::recipe,
+        vision::recipe,
+        generation::recipe,
+    ];
+    rooms.into_iter().find_map(|recipe| recipe(class))
 }
 
 impl Recipe {
@@ -54,6 +68,12 @@ fn as_given(_: &mut Settings) -> Result<()> {
 #[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
 fn nothing_more(_: &mut Backend, _: &Settings) -> Result<()> {
     Ok(())
+}
+
+/// All of `tokenizer.json`, for classes without an initializer of their own.
+#[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
+fn as_in_file(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    Ok(vocabulary.tokenizer.clone())
 }
 
 /// A `tokenizer.json` of these components.
@@ -96,15 +116,43 @@ fn as_added(settings: &mut Settings, name: &str, shape: impl Fn(&mut AddedToken)
     Ok(())
 }
 
-/// Sets `RobertaProcessing`; `front` and `back` are contents.
-fn set_roberta(backend: &mut Backend, front: &str, back: &str, ids: (u32, u32)) -> Result<()> {
+/// A setting that is a text, `None` where it is null or missing.
+fn text(settings: &Settings, name: &str) -> Result<Option<String>> {
+    match settings.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(settings.malformed(name, "must be a text")),
+    }
+}
+
+/// Sets `RobertaProcessing` with two named tokens: the one in front, and the one behind.
+fn set_roberta(
+    backend: &mut Backend,
+    [front, back]: [&str; 2],
+    trim_offsets: bool,
+    add_prefix_space: bool,
+) -> Result<()> {
+    let (front, back) = (backend.required(front)?, backend.required(back)?);
+    let ids = (backend.known_id(&front)?, backend.known_id(&back)?);
     backend.set_post_processor(&json!({
         "type": "RobertaProcessing",
         "cls": [front, ids.0],
         "sep": [back, ids.1],
-        "trim_offsets": false,
-        "add_prefix_space": false,
+        "trim_offsets": trim_offsets,
+        "add_prefix_space": add_prefix_space,
     }))
+}
+
+/// Sets a template of a text between tokens, given by their ids.
+fn frame(backend: &mut Backend, before: &[u32], behind: &[u32]) -> Result<()> {
+    let name = |id: &u32| (backend.engine.id_to_token(*id).unwrap_or_default(), *id);
+    let (before, behind): (Vec<_>, Vec<_>) =
+        (before.iter().map(name).collect(), behind.iter().map(name).collect());
+    let mut pieces = Vec::new();
+    pieces.extend(before.iter().map(|(content, id)| Piece::Token(content, *id)));
+    pieces.push(Piece::Text);
+    pieces.extend(behind.iter().map(|(content, id)| Piece::Token(content, *id)));
+    backend.set_pieces(&pieces)
 }
 
 /// Frames a text in `cls_token` and `sep_token`.

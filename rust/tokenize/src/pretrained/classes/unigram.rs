@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Recipe, as_added, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more, regex,
-    replace, tokenizer,
+    Recipe, as_added, as_given, as_in_file, frame_in_cls_and_sep, literal, metaspace, nothing_more,
+    regex, replace, tokenizer,
 };
 use crate::error::Result;
 use crate::load::malformed;
@@ -56,6 +56,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
         "BarthezTokenizer" => {
             Recipe { prepare: mask_strips_left, ..plain(XLM_TOKENS, barthez, nothing_more) }
         }
+        "FNetTokenizer" => plain(ALBERT_TOKENS, as_in_file, nothing_more),
         "AlbertTokenizer" => plain(ALBERT_TOKENS, albert, finish_albert),
         "RemBertTokenizer" => plain(ALBERT_TOKENS, rembert, finish_rembert),
         "DebertaV2Tokenizer" => plain(
@@ -91,22 +92,22 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
     })
 }
 
-fn model(vocabulary: &Vocabulary<'_>, unk_id: u64) -> Result<Value> {
+pub(super) fn model(vocabulary: &Vocabulary<'_>, unk_id: u64) -> Result<Value> {
     Ok(
         json!({"type": "Unigram", "unk_id": unk_id, "byte_fallback": false, "vocab": vocabulary.pieces()?}),
     )
 }
 
-fn sequence(steps: &[Value]) -> Value {
+pub(super) fn sequence(steps: &[Value]) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
 /// Words at whitespace, each with its `▁`.
-fn spaced_words(scheme: &str) -> Value {
+pub(super) fn spaced_words(scheme: &str) -> Value {
     json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
 }
 
-fn scheme(settings: &Settings) -> Result<&'static str> {
+pub(super) fn scheme(settings: &Settings) -> Result<&'static str> {
     Ok(if settings.flag("add_prefix_space", true)? { "always" } else { "never" })
 }
 
@@ -115,7 +116,7 @@ fn frame_in_bos_and_eos(backend: &mut Backend, _: &Settings) -> Result<()> {
     backend.set_template(Some(&bos), Some(&eos))
 }
 
-fn prepare_t5(settings: &mut Settings) -> Result<()> {
+pub(super) fn prepare_t5(settings: &mut Settings) -> Result<()> {
     let count = match settings.get("extra_ids") {
         None => 100,
         Some(count) => {
@@ -147,7 +148,7 @@ fn token_value(token: &Token) -> Value {
     }
 }
 
-fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+pub(super) fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let normalizer = vocabulary.charsmap().unwrap_or_default();
     Ok(tokenizer(
         normalizer,
@@ -158,7 +159,7 @@ fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 }
 
 /// The template names `</s>` whatever the token is called; its id is the token's.
-fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
+pub(super) fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
     let id = backend.known_id(&backend.required("eos_token")?)?;
     backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)])
 }
@@ -169,7 +170,7 @@ fn xlm_roberta(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value
     Ok(tokenizer(normalizer, spaced_words(scheme), metaspace(scheme, true), model(vocabulary, 3)?))
 }
 
-fn mask_strips_left(settings: &mut Settings) -> Result<()> {
+pub(super) fn mask_strips_left(settings: &mut Settings) -> Result<()> {
     as_added(settings, "mask_token", |token| token.lstrip = true)
 }
 
@@ -199,7 +200,10 @@ fn camembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> 
 }
 
 /// The first piece that fits.
-fn position(vocabulary: &Vocabulary<'_>, fits: impl Fn(&str, f64) -> bool) -> Result<Option<u64>> {
+pub(super) fn position(
+    vocabulary: &Vocabulary<'_>,
+    mut fits: impl FnMut(&str, f64) -> bool,
+) -> Result<Option<u64>> {
     let index = vocabulary.pieces()?.iter().position(|(piece, score)| fits(piece, *score));
     Ok(index.and_then(|index| u64::try_from(index).ok()))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Recipe, as_added, as_given, frame_in_cls_and_sep, set_roberta, tokenizer};
+use super::{Recipe, as_added, as_given, as_in_file, frame_in_cls_and_sep, set_roberta, tokenizer};
 use crate::error::Result;
 use crate::pretrained::backend::Backend;
 use crate::pretrained::settings::Settings;
@@ -22,6 +22,24 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             build: bert,
             finish: frame_in_cls_and_sep,
         },
+        "DPRContextEncoderTokenizer" | "DPRQuestionEncoderTokenizer" | "DPRReaderTokenizer" => {
+            Recipe { prepare: prepare_dpr, ..recipe("BertTokenizer")? }
+        }
+        "ConvBertTokenizer"
+        | "DPRContextEncoderTokenizerFast"
+        | "DPRQuestionEncoderTokenizerFast"
+        | "DPRReaderTokenizerFast" => Recipe { build: as_in_file, ..recipe("BertTokenizer")? },
+        "SplinterTokenizer" => Recipe {
+            defaults: &[
+                ("unk_token", Some("[UNK]")),
+                ("sep_token", Some("[SEP]")),
+                ("pad_token", Some("[PAD]")),
+                ("cls_token", Some("[CLS]")),
+                ("mask_token", Some("[MASK]")),
+                ("question_token", Some("[QUESTION]")),
+            ],
+            ..recipe("BertTokenizer")?
+        },
         "FunnelTokenizer" => Recipe {
             defaults: &[
                 ("unk_token", Some("<unk>")),
@@ -33,7 +51,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
                 ("eos_token", Some("</s>")),
             ],
             prepare: as_given,
-            build: bert,
+            build: funnel,
             finish: frame_in_cls_and_sep,
         },
         "MPNetTokenizer" => Recipe {
@@ -55,10 +73,18 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
 }
 
 fn bert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    cleaned(settings, vocabulary, true)
+}
+
+/// Funnel alone reads `clean_text`.
+fn funnel(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
+    cleaned(settings, vocabulary, settings.flag("clean_text", true)?)
+}
+
+fn cleaned(settings: &Settings, vocabulary: &Vocabulary<'_>, clean: bool) -> Result<Value> {
     let normalizer = json!({
         "type": "BertNormalizer",
-        // Only Funnel has this switch; the others pass it on unread.
-        "clean_text": settings.flag("clean_text", true)?,
+        "clean_text": clean,
         "handle_chinese_chars": settings.flag("tokenize_chinese_chars", true)?,
         "strip_accents": settings.optional_flag("strip_accents")?,
         "lowercase": settings.flag("do_lower_case", true)?,
@@ -74,6 +100,13 @@ fn bert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(tokenizer(normalizer, json!({"type": "BertPreTokenizer"}), decoder, model))
 }
 
+/// DPR takes `do_lower_case` and does not pass it on.
+#[expect(clippy::unnecessary_wraps, reason = "other classes can fail here")]
+fn prepare_dpr(settings: &mut Settings) -> Result<()> {
+    settings.remove("do_lower_case");
+    Ok(())
+}
+
 fn prepare_mpnet(settings: &mut Settings) -> Result<()> {
     for name in ["bos_token", "eos_token", "sep_token", "cls_token", "unk_token", "pad_token"] {
         as_added(settings, name, |_| {})?;
@@ -82,7 +115,5 @@ fn prepare_mpnet(settings: &mut Settings) -> Result<()> {
 }
 
 fn finish_mpnet(backend: &mut Backend, _: &Settings) -> Result<()> {
-    let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
-    let ids = (backend.known_id(&cls)?, backend.known_id(&sep)?);
-    set_roberta(backend, &cls, &sep, ids)
+    set_roberta(backend, ["cls_token", "sep_token"], true, false)
 }

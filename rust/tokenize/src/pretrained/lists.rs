@@ -1,0 +1,90 @@
+//! Folders without a `tokenizer.json`: a vocabulary and merges as lists, read as the Hugging Face crate reads them.
+
+use serde_json::{Value, json};
+
+use super::folder::Folder;
+use crate::error::Result;
+
+/// The files of byte-level classes, and of others over byte-pair merges.
+const PAIRS: [&str; 2] = ["vocab.json", "merges.txt"];
+
+/// The file of classes over `WordPiece`.
+const WORDS: &str = "vocab.txt";
+
+/// Classes that read [`PAIRS`].
+const OF_PAIRS: &[&str] = &[
+    "BlenderbotTokenizer",
+    "CLIPTokenizer",
+    "CodeGenTokenizer",
+    "DebertaTokenizer",
+    "GPT2Tokenizer",
+    "GPTNeoXTokenizer",
+    "HerbertTokenizer",
+    "LayoutLMv3Tokenizer",
+    "MarkupLMTokenizer",
+    "OpenAIGPTTokenizer",
+    "Qwen2Tokenizer",
+    "RobertaTokenizer",
+    "WhisperTokenizer",
+];
+
+/// Classes that read [`WORDS`].
+const OF_WORDS: &[&str] = &[
+    "BertTokenizer",
+    "DPRContextEncoderTokenizer",
+    "DPRQuestionEncoderTokenizer",
+    "DPRReaderTokenizer",
+    "DistilBertTokenizer",
+    "FunnelTokenizer",
+    "LayoutLMv2Tokenizer",
+    "MPNetTokenizer",
+    "SplinterTokenizer",
+];
+
+/// The text of a `tokenizer.json` with the vocabulary of a folder and nothing else, if the class reads lists and they are
+/// there.
+pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<String>> {
+    let model = if OF_PAIRS.contains(&class) {
+        pairs(folder)?
+    } else if OF_WORDS.contains(&class) {
+        words(folder)?
+    } else {
+        None
+    };
+    let file = model.map(|model| {
+        json!({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+            "post_processor": null, "decoder": null, "model": model})
+    });
+    Ok(file.map(|file| file.to_string()))
+}
+
+fn pairs(folder: &Folder<'_>) -> Result<Option<Value>> {
+    let [vocab, merges] = PAIRS;
+    let (Some(tokens), Some(text)) = (folder.object(vocab)?, folder.text(merges)?) else {
+        return Ok(None);
+    };
+    let mut listed = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with("#version") {
+            continue;
+        }
+        let Some((left, right)) = line.split_once(' ').filter(|(_, right)| !right.contains(' '))
+        else {
+            let reason =
+                format!("line {}: must be two tokens with a space between them", index + 1);
+            return Err(folder.malformed(merges, reason));
+        };
+        listed.push(json!([left, right]));
+    }
+    Ok(Some(json!({"type": "BPE", "vocab": tokens, "merges": listed})))
+}
+
+fn words(folder: &Folder<'_>) -> Result<Option<Value>> {
+    let Some(text) = folder.text(WORDS)? else { return Ok(None) };
+    let mut vocab = serde_json::Map::new();
+    for (id, line) in text.lines().enumerate() {
+        vocab.insert(line.trim_end().to_owned(), id.into());
+    }
+    Ok(Some(json!({"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100, "vocab": vocab})))
+}
