@@ -142,6 +142,17 @@ def test_inspect_shows_a_row_in_words(form, write_jsonl, tokenizer_dir, tmp_path
     assert done.stdout.count("<|start|>user\nthe river<|end|>\n<|start|>assistant\n«a boat<|end|>»") == 2
 
 
+def test_tokenizer_says_what_it_is(tokenizer_dir):
+    done = run("tokenizer", tokenizer_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if not line.startswith(" "))
+    tokenizer = fastpack.Tokenizer(tokenizer_dir)
+    assert lines["engine"] == "compiled"
+    assert lines["model"] == tokenizer.components["model"]
+    assert lines["vocabulary"] == f"{tokenizer.vocab_size:,} tokens"
+    assert "MB/s" in lines["speed"]
+
+
 def test_inspect_colours_trained_tokens(corpus, tokenizer_dir, tmp_path):
     fastpack.pack_dir(corpus, tmp_path / "out", tokenizer=tokenizer_dir, max_length=256)
     file = tmp_path / "out" / "train-00000.arrow"

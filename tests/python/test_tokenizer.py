@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -150,12 +151,56 @@ def test_a_pickle_notices_another_tokenizer_at_its_path(tokenizer_dir, tmp_path)
         pickle.loads(pickled)
 
 
-def test_the_slow_engine_is_named_with_its_reason(tokenizer_dir, tmp_path):
+@pytest.fixture
+def slow_tokenizer(tokenizer_dir, tmp_path):
+    """The path of a tokenizer that no compiled engine knows."""
     values = json.loads((tokenizer_dir / "tokenizer.json").read_text(encoding="utf-8"))
-    values["pre_tokenizer"] = {"type": "UnicodeScripts"}
+    values["normalizer"] = {"type": "Replace", "pattern": {"Regex": r"(a)\1"}, "content": "b"}
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(values), encoding="utf-8")
-    assert "reference (pre_tokenizer UnicodeScripts)" in repr(fastpack.Tokenizer(path))
+    return path
+
+
+def test_the_slow_engine_is_named_with_its_reason_and_its_price(slow_tokenizer, write_jsonl, tmp_path):
+    said = repr(fastpack.Tokenizer(slow_tokenizer))
+    assert "reference engine, 20 to 80 times slower" in said
+    assert "normalizer Replace with pattern `(a)\\1`" in said
+    path = write_jsonl([{"text": "a"}])
+    scan = fastpack.scan(path, slow_tokenizer)
+    report = fastpack.pack_dir(path, tmp_path / "out", tokenizer=slow_tokenizer, max_length=8)
+    for warnings in (scan.warnings, report.warnings):
+        assert [
+            warning for warning in warnings if "20 to 80 times as long" in warning and r"(a)\1" in warning
+        ]
+
+
+def test_the_components_are_those_of_the_file(tokenizer_dir):
+    path = tokenizer_dir / "tokenizer.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    components = fastpack.Tokenizer(path).components
+    assert list(components) == ["normalizer", "pre_tokenizer", "model", "post_processor", "decoder"]
+    assert components["model"].startswith(values["model"]["type"])
+    for name, component in components.items():
+        part = values[name] or {"type": "none"}
+        steps = next(
+            (part[key] for key in ("normalizers", "pretokenizers", "processors", "decoders") if key in part),
+            [part],
+        )
+        assert all(step["type"] in component for step in steps)
+
+
+def test_a_folder_with_a_tekken_file_is_read_from_its_tokenizer_json(tokenizer_dir, tmp_path, monkeypatch):
+    folder = tmp_path / "mistral"
+    shutil.copytree(tokenizer_dir, folder)
+    (folder / "tekken.json").write_text("{}", encoding="utf-8")
+    (folder / "config.json").write_text('{"model_type": "mistral"}', encoding="utf-8")
+    assert (
+        fastpack.Tokenizer(folder).encode("a").tolist()
+        == fastpack.Tokenizer(tokenizer_dir).encode("a").tolist()
+    )
+    monkeypatch.setattr("fastpack._tokenizer.find_spec", lambda name: name)
+    with pytest.raises(fastpack.TokenizerError, match="MistralCommonBackend"):
+        fastpack.Tokenizer(folder)
 
 
 def test_a_pipeline_takes_one(tokenizer, tokenizer_dir, corpus):

@@ -101,6 +101,12 @@ impl PyPretrained {
         }
     }
 
+    /// Each component by its name, with its type and its options.
+    fn components(&self) -> PyResult<Vec<(&'static str, String)>> {
+        let components = self.pretrained.tokenizer.components();
+        components.map_err(|refused| error::to_py(refused.into()))
+    }
+
     /// A digest of all that decides the ids.
     #[getter]
     fn fingerprint(&self) -> String {

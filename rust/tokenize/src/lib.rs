@@ -39,6 +39,7 @@
 mod added;
 mod beside;
 mod compiled;
+mod components;
 mod contain;
 mod error;
 mod fingerprint;

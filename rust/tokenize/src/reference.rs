@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::{NormalizerWrapper, PostProcessorWrapper};
 
+use crate::components;
 use crate::contain::contain;
 use crate::error::{Error, Result};
 use crate::fingerprint;
@@ -137,6 +138,13 @@ impl Reference {
 
     pub(crate) fn decode(&self, ids: &[u32]) -> Result<String> {
         guard(|| self.engine.decode(ids, false)).map_err(|reason| Error::Encode { reason })
+    }
+
+    /// Each component by its name, in words.
+    pub(crate) fn components(&self) -> Vec<(&'static str, String)> {
+        let mut engine = self.engine.clone();
+        engine.with_post_processor(self.given.0.clone());
+        components::describe(&engine)
     }
 
     pub(crate) fn vocab_size(&self) -> usize {

@@ -216,6 +216,13 @@ impl Tokenizer {
         self.reference.get()?.encode_with_offsets(text, special, ids, offsets)
     }
 
+    /// Each component by its name in `tokenizer.json` (`normalizer`, `model`, …), with its type and its options.
+    ///
+    /// The Hugging Face engine is built for it.
+    pub fn components(&self) -> Result<Vec<(&'static str, String)>> {
+        Ok(self.reference.get()?.components())
+    }
+
     /// The number of tokens, added ones included.
     pub fn vocab_size(&self) -> usize {
         match &self.compiled {

@@ -21,6 +21,13 @@ pub(crate) struct About {
     pub(crate) sources: Sources,
 }
 
+/// The warning of a run whose tokenizer no compiled engine knows.
+fn slow(reason: &str) -> String {
+    format!(
+        "the tokenizer runs on the Hugging Face crate, which takes 20 to 80 times as long as a compiled engine: {reason}"
+    )
+}
+
 impl About {
     /// What is known of files before they are read.
     pub(crate) fn new(job: &Job, found: &Found) -> Self {
@@ -37,6 +44,7 @@ impl About {
                 first.display()
             ));
         }
+        warnings.extend(engine_reason.as_deref().map(slow));
         warnings.extend_from_slice(&job.transform.warnings);
         let facts = RunFacts {
             files: found.files.len() as u64,
