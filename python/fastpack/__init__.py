@@ -15,12 +15,13 @@ from importlib import import_module
 TYPE_CHECKING = False  # `typing` alone would take half of the time that this import may take
 if TYPE_CHECKING:
     from fastpack._export import export
-    from fastpack._fastpack import PackStream, Plan, __version__
+    from fastpack._fastpack import Plan, __version__
     from fastpack._folder import read
     from fastpack._scan import ScanReport
     from fastpack._types import Progress, Splits
     from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
+    from fastpack.api.streaming import PackStream, merge_state_dicts, state_of
     from fastpack.errors import (
         AccessError,
         BatchError,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
-    "PackStream": "_fastpack",
+    "PackStream": "api.streaming",
     "Plan": "_fastpack",
     "Progress": "_types",
     "Report": "report",
@@ -55,7 +56,9 @@ _HOMES = {
     "__version__": "_fastpack",
     "export": "_export",
     "load_config": "recipes",
+    "merge_state_dicts": "api.streaming",
     "read": "_folder",
+    "state_of": "api.streaming",
     "verify": "_verify",
 }
 """The modules of the names that are no errors, and no functions of `api`."""
@@ -88,6 +91,7 @@ __all__ = [
     "__version__",
     "export",
     "load_config",
+    "merge_state_dicts",
     "pack_dir",
     "pack_files",
     "pack_records",
@@ -96,6 +100,7 @@ __all__ = [
     "read",
     "repack",
     "scan",
+    "state_of",
     "stream",
     "verify",
 ]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
-from types import TracebackType
 from typing import Final, final
 
 import numpy as np
@@ -18,21 +17,25 @@ from fastpack.report import Report
 
 __all__ = [
     "REPORT_KEY",
+    "STATE_KEY",
     "Conversations",
     "Encoders",
     "Inputs",
     "Options",
     "Output",
     "PackOptions",
-    "PackStream",
     "Plan",
     "Pretrained",
     "Records",
     "Source",
+    "StreamOptions",
+    "StreamTables",
     "Validation",
     "__version__",
     "build_profile",
+    "check_state",
     "content_hash",
+    "merge_states",
     "one_line",
     "pack_dir",
     "pack_files",
@@ -301,7 +304,26 @@ def write_records(
 ) -> Report: ...
 
 @final
-class PackStream:
+class StreamOptions:
+    def __new__(
+        cls,
+        *,
+        batch_size: int,
+        open_packs: int,
+        shuffle: bool,
+        epochs: int | None,
+        lanes: int | None,
+        rank: int,
+        world_size: int,
+        rank_source: str | None,
+        max_steps: int | None,
+    ) -> StreamOptions: ...
+
+def check_state(state: str) -> None: ...
+def merge_states(states: Sequence[str]) -> str: ...
+
+@final
+class StreamTables:
     def __new__(
         cls,
         inputs: Inputs,
@@ -309,23 +331,18 @@ class PackStream:
         tokenizer: Pretrained | None,
         chat_template: NativeTemplate,
         transform: NativeTransform,
-        batch_size: int,
-        open_packs: int,
+        packing: StreamOptions,
+        state: str | None,
+        strict: bool,
         progress: NativeProgress | None,
-    ) -> PackStream: ...
-    def __iter__(self) -> PackStream: ...
+    ) -> StreamTables: ...
+    def __iter__(self) -> StreamTables: ...
     def __next__(self) -> pa.Table: ...
-    def __enter__(self) -> PackStream: ...
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
     def close(self) -> None: ...
     @property
     def report(self) -> Report | None: ...
 
 REPORT_KEY: Final[str]
+STATE_KEY: Final[str]
 __version__: Final[str]
 build_profile: Final[str]

@@ -166,7 +166,7 @@ def functions(records: Records, folder: Path, options: Options) -> Iterator[tupl
         return table_of(folder / "again"), report
 
     def streamed() -> Any:
-        with fastpack.stream(path, **options, batch_size=3) as stream:
+        with fastpack.stream(path, **options, batch_size=3, shuffle=False, lanes=1) as stream:
             tables = list(stream)
             return pa.concat_tables(tables) if tables else None, stream.report
 

@@ -15,7 +15,7 @@ from rust_imports import circles, graph
 
 import fastpack
 from fastpack import api
-from fastpack.api import run
+from fastpack.api import run, streaming
 from fastpack.api.calls import arguments
 from fastpack.options import OPTIONS
 from fastpack.options.calls import CALLS
@@ -186,7 +186,8 @@ def test_what_is_written_from_the_table_of_options_is_up_to_date():
 @pytest.mark.parametrize("name", api.__all__)
 def test_every_option_of_a_function_reaches_the_native_module(name):
     """An option is in a group, which takes it from the arguments of a call, or what the call does names it."""
-    named = set(re.findall(r'given\["(\w+)"\]', inspect.getsource(run)))
+    sources = inspect.getsource(run) + inspect.getsource(streaming)
+    named = set(re.findall(r'given\["(\w+)"\]', sources))
     own = {CALLS[name].own[0]} if CALLS[name].own else set()
     grouped = {option.name for option in OPTIONS.values() if option.group}
     assert set(inspect.signature(getattr(api, name)).parameters) - own <= grouped | named

@@ -110,7 +110,13 @@ def test_the_options_that_are_numbers_are_found():
     assert len(found) > 60
 
 
-NEEDS = {"balance_ranks": {"order": "balanced", "pad_token_id": 0}, "open_packs": {"strategy": "best_fit"}}
+NEEDS = {
+    "balance_ranks": {"order": "balanced", "pad_token_id": 0},
+    "open_packs": {"strategy": "best_fit"},
+    "epochs": {"max_steps": 2},
+    "rank": {"world_size": 4, "epochs": None, "max_steps": 1, "batch_size": 1, "lanes": 4},
+    "world_size": {"rank": 0, "epochs": None, "max_steps": 1, "batch_size": 1},
+}
 
 
 def needs(name, option):

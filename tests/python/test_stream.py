@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,7 +34,8 @@ def test_strategies_that_never_look_back_give_the_rows_of_pack_files(options, co
     expected = fastpack.pack_files(
         corpus, tokenizer_dir, max_length=256, **{"strategy": "sequential", **options}
     )
-    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=4, **options)
+    in_order: dict[str, Any] = {"strategy": "sequential", "shuffle": False, "lanes": 1}
+    stream = fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=4, **(in_order | options))
     tables = list(stream)
     assert pa.concat_tables(tables).to_pylist() == expected.to_pylist()
     assert {table.num_rows for table in tables[:-1]} == {4}
@@ -47,7 +49,7 @@ def test_strategies_that_never_look_back_give_the_rows_of_pack_files(options, co
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_best_fit_keeps_every_document(threads, corpus, tokenizer_dir):
-    options = {"max_length": 256, "strategy": "best_fit", "open_packs": 8}
+    options = {"max_length": 256, "lanes": 2, "open_packs": 8}
     alone = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="none")
     streamed = pa.concat_tables(fastpack.stream(corpus, tokenizer_dir, threads=threads, **options))
     reference = pa.concat_tables(fastpack.stream(corpus, tokenizer_dir, threads=3, **options))
@@ -130,7 +132,7 @@ def test_the_first_table_comes_long_before_the_end(big_corpus, tokenizer_dir):
 
 
 def test_threads_may_share_a_stream(corpus, tokenizer_dir):
-    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=256, strategy="sequential").num_rows
+    expected = sum(table.num_rows for table in fastpack.stream(corpus, tokenizer_dir, max_length=256))
     stream = fastpack.stream(corpus, tokenizer_dir, max_length=256, batch_size=1)
     counts = []
 
@@ -203,7 +205,7 @@ def function(*given):
         refused.append(str(error))
     time.sleep(0.1)
     return given[0] if {function!r} == "map" else [True] * len(given[0]) if {function!r} == "filter" else None
-stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, {function}=function)
+stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, lanes=1, {function}=function)
 rows = sum(table.num_rows for table in stream)
 print(rows > 0, "own `filter`" in refused[0])
 """
@@ -227,7 +229,7 @@ def keep(rows):
         thread.start()
         thread.join()
     return [True] * len(rows)
-stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, filter=keep)
+stream = fastpack.stream(sys.argv[1], sys.argv[2], max_length=64, lanes=1, filter=keep)
 rows = sum(table.num_rows for table in stream)
 print(rows > 0, "must not wait" in refused[0])
 """
@@ -257,7 +259,7 @@ except fastpack.FastpackError as error:
 
 
 def test_threads_may_share_a_stream_with_a_filter(corpus, tokenizer_dir):
-    expected = fastpack.pack_files(corpus, tokenizer_dir, max_length=64, strategy="sequential").num_rows
+    expected = sum(table.num_rows for table in fastpack.stream(corpus, tokenizer_dir, max_length=64))
     stream = fastpack.stream(
         corpus, tokenizer_dir, max_length=64, batch_size=1, filter=lambda rows: [True] * len(rows)
     )

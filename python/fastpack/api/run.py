@@ -8,7 +8,7 @@ from fastpack import _fastpack
 from fastpack._carry import carried_columns, pack_carrying
 from fastpack._checks import check_choice, folder_of, is_series, shown
 from fastpack._memory import rows_of, values_of
-from fastpack._progress import watcher, watching
+from fastpack._progress import watching
 from fastpack._scan import ScanReport
 from fastpack._types import StreamStrategy
 from fastpack.api.options import (
@@ -22,6 +22,7 @@ from fastpack.api.options import (
     native_validation,
     tables,
 )
+from fastpack.api.streaming import PackStream
 from fastpack.errors import OptionError
 from fastpack.options import default
 from fastpack.recipes import recipe_of
@@ -97,14 +98,10 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
         return tables(_fastpack.pack_records(records, reading, options, *model, aside, callback))
 
 
-def stream(given: Given) -> _fastpack.PackStream:
+def stream(given: Given) -> PackStream:
     """Packs files while they are read."""
     check_choice("strategy", given["strategy"], StreamStrategy, " in a stream")
-    options = native_options(given)
-    inputs = native_inputs(given)
-    model = native_model(given)
-    ahead = given["batch_size"], given["open_packs"]
-    return _fastpack.PackStream(inputs, options, *model, *ahead, watcher(given["progress"]))
+    return PackStream(given)
 
 
 def scan(given: Given) -> ScanReport:

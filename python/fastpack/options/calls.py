@@ -213,22 +213,27 @@ of them. Files and tables are read without it.""",
         ),
     ),
     "stream": Call(
-        about="Packs files while they are being read: the first table comes at once, memory stays constant.",
+        about="""Packs files while they are being read: shuffled, shared by ranks, and resumed at the very document.
+
+The rows come from `lanes` that each read a part of the input and pack it alone; row `g` of a run is row `g // lanes`
+of lane `g % lanes`. So they are the same for any number of ranks and threads.""",
         positional=("files", "tokenizer"),
-        returns="_fastpack.PackStream",
+        returns="PackStream",
         result="""An iterator of tables, which is a context manager too. Errors are raised from the loop, with their own type.
-Its threads end when it is closed or dropped; `report` has the report once it is exhausted.""",
+Its threads end when it is closed or dropped; `report` has the report once it is exhausted. `state_dict()` says
+where it is, `load_state_dict()` goes on from there.""",
         raises=(
             "OptionError: An option has a value that it cannot have.",
             "FastpackError: As in `pack_files`; while iterating, what concerns the data.",
         ),
         example=""">>> import fastpack
->>> rows = 0
->>> for table in fastpack.stream(
-...     "examples/*.jsonl", "examples/tokenizer", max_length=512
-... ):
-...     rows += table.num_rows
->>> rows > 0
+>>> stream = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+>>> table = next(stream)
+>>> state = stream.state_dict()
+>>> rest = sum(table.num_rows for table in stream)
+>>> again = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+>>> again.load_state_dict(state)
+>>> sum(table.num_rows for table in again) == rest
 True""",
     ),
     "scan": Call(

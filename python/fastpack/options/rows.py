@@ -51,10 +51,10 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         differs={
             "stream": Differs(
                 type="StreamStrategy",
-                default="sequential",
+                default="best_fit",
                 doc=(
-                    "`sequential`, `concat` or `none`, which give the rows of `pack_files`; or `best_fit` over "
-                    "`open_packs` rows."
+                    "How each lane puts documents together: `best_fit` over `open_packs` rows; or `sequential`, "
+                    "`concat` or `none`, which give the rows of `pack_files` with `shuffle=False, lanes=1`."
                 ),
             ),
         },
@@ -102,13 +102,22 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "shuffle",
         "bool",
         False,
-        ORDERING_CALLS,
+        PIECE_CALLS,
         (
             "Whether documents are put in an order drawn from `seed` before `sequential`, `concat` and `none` take them: "
             "files that are sorted by topic give rows of many topics. The other strategies draw an order of their own. "
             "Rows come once all documents are read."
         ),
         group=PACKING,
+        differs={
+            "stream": Differs(
+                default=True,
+                doc=(
+                    "Whether records are read in an order drawn from `seed`, another one in each epoch: files, "
+                    "stretches of files, and records in them. `False` is the order of the input."
+                ),
+            ),
+        },
         flag=Flag("--shuffle", "put documents in an order drawn from the seed", switch=True),
     ),
     Option(
@@ -178,7 +187,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "seed",
         "int",
         0,
-        ORDERING_CALLS,
+        PIECE_CALLS,
         "Random seed. The same seed gives the same rows.",
         group=PACKING,
         flag=Flag("--seed", "random seed", metavar="N", type="int"),

@@ -105,8 +105,49 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "open_packs",
         "int",
-        64,
+        16,
         frozenset({"stream"}),
-        "Rows that `best_fit` keeps open; more of them fill better and come later.",
+        "Rows that `best_fit` keeps open in each lane; more of them fill better and come later.",
+    ),
+    Option(
+        "epochs",
+        "int | None",
+        1,
+        frozenset({"stream"}),
+        "How often the input is read; `None` is without end. Several ranks need `None`.",
+    ),
+    Option(
+        "max_steps",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        "After how many tables the stream ends, those before a resume included; not before the input does, if not given.",
+    ),
+    Option(
+        "rank",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are those "
+            "that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there is one."
+        ),
+    ),
+    Option(
+        "world_size",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        "The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.",
+    ),
+    Option(
+        "lanes",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "The parts in which the input is read and packed. A resumed run keeps those of its state. If not given, "
+            "the least multiple of `world_size * batch_size` that is 64 or more."
+        ),
     ),
 )

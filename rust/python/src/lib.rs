@@ -29,6 +29,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fastpack {
     use fastpack_core::assemble::schema::FASTPACK as REPORT_KEY;
+    use fastpack_core::stream::STATE_KEY;
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -58,12 +59,13 @@ mod _fastpack {
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
-    use crate::stream::PyPackStream;
+    use crate::stream::{PyStreamOptions, PyStreamTables, check_state, merge_states};
 
     /// Adds what is known only when the extension is built.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("REPORT_KEY", REPORT_KEY)?;
+        module.add("STATE_KEY", STATE_KEY)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })
     }

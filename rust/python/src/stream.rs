@@ -1,15 +1,19 @@
-//! `PackStream`: tables, while the core runs ahead of the loop that takes them.
+//! `StreamTables`: the tables of a stream, while the core runs ahead of the loop that takes them.
 
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
-use fastpack_core::stream::{StreamOptions, stream};
+use fastpack_core::stream::{MOST_LANES, State, StreamOptions, stream};
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::arrow::batch;
+use crate::convert::{counts, refuse, switches};
+use crate::error;
 use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
@@ -21,10 +25,95 @@ use crate::transform::PyTransform;
 /// Tables that wait to be taken: one to take at once, and one while it is taken.
 const AHEAD: usize = 2;
 
-/// Packed rows, a table at a time. Dropping it stops and joins the threads behind it.
-#[pyclass(name = "PackStream", module = "fastpack", frozen)]
+switches!(
+    /// Whether records are read in an order that the seed decides.
+    PyShuffled, "shuffle"
+);
+counts!(
+    /// How often the input is read.
+    PyEpochs(NonZeroU64), "epochs", u64::MAX
+);
+counts!(
+    /// The lanes of a run.
+    PyLanes(NonZeroUsize), "lanes", MOST_LANES
+);
+counts!(
+    /// The ranks that share the rows.
+    PyWorldSize(NonZeroUsize), "world_size", MOST_LANES
+);
+counts!(
+    /// The tables of a run.
+    PyMaxSteps(NonZeroU64), "max_steps", u64::MAX
+);
+
+/// The number of a rank.
+struct PyRank(usize);
+
+impl<'py> FromPyObject<'_, 'py> for PyRank {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number.map(Self).ok_or_else(|| refuse(value, "rank", "a whole number from 0"))
+    }
+}
+
+/// How a stream packs.
+#[pyclass(name = "StreamOptions", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
-pub(crate) struct PyPackStream {
+pub(crate) struct PyStreamOptions(StreamOptions);
+
+#[pymethods]
+impl PyStreamOptions {
+    #[new]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps))]
+    #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
+    fn new(
+        batch_size: PyBatchSize,
+        open_packs: PyOpenPacks,
+        shuffle: PyShuffled,
+        epochs: Option<PyEpochs>,
+        lanes: Option<PyLanes>,
+        rank: PyRank,
+        world_size: PyWorldSize,
+        rank_source: Option<String>,
+        max_steps: Option<PyMaxSteps>,
+    ) -> PyResult<Self> {
+        let options = StreamOptions {
+            batch_rows: batch_size.0,
+            open_packs: open_packs.0,
+            shuffle: shuffle.0,
+            epochs: epochs.map(|epochs| epochs.0),
+            lanes: lanes.map(|lanes| lanes.0),
+            rank: rank.0,
+            world_size: world_size.0,
+            rank_source,
+            max_steps: max_steps.map(|steps| steps.0.get()),
+            strict: true,
+        };
+        options.validate().map_err(error::to_py)?;
+        Ok(Self(options))
+    }
+}
+
+/// Refuses what is no state.
+#[pyfunction]
+pub(crate) fn check_state(state: &str) -> PyResult<()> {
+    State::from_json(state).map(drop).map_err(error::to_py)
+}
+
+/// The state of a run from those of its ranks.
+#[pyfunction]
+pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
+    let states = states.iter().map(|text| State::from_json(text)).collect::<Result<Vec<_>, _>>();
+    let merged = states.and_then(|states| fastpack_core::stream::merge_states(&states));
+    merged.map(|state| state.to_json()).map_err(error::to_py)
+}
+
+/// Packed rows, a table at a time. Dropping it stops and joins the threads behind it.
+#[pyclass(name = "StreamTables", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyStreamTables {
     task: Shared<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
@@ -33,7 +122,7 @@ pub(crate) struct PyPackStream {
 }
 
 #[pymethods]
-impl PyPackStream {
+impl PyStreamTables {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
     fn new(
@@ -42,17 +131,19 @@ impl PyPackStream {
         tokenizer: Option<&PyPretrained>,
         chat_template: PyChatTemplate,
         transform: PyTransform,
-        batch_size: PyBatchSize,
-        open_packs: PyOpenPacks,
+        packing: &PyStreamOptions,
+        state: Option<&str>,
+        strict: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
         let parts = Parts::new(options, tokenizer, chat_template, transform);
         let inputs = inputs.0.clone();
-        let packing = StreamOptions { batch_rows: batch_size.0, open_packs: open_packs.0 };
+        let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
         let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
-            let ended = stream(&parts.job(caller)?, &inputs, packing, control, emit)?;
+            let ended = stream(&parts.job(caller)?, &inputs, &packing, from, control, emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())
         })?;
@@ -85,21 +176,6 @@ impl PyPackStream {
         self.control.cancel();
         self.task.turn(py)?.close(py);
         Ok(())
-    }
-
-    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        this
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        exc_type: Option<Py<PyAny>>,
-        exc_value: Option<Py<PyAny>>,
-        traceback: Option<Py<PyAny>>,
-    ) -> PyResult<()> {
-        let _ = (exc_type, exc_value, traceback);
-        self.close(py)
     }
 
     /// What the whole stream came to; nothing before its end.

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from fastpack import _fastpack
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
         Bos,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         TrainOn,
         TrainOnEos,
     )
+    from fastpack.api.streaming import PackStream
     from fastpack.tokenizer import Tokenizer
 
 __all__ = ["stream"]
@@ -52,12 +52,14 @@ def stream(
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int,
-    strategy: StreamStrategy = "sequential",
+    strategy: StreamStrategy = "best_fit",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
     drop_last: bool = False,
+    shuffle: bool = True,
     max_documents_per_pack: int | None = None,
     align_documents_to: int | None = None,
+    seed: int = 0,
     pad_to: PadTo | None = None,
     padding_side: Side = "right",
     pad_token_id: int | None = None,
@@ -90,9 +92,17 @@ def stream(
     verify: int = 0,
     progress: ProgressOption = False,
     batch_size: int = 8,
-    open_packs: int = 64,
-) -> _fastpack.PackStream:
-    """Packs files while they are being read: the first table comes at once, memory stays constant.
+    open_packs: int = 16,
+    epochs: int | None = 1,
+    max_steps: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    lanes: int | None = None,
+) -> PackStream:
+    """Packs files while they are being read: shuffled, shared by ranks, and resumed at the very document.
+
+    The rows come from `lanes` that each read a part of the input and pack it alone; row `g` of a run is row `g // lanes`
+    of lane `g % lanes`. So they are the same for any number of ranks and threads.
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
@@ -100,8 +110,8 @@ def stream(
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         max_length: Tokens that a row holds at most.
-        strategy: `sequential`, `concat` or `none`, which give the rows of `pack_files`; or `best_fit` over
-            `open_packs` rows.
+        strategy: How each lane puts documents together: `best_fit` over `open_packs` rows; or `sequential`,
+            `concat` or `none`, which give the rows of `pack_files` with `shuffle=False, lanes=1`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
@@ -109,10 +119,13 @@ def stream(
         truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
             `left` its first.
         drop_last: Whether `concat` drops its last row, and counts it, if it is not full.
+        shuffle: Whether records are read in an order drawn from `seed`, another one in each epoch: files,
+            stretches of files, and records in them. `False` is the order of the input.
         max_documents_per_pack: Documents that a row holds at most, each piece of one counted.
         align_documents_to: What the length that each document takes in a row is a multiple of, as context and
             tensor parallel training want it; it must divide `max_length`. What makes a length a multiple counts
             as padding: no labels, positions that count on, and part of the document in `seq_lengths`.
+        seed: Random seed. The same seed gives the same rows.
         pad_to: What a row is filled up to: `max_length`, or a multiple that divides it. Padding has no labels,
             positions of its own from 0, and one last entry in `seq_lengths`.
         padding_side: The end of a row at which it is filled up: `right`, or `left`, where its entry in
@@ -181,11 +194,21 @@ def stream(
             that a difference ends the run.
         progress: As in `pack_files`, but no bar unless asked for.
         batch_size: Rows of a table; the last may have fewer.
-        open_packs: Rows that `best_fit` keeps open; more of them fill better and come later.
+        open_packs: Rows that `best_fit` keeps open in each lane; more of them fill better and come later.
+        epochs: How often the input is read; `None` is without end. Several ranks need `None`.
+        max_steps: After how many tables the stream ends, those before a resume included; not before the input
+            does, if not given.
+        rank: The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are
+            those that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there
+            is one.
+        world_size: The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.
+        lanes: The parts in which the input is read and packed. A resumed run keeps those of its state. If not
+            given, the least multiple of `world_size * batch_size` that is 64 or more.
 
     Returns:
         An iterator of tables, which is a context manager too. Errors are raised from the loop, with their own type.
-        Its threads end when it is closed or dropped; `report` has the report once it is exhausted.
+        Its threads end when it is closed or dropped; `report` has the report once it is exhausted. `state_dict()` says
+        where it is, `load_state_dict()` goes on from there.
 
     Raises:
         OptionError: An option has a value that it cannot have.
@@ -193,12 +216,13 @@ def stream(
 
     Examples:
         >>> import fastpack
-        >>> rows = 0
-        >>> for table in fastpack.stream(
-        ...     "examples/*.jsonl", "examples/tokenizer", max_length=512
-        ... ):
-        ...     rows += table.num_rows
-        >>> rows > 0
+        >>> stream = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+        >>> table = next(stream)
+        >>> state = stream.state_dict()
+        >>> rest = sum(table.num_rows for table in stream)
+        >>> again = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+        >>> again.load_state_dict(state)
+        >>> sum(table.num_rows for table in again) == rest
         True
     """
     return run(
@@ -210,8 +234,10 @@ def stream(
             "overlong": overlong,
             "truncation_side": truncation_side,
             "drop_last": drop_last,
+            "shuffle": shuffle,
             "max_documents_per_pack": max_documents_per_pack,
             "align_documents_to": align_documents_to,
+            "seed": seed,
             "pad_to": pad_to,
             "padding_side": padding_side,
             "pad_token_id": pad_token_id,
@@ -245,5 +271,10 @@ def stream(
             "progress": progress,
             "batch_size": batch_size,
             "open_packs": open_packs,
+            "epochs": epochs,
+            "max_steps": max_steps,
+            "rank": rank,
+            "world_size": world_size,
+            "lanes": lanes,
         }
     )

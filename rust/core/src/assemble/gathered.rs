@@ -16,6 +16,8 @@ pub struct Gathered<'a> {
     plan: &'a Plan,
     /// The documents that were read back, and the index of their first piece in the plan.
     loaded: Option<(usize, Loaded)>,
+    /// The store of each row, and its document that the row counts from, where they have stores of their own.
+    apart: Vec<(&'a Store, u64)>,
 }
 
 /// A piece of a row, in the document that holds its tokens.
@@ -34,7 +36,18 @@ pub struct Excerpt<'a> {
 impl<'a> Gathered<'a> {
     /// Documents that are in memory.
     pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
-        Self { store, plan, loaded: None }
+        Self { store, plan, loaded: None, apart: Vec::new() }
+    }
+
+    /// Documents in memory, for rows each with a store of its own and the document that it counts from.
+    ///
+    /// # Panics
+    ///
+    /// If there are no rows, or not as many stores.
+    pub(crate) fn apart(apart: Vec<(&'a Store, u64)>, plan: &'a Plan) -> Self {
+        assert_eq!(apart.len(), plan.rows(), "a store for each row");
+        let store = apart.first().expect("at least one row").0;
+        Self { store, plan, loaded: None, apart }
     }
 
     /// The documents of `rows`, read back on several threads unless they are in memory.
@@ -58,7 +71,7 @@ impl<'a> Gathered<'a> {
             })
             .collect();
         let loaded = store.load(&stretches, threads, control)?;
-        Ok(Self { store, plan, loaded: Some((first, loaded)) })
+        Ok(Self { store, plan, loaded: Some((first, loaded)), apart: Vec::new() })
     }
 
     /// The plan of the rows.
@@ -73,8 +86,18 @@ impl<'a> Gathered<'a> {
     /// If the rows were not read back, or the store has released one of their documents.
     pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = Excerpt<'_>> {
         let first = self.plan.first_piece(rows.start);
-        self.plan.pieces(rows).zip(first..).map(|(piece, at)| {
+        let mut row = rows.start;
+        self.plan.pieces(rows).zip(first..).map(move |(piece, at)| {
             let length = piece.length;
+            if !self.apart.is_empty() {
+                while self.plan.first_piece(row + 1) <= at {
+                    row += 1;
+                }
+                let (store, first) = self.apart[row];
+                let document = store.document(first + u64::from(piece.document));
+                let (start, first) = (piece.start, piece.start);
+                return Excerpt { document, start, length, first };
+            }
             if let Some((first, loaded)) = &self.loaded {
                 let document = loaded.document(at - first);
                 return Excerpt { document, start: 0, length, first: piece.start };

@@ -102,8 +102,13 @@ fn stored_schema(columns: &[Stored]) -> Schema {
 
 /// `schema` with the report of a run (JSON) under the key [`FASTPACK`].
 pub fn with_report(schema: &Schema, report: impl Into<String>) -> SchemaRef {
+    with_metadata(schema, FASTPACK, report)
+}
+
+/// `schema` with a text under a key.
+pub fn with_metadata(schema: &Schema, key: &str, text: impl Into<String>) -> SchemaRef {
     let mut metadata = schema.metadata.clone();
-    metadata.extend([(FASTPACK, report)]);
+    metadata.extend([(key, text)]);
     Arc::new(schema.clone().with_metadata(metadata))
 }
 

@@ -120,6 +120,13 @@ impl<'a> Document<'a> {
         self.documents.texts[self.index]
     }
 
+    /// It alone, read at another line.
+    pub(crate) fn at_line(&self, line: u64) -> Documents {
+        let mut alone = self.documents.select(&[self.index]);
+        alone.lines = vec![line];
+        alone
+    }
+
     /// Where its record was read.
     pub fn origin(&self) -> Origin {
         self.documents.origin_of(self.documents.lines[self.index])

@@ -19,7 +19,7 @@ mod overlong;
 mod pieces;
 mod plan;
 mod planner;
-mod random;
+pub(crate) mod random;
 mod rows;
 mod sequential;
 mod spaces;

@@ -1,5 +1,6 @@
 //! [`OpenPacks`]: packs pieces as they arrive, without waiting for all lengths.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -54,6 +55,11 @@ impl OpenPacks {
     /// Whether a row may be open while others are opened and closed.
     pub fn overtakes(&self) -> bool {
         self.most > NonZeroUsize::MIN
+    }
+
+    /// The rows that may be open at once.
+    pub(crate) fn most(&self) -> usize {
+        self.most.get()
     }
 
     /// Adds a piece, and moves the rows that it closes to `done`: the row that makes way for it, then the row that it fills.
@@ -118,8 +124,53 @@ impl OpenPacks {
         }
     }
 
+    /// Closes the rows that were opened more than `age` pieces ago.
+    pub fn close_aged(&mut self, age: u64, done: &mut Plan) {
+        while self.packs.values().any(|pack| self.clock - pack.opened > age) {
+            self.close_oldest(done);
+        }
+    }
+
+    /// The open rows, each with the number of pieces that were added since it was opened; the row that was added to last
+    /// comes last.
+    pub(crate) fn rows(&self) -> Vec<(u64, &[Piece])> {
+        let mut rows: Vec<_> = self.packs.iter().map(|(&(_, last), pack)| (last, pack)).collect();
+        rows.sort_unstable_by_key(|(last, _)| *last);
+        rows.into_iter().map(|(_, pack)| (self.clock - pack.opened, &*pack.pieces)).collect()
+    }
+
+    /// Opens rows as [`rows`](Self::rows) gave them.
+    ///
+    /// # Panics
+    ///
+    /// If a row holds more than it has room for, or nothing.
+    pub(crate) fn reopen(&mut self, rows: Vec<(u64, Vec<Piece>)>) {
+        let oldest = rows.iter().map(|(age, _)| *age).max().unwrap_or(0);
+        let count = rows.len() as u64;
+        // Times are compared with one another only, and with how long ago a row was opened.
+        self.clock = self.clock.max(oldest + count + 1);
+        for (number, (age, pieces)) in (0..).zip(rows) {
+            let room: u32 = pieces.iter().map(|piece| self.options.room(piece.length)).sum();
+            let space = self.options.max_length.get().checked_sub(room).filter(|_| room > 0);
+            let space = space.expect("an open row has some pieces and room for them");
+            let pack = Pack { opened: self.clock - age, pieces };
+            self.packs.insert((space, self.clock - count + number), pack);
+        }
+    }
+
     /// Closes all rows, in the order in which they were opened, and returns the pieces of the tail where it is dropped.
+    ///
+    /// Several open rows are packed once more, the longest piece first: nothing comes that could fill them up.
     pub fn flush(&mut self, done: &mut Plan) -> Vec<Piece> {
+        if self.overtakes() {
+            let mut pieces: Vec<Piece> = self.pieces().copied().collect();
+            pieces.sort_unstable_by_key(|it| (Reverse(it.length), it.document, it.start));
+            let mut again = Self::best_fit(&self.options, NonZeroUsize::MAX);
+            for piece in pieces {
+                again.push(piece, done);
+            }
+            self.packs = again.packs;
+        }
         let mut packs: Vec<Pack> = std::mem::take(&mut self.packs).into_values().collect();
         if self.options.drop_last {
             return packs.into_iter().flat_map(|pack| pack.pieces).collect();

@@ -8,10 +8,10 @@ use crate::error::Result;
 ///
 /// Written here because the numbers decide the output: a crate may change its own with any version.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -23,13 +23,13 @@ impl Random {
     }
 
     /// A number below `bound`; no number is likelier than another by more than one part in 2³².
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = (self.next() >> 32) * u64::from(bound);
         u32::try_from(product >> 32).expect("half of a product of 32-bit numbers")
     }
 
     /// Puts `items` into an order in which each is as likely as any other (Fisher and Yates).
-    pub(super) fn shuffle(&mut self, items: &mut [u32], control: &Control) -> Result<()> {
+    pub(crate) fn shuffle(&mut self, items: &mut [u32], control: &Control) -> Result<()> {
         for begin in (1..items.len()).step_by(TICK) {
             control.tick()?;
             for end in begin..items.len().min(begin + TICK) {

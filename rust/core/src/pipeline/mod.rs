@@ -25,6 +25,6 @@ pub use runs::repack::repack;
 pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
 pub(crate) use accounts::about::About;
-pub(crate) use documents::intake::Intake;
-pub(crate) use rows::packing::Packing;
-pub(crate) use rows::rolling::{BatchSize, Rolling};
+pub(crate) use accounts::books::Books;
+pub(crate) use documents::intake::Outcome;
+pub(crate) use documents::single::{FileHeads, SingleBlocks, Wanted};

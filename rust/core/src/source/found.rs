@@ -42,7 +42,7 @@ impl SourceFile {
     }
 
     /// Fails with [`Error::Changed`] if the file is not what it was when it was found.
-    pub(super) fn unchanged(&self) -> Result<()> {
+    pub(crate) fn unchanged(&self) -> Result<()> {
         let same = self.path.metadata().is_ok_and(|metadata| {
             metadata.len() == self.size && modified(&metadata) == self.modified
         });
@@ -72,6 +72,12 @@ impl Found {
     /// The bytes that are read of all files, as often as they are read.
     pub fn bytes(&self) -> u64 {
         self.bytes_of(&self.files)
+    }
+
+    /// The bytes of the files of a source, once.
+    pub(crate) fn bytes_of_source(&self, source: usize) -> u64 {
+        let files = self.files.iter().filter(|file| file.source == source);
+        files.map(|file| file.size).fold(0, u64::saturating_add)
     }
 
     /// The bytes that are read of some of the files.

@@ -24,6 +24,7 @@ mod memory;
 mod outputs;
 mod parquet;
 mod pilot;
+pub(crate) mod position;
 mod rows;
 mod sample;
 mod sizes;

@@ -21,15 +21,15 @@ use crate::timing::{Clock, Stage, Work};
 /// What is counted on the way.
 #[derive(Clone, Default)]
 pub(crate) struct Books {
-    pub(in crate::pipeline) ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Lengths of the documents that have something to learn from.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
     packed: Histogram,
     /// The rows that no packing can do without, once they are counted.
     lower_bound: u64,
-    trained_tokens: u64,
-    rows: u64,
+    pub(crate) trained_tokens: u64,
+    pub(crate) rows: u64,
     pub(crate) work: Work,
 }
 
@@ -57,12 +57,20 @@ impl Books {
     }
 
     /// Fails if more is lost than `most` allows.
-    pub(in crate::pipeline) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+    pub(crate) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         self.ledger.allow(most)
     }
 
+    /// Counts as read what was packed or dropped alone, where a run ends before its input.
+    pub(crate) fn end_early(&mut self) {
+        let Ledger { kept, truncated, .. } = self.ledger;
+        let dropped = self.ledger.dropped_in_all();
+        self.ledger.read.documents = kept.documents + dropped.documents;
+        self.ledger.read.tokens = kept.tokens + dropped.tokens + truncated.tokens;
+    }
+
     /// What the books come to.
-    pub(in crate::pipeline) fn report(
+    pub(crate) fn report(
         self,
         options: &Options,
         about: About,
@@ -87,7 +95,7 @@ impl Books {
     }
 
     /// Appends the pieces of a document that are packed, and counts what is not.
-    pub(in crate::pipeline) fn pieces(
+    pub(crate) fn pieces(
         &mut self,
         document: Document<'_>,
         name: u32,
@@ -124,7 +132,7 @@ impl Books {
     }
 
     /// Counts the rows that no packing can do without, once all rows are counted.
-    pub(in crate::pipeline) fn close(mut self, options: &Options) -> Self {
+    pub(crate) fn close(mut self, options: &Options) -> Self {
         let packed = mem::take(&mut self.packed);
         self.lower_bound = lower_bound(&packed.pairs(), &options.rows.packing);
         self
@@ -150,7 +158,7 @@ impl Books {
 
     /// Counts the pieces of a tail that is dropped, and the documents that begin in it; `store` knows document 0 as
     /// `first`.
-    pub(in crate::pipeline) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
+    pub(crate) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
         for piece in tail {
             let origin = || store.origin(first + u64::from(piece.document));
             self.ledger.drop_part(Reason::Tail, u64::from(piece.length), origin);
@@ -167,7 +175,7 @@ impl Books {
     }
 
     /// Counts rows and hands them over, unless that was done before.
-    pub(in crate::pipeline) fn hand_over(
+    pub(crate) fn hand_over(
         &mut self,
         gathered: &Gathered<'_>,
         range: Range<usize>,
@@ -183,7 +191,8 @@ impl Books {
         Ok(())
     }
 
-    fn count_rows(&mut self, gathered: &Gathered<'_>, range: Range<usize>) {
+    /// Counts rows of a plan.
+    pub(crate) fn count_rows(&mut self, gathered: &Gathered<'_>, range: Range<usize>) {
         self.rows += range.len() as u64;
         let plan = gathered.plan();
         let repeated = plan.distinct_rows().clamp(range.start, range.end);

@@ -46,8 +46,10 @@ pub(crate) struct Outcome {
     pub(crate) share: Option<Share>,
     /// The records that were left out, where all are to be named.
     pub(crate) left_out: Vec<Lost>,
+    /// The record that each document is of, counted from 0 in the block, where some records alone were wanted.
+    pub(crate) records: Vec<u32>,
     /// Why the run ends with the record behind these documents, if it does.
-    pub(in crate::pipeline) end: Option<Error>,
+    pub(crate) end: Option<Error>,
 }
 
 impl<'a> Intake<'a> {
@@ -104,7 +106,7 @@ impl<'a> Intake<'a> {
             let shape = recogniser.shape(&block, &blocks);
             let number = numbers.next().unwrap_or_default();
             let read = clock.stop_after(Stage::Read);
-            Ok(Some(Share { number, block, shape, read, verify }))
+            Ok(Some(Share { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
             let mut work = self.worker(&sources, &words, reference.as_ref(), log);
@@ -151,12 +153,12 @@ impl<'a> Intake<'a> {
     }
 
     /// What puts the records of each source into words.
-    fn words(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
+    pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
         sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
     }
 
     /// One thread's way from blocks to documents.
-    fn worker(
+    pub(super) fn worker(
         &self,
         sources: &[Source],
         words: &[Renderer<'a>],
@@ -174,7 +176,7 @@ impl<'a> Intake<'a> {
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let trims = self.job.options.rows.trims();
         let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
-        move |Share { number, block, shape, read, verify }| {
+        move |Share { number, block, shape, read, verify, wanted }| {
             let mut clock = Clock::start();
             let mut verify = if reference.is_some() { *verify } else { 0 };
             let mut outcome = Outcome {
@@ -185,6 +187,7 @@ impl<'a> Intake<'a> {
                 fingerprint: log.map(|_| block.fingerprint()).transpose()?,
                 share: None,
                 left_out: Vec::new(),
+                records: Vec::new(),
                 end: None,
             };
             clock.lap(Stage::Read);
@@ -200,8 +203,11 @@ impl<'a> Intake<'a> {
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
             };
-            for record in block.records() {
+            for (at, record) in (0..).zip(block.records()) {
                 self.control.tick()?;
+                if wanted.as_ref().is_some_and(|wanted| !wanted[at as usize]) {
+                    continue;
+                }
                 let number_of_line = record.line;
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
@@ -218,6 +224,9 @@ impl<'a> Intake<'a> {
                         outcome.end =
                             self.refuse(failure, &block.path, number_of_line, &mut outcome).err();
                     }
+                }
+                if wanted.is_some() {
+                    outcome.records.resize(outcome.documents.len(), at);
                 }
                 if outcome.end.is_some() {
                     break;
@@ -340,14 +349,16 @@ impl Outcome {
 /// A block on its way to a thread.
 pub(crate) struct Share {
     /// Which of all blocks it is.
-    number: u64,
-    block: Block,
+    pub(super) number: u64,
+    pub(super) block: Block,
     /// The shape of its file, if that is known.
-    shape: Option<Arc<Shape>>,
+    pub(super) shape: Option<Arc<Shape>>,
     /// What reading it took.
-    read: Stages,
+    pub(super) read: Stages,
     /// How many of its documents are encoded by the reference engine too.
-    verify: u64,
+    pub(super) verify: u64,
+    /// The records that documents are made of, if not all are.
+    pub(super) wanted: Option<Vec<bool>>,
 }
 
 /// One thread's ways from a record to what is tokenized, to a document if there is a tokenizer, and to one by the

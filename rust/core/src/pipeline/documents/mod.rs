@@ -5,6 +5,7 @@ pub(crate) mod intake;
 pub(crate) mod markers;
 pub(crate) mod recognise;
 pub(crate) mod renderer;
+pub(crate) mod single;
 pub(crate) mod training;
 pub(crate) mod transform;
 pub(crate) mod worker;

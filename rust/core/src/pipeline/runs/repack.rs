@@ -134,6 +134,7 @@ fn take_all<'a>(
                 fingerprint: None,
                 share: None,
                 left_out: Vec::new(),
+                records: Vec::new(),
                 end: None,
             })
         }

@@ -12,10 +12,12 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use super::block::Reader;
+use super::block::{Content, Reader};
 use super::found::SourceFile;
 use super::rows::{Columns, RowReader, block_rows, said};
+use crate::control::Control;
 use crate::error::{self, Error};
+use crate::ledger::Reason;
 use pages::Pages;
 
 /// Rows that are read whole, to see which columns are needed of the others.
@@ -48,6 +50,89 @@ pub(super) fn open(
         }))
     })?;
     Ok(Box::new(reader))
+}
+
+/// The size of a row group.
+pub(super) struct Group {
+    pub(super) rows: u64,
+    /// Bytes that it takes once it is decoded.
+    pub(super) bytes: u64,
+}
+
+/// The row groups of a file; nothing if it cannot be read, which reading it says in its place.
+pub(super) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
+    let (_, metadata) = metadata_of(source).ok()?.ok()?;
+    let groups = metadata.metadata().row_groups().iter().map(|group| Group {
+        rows: u64::try_from(group.num_rows()).unwrap_or(0),
+        bytes: u64::try_from(group.total_byte_size()).unwrap_or(0),
+    });
+    Some(groups.collect())
+}
+
+/// The file and its checked metadata, or its damage.
+fn metadata_of(
+    source: &SourceFile,
+) -> error::Result<std::result::Result<(Pages, ArrowReaderMetadata), String>> {
+    let file = regular::open(&source.path).map_err(Error::io(&*source.path))?;
+    let mut file = Pages::new(file, source.size);
+    Ok(decoded(|| {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
+        file.check(metadata.metadata())?;
+        Ok((file, metadata))
+    }))
+}
+
+/// The rows of one row group, the first of which has the number `first_row`; of these columns, or of all.
+pub(super) fn open_group(
+    source: &SourceFile,
+    number: usize,
+    first_row: u64,
+    columns: Option<&[String]>,
+) -> error::Result<Box<dyn Reader>> {
+    let opened = metadata_of(source)?.and_then(|(file, metadata)| {
+        decoded(|| builder(&file, &metadata, columns)?.with_row_groups(vec![number]).build())
+    });
+    let group = match opened {
+        Ok(reader) => GroupReader { rows: Some(Ok(reader)), next_row: first_row, taken: 0 },
+        Err(damage) => GroupReader { rows: Some(Err(damage)), next_row: first_row, taken: 0 },
+    };
+    Ok(Box::new(group))
+}
+
+/// The rows of one row group, or the reason that there are none.
+struct GroupReader {
+    rows: Option<std::result::Result<ParquetRecordBatchReader, String>>,
+    next_row: u64,
+    /// The memory of the last batch.
+    taken: u64,
+}
+
+impl Reader for GroupReader {
+    fn next_content(&mut self, control: &Control) -> error::Result<Option<Content>> {
+        control.tick()?;
+        let next = match &mut self.rows {
+            None => return Ok(None),
+            Some(Err(damage)) => Err(damage.clone()),
+            Some(Ok(reader)) => decoded(|| Ok(reader.next().transpose()?)),
+        };
+        let line = self.next_row;
+        match next {
+            Ok(None) => Ok(None),
+            Ok(Some(batch)) => {
+                self.next_row += batch.num_rows() as u64;
+                self.taken = batch.get_array_memory_size() as u64;
+                Ok(Some(Content::Rows { first_row: line, batch }))
+            }
+            Err(message) => {
+                self.rows = None;
+                Ok(Some(Content::Broken { line, reason: Reason::Damaged, message }))
+            }
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.taken
+    }
 }
 
 /// The result of a decoder of the library. A panic becomes an error.

@@ -1,0 +1,272 @@
+"""`PackStream`: the tables of a stream, and its state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from fastpack import _fastpack
+from fastpack._checks import check_switch, check_type
+from fastpack._progress import watcher
+from fastpack._ranks import rank_of
+from fastpack.api.options import native_inputs, native_model, native_options
+from fastpack.errors import FastpackError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+    from typing import Any
+
+    import pyarrow as pa
+
+    from fastpack._tokenizer import NativeTemplate
+    from fastpack._transform import NativeTransform
+    from fastpack._types import JsonValue
+    from fastpack.report import Report
+
+StateDict: TypeAlias = "dict[str, JsonValue]"
+
+__all__ = ["PackStream", "merge_state_dicts", "state_of"]
+
+
+class _Parts:
+    """What a stream is made of, checked."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
+        # The core takes the order of records from the stream, and that of documents is none of its options here.
+        self.options: _fastpack.Options = native_options({**given, "shuffle": False})
+        self.inputs: _fastpack.Inputs = native_inputs(given)
+        self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(given)
+        rank = rank_of(given["rank"], given["world_size"])
+        self.packing = _fastpack.StreamOptions(
+            batch_size=given["batch_size"],
+            open_packs=given["open_packs"],
+            shuffle=given["shuffle"],
+            epochs=given["epochs"],
+            lanes=given["lanes"],
+            rank=rank.rank,
+            world_size=rank.world_size,
+            rank_source=rank.source,
+            max_steps=given["max_steps"],
+        )
+        self.progress = watcher(given["progress"])
+
+    def start(self, state: str | None, *, strict: bool) -> _fastpack.StreamTables:
+        """Starts the threads."""
+        return _fastpack.StreamTables(
+            self.inputs, self.options, *self.model, self.packing, state, strict, self.progress
+        )
+
+
+@final
+class PackStream:
+    """Tables of packed rows, one after the other, each with the state behind it.
+
+    `fastpack.stream` makes it. It starts when the first table is asked for. After its end, another loop over it starts
+    again from the beginning. It can be pickled until it starts.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
+        """Checks the arguments of `fastpack.stream`."""
+        self._given = dict(given)
+        self._prepare(None, strict=True)
+
+    def _prepare(self, state: str | None, *, strict: bool) -> None:
+        self._parts = _Parts(self._given)
+        self._lock = threading.Lock()
+        self._tables: _fastpack.StreamTables | None = None
+        self._state = state
+        self._strict = strict
+        self._ended = False
+        self._closed = False
+
+    def __iter__(self) -> PackStream:
+        """The stream itself; one that has ended starts again from its beginning."""
+        with self._lock:
+            if self._ended and not self._closed:
+                self._tables, self._state, self._ended = None, None, False
+        return self
+
+    def __next__(self) -> pa.Table:
+        """The next table.
+
+        Raises:
+            FastpackError: What concerns the data.
+        """
+        with self._lock:
+            if self._ended or self._closed:
+                raise StopIteration
+            if self._tables is None:
+                self._tables = self._parts.start(self._state, strict=self._strict)
+            tables = self._tables
+        try:
+            table = next(tables)
+        except StopIteration:
+            self._ended = True
+            raise
+        self._state = _state_text(table)
+        return table
+
+    def state_dict(self) -> StateDict:
+        """Where the stream is behind the table that it gave last: what JSON can hold, of some kilobytes.
+
+        Returns:
+            The state. With several ranks it is that of this rank, and `merge_state_dicts` joins them.
+
+        Raises:
+            FastpackError: No table was given yet, and no state was loaded.
+        """
+        if self._state is None:
+            message = (
+                "this stream has given no table, so there is no state to save; a new stream starts there"
+            )
+            raise FastpackError(message)
+        return _loaded(self._state)
+
+    def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
+        """Goes on from a state: the next table is the one that followed it.
+
+        Args:
+            state_dict: The state of a stream of the same inputs and options, of any number of ranks.
+            strict: Whether a state of other inputs or options is refused. Without it the stream goes on as far as the
+                documents of the open rows are found where the state names them.
+
+        Raises:
+            OptionError: It is no state; of other inputs or options, as the error says when the next table is asked for;
+                or without a lane of this rank.
+        """
+        check_switch("strict", strict)
+        text = _text(state_dict)
+        _fastpack.check_state(text)
+        with self._lock:
+            tables, self._tables = self._tables, None
+            self._state, self._strict, self._ended, self._closed = text, strict, False, False
+        if tables is not None:
+            tables.close()
+
+    @property
+    def step(self) -> int:
+        """The number of tables that were given, those before a resume included."""
+        if self._state is None:
+            return 0
+        step = _loaded(self._state)["step"]
+        return step if isinstance(step, int) else 0
+
+    @property
+    def report(self) -> Report | None:
+        """The report of the whole stream; nothing before its end."""
+        return None if self._tables is None else self._tables.report
+
+    def close(self) -> None:
+        """Stops the threads of the stream and waits for their end; no table comes after it."""
+        self._closed = True
+        tables = self._tables
+        if tables is not None:
+            tables.close()
+
+    def __enter__(self) -> PackStream:
+        """The stream itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes the stream."""
+        self.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        """What a pickle holds: the arguments, and the state that was loaded."""
+        if self._tables is not None and not self._ended:
+            message = "this stream has started, and its threads cannot be pickled; pickle its `state_dict()`"
+            raise FastpackError(message)
+        return {"given": self._given, "state": self._state, "strict": self._strict}
+
+    def __setstate__(self, pickled: dict[str, Any]) -> None:  # type: ignore[explicit-any]  # what was pickled
+        """Makes a stream of what a pickle holds."""
+        self._given = pickled["given"]
+        self._prepare(pickled["state"], strict=pickled["strict"])
+
+
+def state_of(table: pa.Table) -> StateDict:
+    """The state of a stream behind one of its tables.
+
+    Args:
+        table: A table that a stream gave, or one with its schema metadata.
+
+    Returns:
+        What `state_dict()` returned when this was the last table.
+
+    Raises:
+        OptionError: The table carries no state.
+
+    Examples:
+        >>> import fastpack
+        >>> stream = fastpack.stream("examples/*.jsonl", "examples/tokenizer", max_length=512)
+        >>> fastpack.state_of(next(stream)) == stream.state_dict()
+        True
+    """
+    return _loaded(_state_text(table))
+
+
+def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDict:
+    """Joins the states of all ranks of a run behind the same step into one, from which any number of ranks goes on.
+
+    Args:
+        state_dicts: The state of each rank.
+
+    Returns:
+        The state of the run.
+
+    Raises:
+        OptionError: They are of several runs or steps, or a lane is in none of them.
+
+    Examples:
+        >>> import fastpack
+        >>> options = {"max_length": 512, "epochs": None, "batch_size": 2}
+        >>> states = []
+        >>> for rank in range(2):
+        ...     with fastpack.stream(
+        ...         "examples/chat.jsonl", "examples/tokenizer", rank=rank, world_size=2, **options
+        ...     ) as stream:
+        ...         next(stream)
+        ...         states.append(stream.state_dict())
+        >>> with fastpack.stream("examples/chat.jsonl", "examples/tokenizer", **options) as stream:
+        ...     stream.load_state_dict(fastpack.merge_state_dicts(states))
+        ...     stream.step
+        1
+    """
+    return _loaded(_fastpack.merge_states([_text(state) for state in state_dicts]))
+
+
+def _state_text(table: pa.Table) -> str:
+    check_type("table", table, _table_types(), "a pyarrow.Table of a stream")
+    metadata = table.schema.metadata or {}
+    state = metadata.get(_fastpack.STATE_KEY.encode())
+    if state is None:
+        message = "invalid option `table`: carries no state; only tables of `fastpack.stream` do"
+        raise OptionError(message, "table")
+    return state.decode()
+
+
+def _table_types() -> tuple[type, ...]:
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    return (pa.Table, pa.RecordBatch)
+
+
+def _text(state: object) -> str:
+    """A state as JSON."""
+    try:
+        return json.dumps(state)
+    except (TypeError, ValueError) as refused:
+        message = f"invalid option `state`: is none of a stream: {refused}"
+        raise OptionError(message, "state") from refused
+
+
+def _loaded(text: str) -> StateDict:
+    loaded: StateDict = json.loads(text)
+    return loaded

@@ -1,0 +1,134 @@
+//! [`SingleBlocks`]: from single blocks to documents, for a caller that chooses the blocks and the records of each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fastpack_tokenize::{Engine, Tokenizer};
+
+use crate::config::Source;
+use crate::control::Control;
+use crate::error::Result;
+use crate::pipeline::documents::intake::{Intake, Outcome, Share};
+use crate::pipeline::documents::recognise::{Recogniser, Seen};
+use crate::pipeline::documents::renderer::Renderer;
+use crate::pipeline::job::Job;
+use crate::record::Shape;
+use crate::source::position::first_blocks;
+use crate::source::{Block, Blocks, Found};
+use crate::timing::Stages;
+
+/// The records of a block that documents are made of, by their numbers from 0.
+pub(crate) type Wanted = Vec<bool>;
+
+/// From single blocks to documents.
+pub(crate) struct SingleBlocks<'a> {
+    intake: Intake<'a>,
+    job: &'a Job,
+    sources: Vec<Source>,
+    renderers: Vec<Renderer<'a>>,
+    reference: Option<Tokenizer>,
+    /// The documents that the reference engine has yet to encode too.
+    verify: AtomicU64,
+}
+
+impl<'a> SingleBlocks<'a> {
+    pub(crate) fn new(job: &'a Job, sources: &[Source], control: &'a Control) -> Result<Self> {
+        let intake = Intake::new(job, control);
+        let verify = u64::from(job.options.work.verify);
+        let compiled = job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
+        let reference = compiled.filter(|_| verify > 0);
+        Ok(Self {
+            renderers: intake.words(sources)?,
+            intake,
+            job,
+            sources: sources.to_vec(),
+            reference: reference.map(Tokenizer::with_reference_engine).transpose()?,
+            verify: AtomicU64::new(verify),
+        })
+    }
+
+    /// The block as the functions of the caller leave it.
+    pub(crate) fn transformed(&self, block: Block) -> Result<Block> {
+        self.job.transform.apply(block)
+    }
+
+    /// One thread's way from a block to documents, each with the number of its record.
+    pub(crate) fn worker(
+        &self,
+    ) -> impl FnMut(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome> + '_ {
+        let reference = self.reference.as_ref();
+        let mut work = self.intake.worker(&self.sources, &self.renderers, reference, None);
+        move |block, shape, wanted| {
+            let verify = u64::from(
+                reference.is_some()
+                    && self
+                        .verify
+                        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                            left.checked_sub(1)
+                        })
+                        .is_ok(),
+            );
+            let read = Stages::default();
+            work(&Share { number: 0, block, shape, read, verify, wanted: Some(wanted) })
+        }
+    }
+}
+
+/// The shapes of files, each found by the first records of its file, whichever of its blocks are read.
+pub(crate) struct FileHeads<'a> {
+    found: &'a Found,
+    transforms: bool,
+    known: Mutex<Known<'a>>,
+}
+
+struct Known<'a> {
+    /// The blocks of all files, for their formats.
+    blocks: Blocks,
+    recogniser: Recogniser<'a>,
+    shapes: HashMap<usize, Option<Arc<Shape>>>,
+}
+
+impl<'a> FileHeads<'a> {
+    pub(crate) fn new(job: &'a Job, found: &'a Found) -> Self {
+        let blocks = Blocks::new(found.clone());
+        let known = Known { blocks, recogniser: Recogniser::new(job), shapes: HashMap::new() };
+        let transforms = !job.transform.is_empty();
+        Self { found, transforms, known: Mutex::new(known) }
+    }
+
+    /// The shape of a file, if its records show one.
+    pub(crate) fn shape(
+        &self,
+        file: usize,
+        single: &SingleBlocks<'_>,
+        control: &Control,
+    ) -> Result<Option<Arc<Shape>>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shape) = known.shapes.get(&file) {
+            return Ok(shape.clone());
+        }
+        let mut first = first_blocks(self.found, file);
+        let mut shape = None;
+        while let Some(block) = first.next_block(control)? {
+            let block = single.transformed(block)?;
+            let Known { recogniser, blocks, .. } = &mut *known;
+            shape = recogniser.shape(&block, blocks);
+            if shape.is_some() {
+                break;
+            }
+        }
+        known.shapes.insert(file, shape.clone());
+        Ok(shape)
+    }
+
+    /// The columns that are read of a table, if not all are.
+    pub(crate) fn columns(&self, shape: Option<&Shape>) -> Option<Vec<String>> {
+        shape.filter(|_| !self.transforms).map(Shape::columns)
+    }
+
+    /// What the files were recognised as.
+    pub(crate) fn into_seen(self) -> Seen {
+        self.known.into_inner().unwrap_or_else(PoisonError::into_inner).recogniser.into_seen()
+    }
+}

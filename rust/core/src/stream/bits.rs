@@ -1,0 +1,132 @@
+//! [`BitWriter`] and [`BitReader`]: small numbers in few bits.
+
+/// Bits of a digit of a number of any size.
+const DIGIT: u32 = 4;
+
+/// Writes numbers, most of which are small.
+#[derive(Debug, Default)]
+pub(super) struct BitWriter {
+    bytes: Vec<u8>,
+    /// Bits that are used of the last byte.
+    used: u32,
+}
+
+impl BitWriter {
+    /// Appends the lowest `bits` bits of a number.
+    pub(super) fn put(&mut self, number: u64, bits: u32) {
+        for bit in 0..bits {
+            if self.used.is_multiple_of(8) {
+                self.bytes.push(0);
+            }
+            let last = self.bytes.last_mut().expect("a byte was pushed");
+            *last |= u8::from((number >> bit) & 1 == 1) << (self.used % 8);
+            self.used += 1;
+        }
+    }
+
+    /// Appends a number of any size: a small one takes five bits.
+    pub(super) fn number(&mut self, number: u64) {
+        let mut rest = number;
+        loop {
+            self.put(rest & ((1 << DIGIT) - 1), DIGIT);
+            rest >>= DIGIT;
+            self.put(u64::from(rest > 0), 1);
+            if rest == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Appends a number below `2^bits` most of the time (Rice's code): `bits` bits, and one for each `2^bits` in it.
+    pub(super) fn rice(&mut self, number: u64, bits: u32) {
+        let high = number >> bits;
+        // A number that is far off is written as any other.
+        if high < 8 {
+            self.put((1 << high) - 1, u32::try_from(high).expect("below 8") + 1);
+            self.put(number, bits);
+        } else {
+            self.put((1 << 8) - 1, 8);
+            self.number(number);
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Reads numbers as [`BitWriter`] wrote them; `None` behind the end, or for what it did not write.
+#[derive(Debug)]
+pub(super) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> BitReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(super) fn take(&mut self, bits: u32) -> Option<u64> {
+        let mut number = 0;
+        for bit in 0..bits {
+            let byte = *self.bytes.get(self.at / 8)?;
+            number |= u64::from((byte >> (self.at % 8)) & 1) << bit;
+            self.at += 1;
+        }
+        Some(number)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for digit in 0..u64::BITS / DIGIT {
+            number |= self.take(DIGIT)? << (digit * DIGIT);
+            if self.take(1)? == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(super) fn rice(&mut self, bits: u32) -> Option<u64> {
+        let mut high = 0;
+        while self.take(1)? == 1 {
+            high += 1;
+            if high == 8 {
+                return self.number();
+            }
+        }
+        Some((high << bits) | self.take(bits)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_they_were_written(
+            numbers in prop::collection::vec((any::<u64>(), 0_u32..64, 0_u32..12), 0..50),
+        ) {
+            let mut writer = BitWriter::default();
+            for &(number, shift, bits) in &numbers {
+                let number = number >> shift;
+                writer.number(number);
+                writer.rice(number, bits);
+                writer.put(number, bits);
+            }
+            let bytes = writer.into_bytes();
+            let mut reader = BitReader::new(&bytes);
+            for &(number, shift, bits) in &numbers {
+                let number = number >> shift;
+                prop_assert_eq!(reader.number(), Some(number));
+                prop_assert_eq!(reader.rice(bits), Some(number));
+                prop_assert_eq!(reader.take(bits), Some(number & ((1 << bits) - 1)));
+            }
+            prop_assert_eq!(reader.take(8), None);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! [`Board`]: what the worker threads of a stream have made, by lane, and which lane needs the next block.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// Blocks of a feed that are under way or wait, at least: one to be packed, one behind it.
+const LEAST_AHEAD: u64 = 2;
+
+/// Blocks for each thread that are under way or wait, over all feeds, if these have fewer.
+const BLOCKS_PER_THREAD: u64 = 4;
+
+/// Ordered results for several feeds, each made by whichever thread is free.
+#[derive(Debug)]
+pub(super) struct Board<T> {
+    state: Mutex<State<T>>,
+    moved: Condvar,
+    threads: u64,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    feeds: Vec<Feed<T>>,
+    /// The feed that is waited for, or the last that was.
+    wanted: usize,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Feed<T> {
+    /// Results that were begun, and that were taken.
+    begun: u64,
+    taken: u64,
+    ready: BTreeMap<u64, Result<T>>,
+    /// Whether a thread is reading for it.
+    reading: bool,
+    ended: bool,
+}
+
+/// A place in a feed for which a thread reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) feed: usize,
+    number: u64,
+}
+
+impl<T> Board<T> {
+    pub(super) fn new(feeds: usize, threads: usize) -> Self {
+        let feed =
+            || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
+        let state = State { feeds: (0..feeds).map(|_| feed()).collect(), wanted: 0, closed: false };
+        Self { state: Mutex::new(state), moved: Condvar::new(), threads: threads as u64 }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The feed that a free thread reads for next, once there is one; `None` when all is done. The caller must call
+    /// [`was_read`](Self::was_read).
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let mut state = self.state();
+        loop {
+            if state.closed || state.feeds.iter().all(|feed| feed.ended) {
+                return None;
+            }
+            if let Some(claim) = self.choose(&mut state) {
+                return Some(claim);
+            }
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// As [`claim`](Self::claim), for a caller that does not wait.
+    pub(super) fn try_claim(&self) -> Option<Claim> {
+        let mut state = self.state();
+        self.choose(&mut state)
+    }
+
+    /// The feed with the fewest blocks on their way; of several, the one that is waited for first.
+    fn choose(&self, state: &mut State<T>) -> Option<Claim> {
+        let open = state.feeds.iter().filter(|feed| !feed.ended).count() as u64;
+        let most = (self.threads * BLOCKS_PER_THREAD).div_ceil(open.max(1)).max(LEAST_AHEAD);
+        let count = state.feeds.len();
+        let wanted = state.wanted;
+        let free = (0..count).map(|step| (wanted + step) % count).filter(|&at| {
+            let feed = &state.feeds[at];
+            !feed.ended && !feed.reading && feed.begun - feed.taken < most
+        });
+        let feed = free.min_by_key(|&at| state.feeds[at].begun - state.feeds[at].taken)?;
+        let chosen = &mut state.feeds[feed];
+        chosen.reading = true;
+        chosen.begun += 1;
+        Some(Claim { feed, number: chosen.begun - 1 })
+    }
+
+    /// Says that a thread has read for its claim, and whether there was nothing left.
+    pub(super) fn was_read(&self, claim: Claim, ended: bool) {
+        let mut state = self.state();
+        let feed = &mut state.feeds[claim.feed];
+        feed.reading = false;
+        feed.ended |= ended;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Hands over what a claim came to.
+    pub(super) fn put(&self, claim: Claim, result: Result<T>) {
+        self.state().feeds[claim.feed].ready.insert(claim.number, result);
+        self.moved.notify_all();
+    }
+
+    /// The next result of a feed; `None` behind its last. Waits for it, or lets `help` make something meanwhile, which
+    /// says whether it did.
+    pub(super) fn take(&self, feed: usize, mut help: impl FnMut() -> bool) -> Result<Option<T>> {
+        let mut state = self.state();
+        state.wanted = feed;
+        let mut woken = false;
+        loop {
+            let this = &mut state.feeds[feed];
+            let next = this.taken;
+            if let Some(result) = this.ready.remove(&next) {
+                this.taken += 1;
+                drop(state);
+                self.moved.notify_all();
+                return result.map(Some);
+            }
+            if this.ended && this.taken == this.begun {
+                return Ok(None);
+            }
+            if state.closed {
+                return Err(Error::Cancelled);
+            }
+            drop(state);
+            if !std::mem::replace(&mut woken, true) {
+                self.moved.notify_all();
+            }
+            let helped = help();
+            state = self.state();
+            let this = &state.feeds[feed];
+            let waits = !helped && !this.ready.contains_key(&this.taken) && !state.closed;
+            if waits && !(this.ended && this.taken == this.begun) {
+                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Takes back the claim of a feed that had nothing left.
+    pub(super) fn nothing(&self, claim: Claim) {
+        let mut state = self.state();
+        let feed = &mut state.feeds[claim.feed];
+        feed.begun -= 1;
+        feed.reading = false;
+        feed.ended = true;
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    /// Ends the work of all threads.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.moved.notify_all();
+    }
+}
+
+/// Ends the work of all threads when it is dropped, by a panic too.
+pub(super) struct CloseOnDrop<'a, T>(pub(super) &'a Board<T>);
+
+impl<T> Drop for CloseOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Made`]: the documents of a block of a lane, in the order in which they are packed.
+
+use std::sync::Arc;
+
+use super::order::{Address, Order};
+use super::walk::{Chosen, Found};
+use crate::control::Control;
+use crate::document::Documents;
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::pipeline::{Outcome, Wanted};
+use crate::record::Shape;
+use crate::source::Block;
+use crate::source::position::number_line;
+use crate::timing::Work;
+
+/// The documents of a block of a lane.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) address: Address,
+    /// The documents, in the order in which they are packed, and the place of each in that order.
+    pub(super) documents: Documents,
+    pub(super) places: Vec<u64>,
+    /// The counts of records that were read here first.
+    pub(super) ledger: Ledger,
+    pub(super) work: Work,
+    /// Why the run ends behind these documents, if it does.
+    pub(super) end: Option<Error>,
+}
+
+impl Made {
+    /// Makes the documents of a block by `work`.
+    pub(super) fn of(
+        found: Found,
+        order: &Order<'_>,
+        work: impl FnOnce(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome>,
+        control: &Control,
+    ) -> Result<Self> {
+        let Found { address, extent, chosen, block, shape } = found;
+        let count = block.records().count();
+        let records = order.records(&address, &extent, count, control)?;
+        let mut places = vec![0_u64; count];
+        for (place, &record) in (0..).zip(&records) {
+            places[record as usize] = place;
+        }
+        let is_chosen = |place: &u64| match &chosen {
+            Chosen::From(first) => place >= first,
+            Chosen::Only(some) => some.binary_search(place).is_ok(),
+        };
+        let wanted: Wanted = places.iter().map(is_chosen).collect();
+        let size = block.size;
+        let is_new = matches!(chosen, Chosen::From(0));
+        let mut made = work(block, shape, wanted)?;
+        let read = made.ledger.read;
+        control.count_block(size, read.documents, read.tokens);
+        let mut of: Vec<(u64, usize)> =
+            made.records.iter().map(|&record| places[record as usize]).zip(0..).collect();
+        let is_in_order = of.is_sorted();
+        let documents = if is_in_order {
+            made.documents
+        } else {
+            of.sort_unstable();
+            made.documents.select(&of.iter().map(|&(_, index)| index).collect::<Vec<_>>())
+        };
+        if let Some(Error::Record { origin, .. }) = &mut made.end
+            && order.names_bytes()
+        {
+            number_line(order.found, origin, control)?;
+        }
+        Ok(Self {
+            address,
+            documents,
+            places: of.into_iter().map(|(place, _)| place).collect(),
+            // What was counted before a resume is not counted again.
+            ledger: if is_new { made.ledger } else { Ledger::default() },
+            work: made.work,
+            end: made.end,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! [`Order`]: which lane reads which extents in which order, as a function of seed, epoch and position.
+//!
+//! An epoch is a number of passes over the files, more than one where a source is repeated. A pass is cut into portions
+//! of neighbouring files. The extents of a portion are dealt to the lanes by their bytes, so only the portions that are
+//! being read have to be known.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::control::Control;
+use crate::error::Result;
+use crate::pack::random::Random;
+use crate::source::Found;
+use crate::source::position::{Extent, extents};
+
+/// Extents that each lane gets of a portion, if the files can be cut into so many. With 16, the lanes of the smallest
+/// inputs differ by a sixteenth of their bytes at most.
+const EXTENTS_PER_LANE: u64 = 16;
+
+/// Bytes of an extent at most: a block. Those of files of more than 64 GiB are larger, up to [`LARGEST`].
+const EXTENT: u64 = 256 << 10;
+const LARGEST: u64 = 4 << 20;
+
+/// A place in the order of a lane: a block, by the numbers that lead to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Address {
+    pub(super) epoch: u64,
+    pub(super) pass: u64,
+    pub(super) portion: u64,
+    /// The extent, by its place among those of the lane in the portion.
+    pub(super) extent: u64,
+    /// The block, by its place in the extent.
+    pub(super) block: u64,
+}
+
+/// The extents of a portion, by the lanes that read them.
+#[derive(Debug)]
+pub(super) struct Dealt {
+    lanes: Vec<Vec<Extent>>,
+}
+
+impl Dealt {
+    /// The extents of a lane, in its order.
+    pub(super) fn of_lane(&self, lane: usize) -> &[Extent] {
+        &self.lanes[lane]
+    }
+}
+
+/// A portion, by epoch, pass and number.
+type Key = (u64, u64, u64);
+
+/// The order of the records of some sources that are read as one.
+#[derive(Debug)]
+pub(super) struct Order<'a> {
+    pub(super) found: &'a Found,
+    /// The sources, by their places among those that were found.
+    sources: Vec<usize>,
+    seed: u64,
+    shuffle: bool,
+    lanes: usize,
+    /// Whether lines are counted.
+    counted: bool,
+    /// The portions that lanes are reading.
+    dealt: Mutex<HashMap<Key, Weak<Dealt>>>,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn new(
+        found: &'a Found,
+        sources: Vec<usize>,
+        (seed, shuffle): (u64, bool),
+        lanes: usize,
+        counted: bool,
+    ) -> Self {
+        Self { found, sources, seed, shuffle, lanes, counted, dealt: Mutex::default() }
+    }
+
+    /// Whether records of line files are known by the bytes at which they begin.
+    pub(super) fn names_bytes(&self) -> bool {
+        !self.counted
+    }
+
+    /// The passes of an epoch.
+    pub(super) fn passes(&self) -> u64 {
+        let times = self.sources.iter().map(|&source| self.found.sources[source].repeat.get());
+        if self.shuffle { times.max().unwrap_or(0) } else { times.fold(0, u64::saturating_add) }
+    }
+
+    /// The extents of a portion; `None` behind the last of its pass.
+    pub(super) fn dealt(&self, at: &Address, control: &Control) -> Result<Option<Arc<Dealt>>> {
+        let key = (at.epoch, at.pass, at.portion);
+        let mut known = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dealt) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(Some(dealt));
+        }
+        let files = self.files(at);
+        let Some(portion) = self.portion(&files, at.portion) else { return Ok(None) };
+        let dealt = Arc::new(self.deal(&files[portion], at, control)?);
+        known.retain(|_, dealt| dealt.strong_count() > 0);
+        known.insert(key, Arc::downgrade(&dealt));
+        Ok(Some(dealt))
+    }
+
+    /// The files of a pass, in their order; of a source with a limit, which is read as one, the first.
+    fn files(&self, at: &Address) -> Vec<usize> {
+        let mut sources: Vec<usize> = Vec::new();
+        let mut before = 0_u64;
+        for &source in &self.sources {
+            let repeat = self.found.sources[source].repeat.get();
+            let after = before.saturating_add(repeat);
+            let is_in =
+                if self.shuffle { at.pass < repeat } else { (before..after).contains(&at.pass) };
+            if is_in {
+                sources.push(source);
+            }
+            before = after;
+        }
+        let mut files = Vec::new();
+        for source in sources {
+            let limited = self.found.sources[source].limit.is_some();
+            let of_source = (0..).zip(&self.found.files).filter(|(_, file)| file.source == source);
+            let of_source = of_source.map(|(number, _)| number);
+            files.extend(of_source.take(if limited { 1 } else { usize::MAX }));
+        }
+        if self.shuffle {
+            let key = |file: &usize| number(&[self.seed, FILES, at.epoch, at.pass, *file as u64]);
+            files.sort_by_cached_key(key);
+        }
+        files
+    }
+
+    /// The files of a portion, by their places in the order of the pass.
+    fn portion(&self, files: &[usize], portion: u64) -> Option<Range<usize>> {
+        let enough = self.lanes as u64 * EXTENTS_PER_LANE * EXTENT;
+        let (mut start, mut bytes, mut at) = (0, 0_u64, 0);
+        for (end, &file) in (1..).zip(files) {
+            bytes = bytes.saturating_add(self.found.files[file].size);
+            if bytes >= enough || end == files.len() {
+                if at == portion {
+                    return Some(start..end);
+                }
+                (start, bytes, at) = (end, 0, at + 1);
+            }
+        }
+        None
+    }
+
+    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the fewest bytes; in the
+    /// order of the input without `shuffle`.
+    fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
+        let bytes: u64 = files.iter().map(|&file| self.found.files[file].size).sum();
+        let most = EXTENT.max((bytes >> 18).min(LARGEST));
+        let wanted = (bytes / (self.lanes as u64 * EXTENTS_PER_LANE)).clamp(1, most);
+        let mut all = extents(self.found, files, wanted, self.counted, control)?;
+        if self.shuffle {
+            let place = |extent: &Extent| {
+                [
+                    self.seed,
+                    EXTENTS,
+                    at.epoch,
+                    at.pass,
+                    extent.file as u64,
+                    u64::from(extent.number),
+                ]
+            };
+            // Extents of about the same size are dealt at random, so that another epoch gives a lane others.
+            all.sort_by_cached_key(|extent| {
+                (Reverse(size_class(extent.bytes)), number(&place(extent)))
+            });
+        }
+        let mut lanes: Vec<Vec<Extent>> = vec![Vec::new(); self.lanes];
+        let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> =
+            (0..self.lanes).map(|lane| Reverse((0, lane))).collect();
+        for extent in all {
+            let Some(Reverse((bytes, lane))) = emptiest.pop() else { break };
+            // An extent without bytes counts too, or the first lane would get all of them.
+            emptiest.push(Reverse((bytes + extent.bytes.max(1), lane)));
+            lanes[lane].push(extent);
+        }
+        if self.shuffle {
+            for (lane, list) in (0..).zip(&mut lanes) {
+                let seed = number(&[self.seed, LANE, at.epoch, at.pass, at.portion, lane]);
+                shuffle(list, seed, control)?;
+            }
+        }
+        Ok(Dealt { lanes })
+    }
+
+    /// The records of a block in the order in which they are packed: which record comes first, second and so on.
+    pub(super) fn records(
+        &self,
+        at: &Address,
+        extent: &Extent,
+        count: usize,
+        control: &Control,
+    ) -> Result<Vec<u32>> {
+        let count = u32::try_from(count).expect("a block of fewer records than 2^32");
+        let mut records: Vec<u32> = (0..count).collect();
+        if self.shuffle {
+            let place = [extent.file as u64, u64::from(extent.number), at.block];
+            let [file, extent, block] = place;
+            let seed = number(&[self.seed, RECORDS, at.epoch, at.pass, file, extent, block]);
+            Random::new(seed).shuffle(&mut records, control)?;
+        }
+        Ok(records)
+    }
+}
+
+/// What a random number is for: numbers for other things are others.
+const FILES: u64 = 1;
+const EXTENTS: u64 = 2;
+const LANE: u64 = 3;
+const RECORDS: u64 = 4;
+
+/// A number that the given ones decide, and of which nothing else can be told.
+fn number(of: &[u64]) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for number in of {
+        hasher.update(&number.to_le_bytes());
+    }
+    u64::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("a hash of 32 bytes"))
+}
+
+/// Sizes of one class differ by less than a quarter.
+fn size_class(bytes: u64) -> u64 {
+    let bytes = bytes.max(1);
+    let magnitude = u64::from(bytes.ilog2());
+    4 * magnitude + (((bytes << 2) >> magnitude) & 3)
+}
+
+fn shuffle<T>(items: &mut Vec<T>, seed: u64, control: &Control) -> Result<()> {
+    let count = u32::try_from(items.len()).expect("a portion of fewer extents than 2^32");
+    let mut order: Vec<u32> = (0..count).collect();
+    Random::new(seed).shuffle(&mut order, control)?;
+    let mut taken: Vec<Option<T>> = items.drain(..).map(Some).collect();
+    items.extend(order.into_iter().filter_map(|at| taken[at as usize].take()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_a_class_differ_by_less_than_a_quarter() {
+        let mut by_class: HashMap<u64, Vec<u64>> = HashMap::new();
+        for bytes in (1..100).chain(1_000..1_300).chain(250_000..250_100) {
+            by_class.entry(size_class(bytes)).or_default().push(bytes);
+        }
+        for sizes in by_class.values().filter(|sizes| sizes[0] >= 4) {
+            let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
+            assert!(4 * (most - least) < least.max(4), "{least} to {most}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! [`LaneState`]: where a lane is, in few bytes: its place in each pool, and the documents of its open rows by their places.
+
+use super::bits::{BitReader, BitWriter};
+use super::order::Address;
+
+/// The place of a document: the pool, the block, and its place in the order of the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DocumentPlace {
+    pub(super) pool: usize,
+    pub(super) address: Address,
+    pub(super) place: u64,
+}
+
+/// A piece of a row, by the place of its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PiecePlace {
+    pub(super) document: DocumentPlace,
+    /// The first token and the number of tokens, unless the piece is the whole document.
+    pub(super) part: Option<(u32, u32)>,
+}
+
+/// The place of a lane in a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PoolState {
+    /// The next block, and the place of the next record in it.
+    pub(super) next: (Address, u64),
+    /// What the lane owes the pool, in parts of a unit of its weight.
+    pub(super) credit: i64,
+}
+
+/// Where a lane is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LaneState {
+    /// Rows that were delivered.
+    pub(super) rows: u64,
+    /// Whether no row follows.
+    pub(super) ended: bool,
+    pub(super) pools: Vec<PoolState>,
+    /// Rows that are closed and were not delivered, in their order.
+    pub(super) closed: Vec<Vec<PiecePlace>>,
+    /// The open rows with their ages, the one that was added to last at the end.
+    pub(super) open: Vec<(u64, Vec<PiecePlace>)>,
+}
+
+impl LaneState {
+    /// The state in few bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bits = BitWriter::default();
+        bits.number(self.rows);
+        bits.put(u64::from(self.ended), 1);
+        bits.number(self.pools.len() as u64);
+        for PoolState { next: (address, place), credit } in &self.pools {
+            write_address(&mut bits, address);
+            bits.number(*place);
+            // The sign goes last, so that small numbers are short.
+            bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
+        }
+        let pieces = self.pieces();
+        write_pieces(&mut bits, &pieces);
+        bits.number(self.closed.len() as u64);
+        bits.number(self.open.len() as u64);
+        for (age, _) in &self.open {
+            bits.number(*age);
+        }
+        let rows: Vec<Vec<usize>> = self
+            .rows()
+            .map(|row| row.iter().map(|piece| pieces.partition_point(|it| it < piece)).collect())
+            .collect();
+        // Rows whose pieces stand in the order of the input need no more than the number of the row of each piece.
+        let sorted = rows.iter().all(|row| row.is_sorted());
+        bits.put(u64::from(sorted), 1);
+        if sorted {
+            let mut numbers = vec![0; pieces.len()];
+            for (number, row) in rows.iter().enumerate() {
+                for &piece in row {
+                    numbers[piece] = number;
+                }
+            }
+            for number in numbers {
+                bits.put(number as u64, bits_for(rows.len()));
+            }
+        } else {
+            for row in &rows {
+                bits.number(row.len() as u64);
+                for &piece in row {
+                    bits.put(piece as u64, bits_for(pieces.len()));
+                }
+            }
+        }
+        bits.into_bytes()
+    }
+
+    /// All rows, the closed ones first.
+    fn rows(&self) -> impl Iterator<Item = &[PiecePlace]> {
+        let open = self.open.iter().map(|(_, row)| row);
+        self.closed.iter().chain(open).map(Vec::as_slice)
+    }
+
+    /// The pieces of all rows, ascending.
+    fn pieces(&self) -> Vec<PiecePlace> {
+        let mut pieces: Vec<_> = self.rows().flatten().copied().collect();
+        pieces.sort_unstable();
+        pieces
+    }
+
+    /// The state that was written; `None` if it is none.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut bits = BitReader::new(bytes);
+        let delivered = bits.number()?;
+        let ended = bits.take(1)? == 1;
+        let mut pools = Vec::new();
+        for _ in 0..bits.number()? {
+            let next = (read_address(&mut bits)?, bits.number()?);
+            let credit = bits.number()?;
+            let size = i64::try_from(credit >> 1).ok()?;
+            pools.push(PoolState { next, credit: if credit & 1 == 1 { -size } else { size } });
+        }
+        let pieces = read_pieces(&mut bits)?;
+        let (closed, open) = (bits.number()?, bits.number()?);
+        let mut ages = Vec::new();
+        for _ in 0..open {
+            ages.push(bits.number()?);
+        }
+        let count = usize::try_from(closed.checked_add(open)?).ok()?;
+        let sorted = bits.take(1)? == 1;
+        // A row has a piece: what says otherwise is no state.
+        if count > pieces.len() {
+            return None;
+        }
+        let mut rows = vec![Vec::new(); count];
+        if sorted {
+            for piece in &pieces {
+                let number = usize::try_from(bits.take(bits_for(count))?).ok()?;
+                rows.get_mut(number)?.push(*piece);
+            }
+        } else {
+            for row in &mut rows {
+                for _ in 0..bits.number()? {
+                    let piece = usize::try_from(bits.take(bits_for(pieces.len()))?).ok()?;
+                    row.push(*pieces.get(piece)?);
+                }
+            }
+        }
+        let open = rows.split_off(usize::try_from(closed).ok()?);
+        let open = ages.into_iter().zip(open).collect();
+        Some(Self { rows: delivered, ended, pools, closed: rows, open })
+    }
+}
+
+/// Whether two blocks are of extents in the same list, the second not before the first.
+fn same_list(a: &Address, b: &Address) -> bool {
+    let list = |it: &Address| (it.epoch, it.pass, it.portion);
+    list(a) == list(b) && (a.extent, a.block) <= (b.extent, b.block)
+}
+
+/// The bits that tell so many things apart.
+fn bits_for(count: usize) -> u32 {
+    // Nothing is written in no bits: what is read ends with its bytes.
+    (usize::BITS - count.saturating_sub(1).leading_zeros()).max(1)
+}
+
+fn write_address(bits: &mut BitWriter, address: &Address) {
+    let Address { epoch, pass, portion, extent, block } = *address;
+    for number in [epoch, pass, portion, extent, block] {
+        bits.number(number);
+    }
+}
+
+fn read_address(bits: &mut BitReader<'_>) -> Option<Address> {
+    let mut number = || bits.number();
+    Some(Address {
+        epoch: number()?,
+        pass: number()?,
+        portion: number()?,
+        extent: number()?,
+        block: number()?,
+    })
+}
+
+/// Writes pieces that ascend, block by block.
+fn write_pieces(bits: &mut BitWriter, pieces: &[PiecePlace]) {
+    let block_of = |piece: &PiecePlace| (piece.document.pool, piece.document.address);
+    let blocks: Vec<&[PiecePlace]> = pieces.chunk_by(|a, b| block_of(a) == block_of(b)).collect();
+    bits.number(blocks.len() as u64);
+    let mut before: Option<(usize, Address)> = None;
+    for block in blocks {
+        let (pool, address) = block_of(&block[0]);
+        let near = before.filter(|before| before.0 == pool);
+        bits.put(u64::from(near.is_some()), 1);
+        if near.is_none() {
+            bits.number(pool as u64);
+        }
+        // Most blocks are the next but some of the block before them.
+        match near {
+            Some((_, near)) if same_list(&near, &address) => {
+                bits.put(1, 1);
+                let extents = address.extent - near.extent;
+                bits.rice(extents, 1);
+                bits.number(if extents == 0 { address.block - near.block } else { address.block });
+            }
+            _ => {
+                bits.put(0, 1);
+                write_address(bits, &address);
+            }
+        }
+        bits.rice(block.len() as u64 - 1, 2);
+        let parts = block.iter().any(|piece| piece.part.is_some());
+        bits.put(u64::from(parts), 1);
+        let mut last = 0;
+        for piece in block {
+            bits.rice(piece.document.place - last, 2);
+            last = piece.document.place;
+            if parts {
+                bits.put(u64::from(piece.part.is_some()), 1);
+            }
+            if let Some((start, length)) = piece.part {
+                bits.number(u64::from(start));
+                bits.number(u64::from(length));
+            }
+        }
+        before = Some((pool, address));
+    }
+}
+
+fn read_pieces(bits: &mut BitReader<'_>) -> Option<Vec<PiecePlace>> {
+    let mut pieces = Vec::new();
+    let mut before: Option<(usize, Address)> = None;
+    for _ in 0..bits.number()? {
+        let same_pool = bits.take(1)? == 1;
+        let pool = if same_pool { before?.0 } else { usize::try_from(bits.number()?).ok()? };
+        let address = if bits.take(1)? == 1 {
+            let near = before?.1;
+            let extents = bits.rice(1)?;
+            let block = bits.number()?;
+            let block = if extents == 0 { near.block.checked_add(block)? } else { block };
+            Address { extent: near.extent.checked_add(extents)?, block, ..near }
+        } else {
+            read_address(bits)?
+        };
+        let count = bits.rice(2)?.checked_add(1)?;
+        let parts = bits.take(1)? == 1;
+        let mut place = 0_u64;
+        for _ in 0..count {
+            place = place.checked_add(bits.rice(2)?)?;
+            let part = if parts && bits.take(1)? == 1 {
+                let (start, length) = (bits.number()?, bits.number()?);
+                Some((u32::try_from(start).ok()?, u32::try_from(length).ok()?))
+            } else {
+                None
+            };
+            let document = DocumentPlace { pool, address, place };
+            pieces.push(PiecePlace { document, part });
+        }
+        before = Some((pool, address));
+    }
+    Some(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn address() -> impl Strategy<Value = Address> {
+        (0..3_u64, 0..2_u64, 0..3_u64, 0..50_u64, 0..4_u64).prop_map(
+            |(epoch, pass, portion, extent, block)| Address { epoch, pass, portion, extent, block },
+        )
+    }
+
+    fn piece() -> impl Strategy<Value = PiecePlace> {
+        let part = prop::option::of((any::<u32>(), any::<u32>()));
+        (0..3_usize, address(), 0..200_u64, part).prop_map(|(pool, address, place, part)| {
+            PiecePlace { document: DocumentPlace { pool, address, place }, part }
+        })
+    }
+
+    fn state() -> impl Strategy<Value = LaneState> {
+        let row = || prop::collection::vec(piece(), 1..9);
+        let pool = (address(), any::<u64>(), -1_000_000_i64..1_000_000)
+            .prop_map(|(address, place, credit)| PoolState { next: (address, place), credit });
+        let rows = prop::collection::vec(row(), 0..3);
+        let open = prop::collection::vec((any::<u64>(), row()), 0..20);
+        (any::<u64>(), any::<bool>(), prop::collection::vec(pool, 0..4), rows, open).prop_map(
+            |(rows, ended, pools, closed, open)| LaneState { rows, ended, pools, closed, open },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_state_is_read_as_it_was_written(state in state()) {
+            prop_assert_eq!(LaneState::from_bytes(&state.to_bytes()), Some(state));
+        }
+
+        #[test]
+        fn any_bytes_are_a_state_or_none(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = LaneState::from_bytes(&bytes);
+        }
+    }
+}

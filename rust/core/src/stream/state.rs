@@ -1,0 +1,415 @@
+//! [`State`]: where a run is behind a table, as JSON, and what the run is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use fastpack_tokenize::{Tokenizer, regular};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::options::StreamOptions;
+use super::place::LaneState;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ledger::Count;
+use crate::pipeline::{Books, Job, JobTemplate};
+use crate::source::{Found, SourceFile};
+
+/// The version of the order and of the states: another one reads others.
+const VERSION: u64 = 1;
+
+/// Bytes at the beginning and at the end of a file by which it is known.
+const SAMPLE: u64 = 4 << 10;
+
+/// Names of lanes in one message.
+const NAMED: usize = 8;
+
+/// Where a run is behind a table: one for all ranks, or that of one of them.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The rows that all ranks together have delivered.
+    pub rows: u64,
+    /// The tables that each rank has delivered.
+    pub step: u64,
+    /// The lanes of the run.
+    pub lanes: usize,
+    /// The rows of a table.
+    pub batch_size: usize,
+    /// The ranks.
+    pub world_size: usize,
+    pub(super) identity: Identity,
+    pub(super) counts: Counts,
+    /// The states of lanes, by their numbers.
+    pub(super) states: BTreeMap<usize, Arc<Vec<u8>>>,
+}
+
+/// What decides the rows of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Identity(Map<String, Value>);
+
+/// What was counted up to a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    read: Count,
+    kept: Count,
+    truncated: Count,
+    dropped: BTreeMap<crate::ledger::Reason, Count>,
+    rows: u64,
+    trained_tokens: u64,
+}
+
+impl Counts {
+    pub(super) fn of(books: &Books) -> Self {
+        let ledger = &books.ledger;
+        Self {
+            read: ledger.read,
+            kept: ledger.kept,
+            truncated: ledger.truncated,
+            dropped: ledger.dropped.clone(),
+            rows: books.rows,
+            trained_tokens: books.trained_tokens,
+        }
+    }
+
+    /// Goes on counting from here; on the first rank alone, so that the ranks together count everything once.
+    pub(super) fn put_into(&self, books: &mut Books, rank: usize) {
+        if rank > 0 {
+            return;
+        }
+        let Self { read, kept, truncated, dropped, rows, trained_tokens } = self.clone();
+        let ledger = &mut books.ledger;
+        (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
+            (read, kept, truncated, dropped);
+        (books.rows, books.trained_tokens) = (rows, trained_tokens);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.read.merge(other.read);
+        self.kept.merge(other.kept);
+        self.truncated.merge(other.truncated);
+        for (reason, count) in &other.dropped {
+            self.dropped.entry(*reason).or_default().merge(*count);
+        }
+        self.rows += other.rows;
+        self.trained_tokens += other.trained_tokens;
+    }
+}
+
+impl Identity {
+    /// What decides the rows of a stream of `found`.
+    pub(super) fn of(
+        job: &Job,
+        found: &Found,
+        options: &StreamOptions,
+        control: &Control,
+    ) -> Result<Self> {
+        let mut identity = Map::new();
+        let mut say = |name: &str, value: Value| identity.insert(name.to_owned(), value);
+        let template = match &job.template {
+            JobTemplate::Ready(template) => Some(template.fingerprint()),
+            JobTemplate::Refused(_) => None,
+        };
+        let tokenizer = job.tokenizer.as_ref().map(Tokenizer::fingerprint);
+        for (number, source) in found.sources.iter().enumerate() {
+            let files = found.files.iter().filter(|file| file.source == number);
+            say(&format!("source {number}"), json!(files_hash(files, control)?));
+            say(
+                &format!("reading {number}"),
+                json!((&source.reading, source.limit, source.repeat)),
+            );
+        }
+        say("tokenizer", json!(tokenizer.map(short)));
+        say("chat_template", json!(template.as_deref().map(short)));
+        say("filter and map", json!(job.transform.identity.as_deref().map(short)));
+        let row_options = serde_json::to_value(&job.options.rows);
+        let token_options = serde_json::to_value(&job.options.tokens);
+        for options in [row_options, token_options] {
+            let options = options.expect("strings and numbers become JSON");
+            flatten(&options, &mut say);
+        }
+        say("shuffle", json!(options.shuffle));
+        say("open_packs", json!(options.open_packs));
+        say("eos_id", json!((job.bos_id, job.eos_id, job.pad_id)));
+        Ok(Self(identity))
+    }
+
+    /// What differs, with what the state says and what is given now.
+    fn differences(&self, now: &Self) -> Vec<String> {
+        let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
+        let null = &Value::Null;
+        names
+            .filter_map(|name| {
+                let (was, is) = (self.0.get(name).unwrap_or(null), now.0.get(name).unwrap_or(null));
+                let brief = |value: &Value| value.to_string().chars().take(40).collect::<String>();
+                (was != is)
+                    .then(|| format!("`{name}` ({} in the state, {} here)", brief(was), brief(is)))
+            })
+            .collect()
+    }
+}
+
+/// The options of a group by their own names.
+fn flatten(options: &Value, say: &mut impl FnMut(&str, Value) -> Option<Value>) {
+    let Value::Object(options) = options else { return };
+    for (name, value) in options {
+        match value {
+            Value::Object(_) if name == "packing" => flatten(value, say),
+            _ => {
+                say(name, value.clone());
+            }
+        }
+    }
+}
+
+/// Enough digits of a hash to tell runs apart.
+fn short(hash: &str) -> &str {
+    hash.get(..16).unwrap_or(hash)
+}
+
+/// A hash of the files of a source: their names below the folder that they share, sizes, and a part of the content.
+fn files_hash<'a>(
+    files: impl Iterator<Item = &'a SourceFile>,
+    control: &Control,
+) -> Result<String> {
+    let files: Vec<&SourceFile> = files.collect();
+    let shared = shared_folder(&files);
+    let mut hasher = blake3::Hasher::new();
+    for file in files {
+        control.tick()?;
+        let name = file.path.strip_prefix(shared).unwrap_or(&file.path);
+        let name = name.as_os_str().as_encoded_bytes();
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name);
+        hasher.update(&file.size.to_le_bytes());
+        hasher.update(file.format.to_string().as_bytes());
+        let mut opened = regular::open(&file.path).map_err(Error::io(&*file.path))?;
+        sample(&mut opened, file.size, &mut hasher).map_err(Error::io(&*file.path))?;
+    }
+    Ok(short(&hasher.finalize().to_hex()).to_owned())
+}
+
+/// Hashes the beginning and the end of a file.
+fn sample(file: &mut File, size: u64, hasher: &mut blake3::Hasher) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    file.by_ref().take(SAMPLE).read_to_end(&mut bytes)?;
+    if size > SAMPLE {
+        file.seek(SeekFrom::Start(size.saturating_sub(SAMPLE).max(SAMPLE)))?;
+        file.take(SAMPLE).read_to_end(&mut bytes)?;
+    }
+    hasher.update(&bytes);
+    Ok(())
+}
+
+/// The folder that all files lie in, at any depth.
+fn shared_folder<'a>(files: &[&'a SourceFile]) -> &'a Path {
+    let Some(first) = files.first() else { return Path::new("") };
+    let mut shared = first.path.parent().unwrap_or(Path::new(""));
+    for file in files {
+        while !file.path.starts_with(shared) {
+            shared = shared.parent().unwrap_or(Path::new(""));
+        }
+    }
+    shared
+}
+
+impl State {
+    /// The state of a lane.
+    pub(super) fn lane(&self, lane: usize) -> Result<LaneState> {
+        let bytes = self.states.get(&lane).ok_or_else(|| self.missing(&[lane]))?;
+        LaneState::from_bytes(bytes).ok_or_else(|| refused(&format!("lane {lane} cannot be read")))
+    }
+
+    fn missing(&self, lanes: &[usize]) -> Error {
+        let named: Vec<String> = lanes.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = if lanes.len() > NAMED { " and others" } else { "" };
+        refused(&format!(
+            "has no lane {}{more}, which this rank goes on with; join the states of all {} ranks by \
+             `merge_state_dicts`",
+            named.join(", "),
+            self.world_size
+        ))
+    }
+
+    /// Fails if the state is of a run whose rows are decided by something else than those of `identity`.
+    pub(super) fn check(&self, identity: &Identity, strict: bool) -> Result<()> {
+        let differences = self.identity.differences(identity);
+        if differences.is_empty() || !strict {
+            return Ok(());
+        }
+        let differences = differences.join(", ");
+        Err(refused(&format!("is of another run; what differs: {differences}")))
+    }
+
+    /// The state as JSON.
+    pub fn to_json(&self) -> String {
+        let lanes: Map<String, Value> = self
+            .states
+            .iter()
+            .map(|(lane, bytes)| (lane.to_string(), Value::String(encode(bytes))))
+            .collect();
+        json!({
+            "fastpack_stream": VERSION,
+            "rows": self.rows,
+            "step": self.step,
+            "lanes": self.lanes,
+            "batch_size": self.batch_size,
+            "world_size": self.world_size,
+            "run": self.identity,
+            "counts": self.counts,
+            "lane": lanes,
+        })
+        .to_string()
+    }
+
+    /// Reads a state.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] about `state` if it is none.
+    pub fn from_json(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Written {
+            fastpack_stream: u64,
+            rows: u64,
+            step: u64,
+            lanes: usize,
+            batch_size: usize,
+            world_size: usize,
+            run: Identity,
+            counts: Counts,
+            lane: BTreeMap<String, String>,
+        }
+        let none = |why: String| refused(&format!("is none of a stream: {why}"));
+        let written: Written =
+            serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
+        if written.fastpack_stream != VERSION {
+            let version = written.fastpack_stream;
+            return Err(refused(&format!(
+                "has the version {version}, and this fastpack reads {VERSION}"
+            )));
+        }
+        let mut states = BTreeMap::new();
+        for (lane, bytes) in &written.lane {
+            let number = lane.parse().ok().filter(|lane| *lane < written.lanes);
+            let number = number.ok_or_else(|| none(format!("`{lane}` is no lane of it")))?;
+            let bytes = decode(bytes).ok_or_else(|| none(format!("lane {lane} cannot be read")))?;
+            states.insert(number, Arc::new(bytes));
+        }
+        if written.lanes == 0 || written.batch_size == 0 || written.world_size == 0 {
+            return Err(none("it has no lanes".to_owned()));
+        }
+        Ok(Self {
+            rows: written.rows,
+            step: written.step,
+            lanes: written.lanes,
+            batch_size: written.batch_size,
+            world_size: written.world_size,
+            identity: written.run,
+            counts: written.counts,
+            states,
+        })
+    }
+}
+
+fn refused(reason: &str) -> Error {
+    Error::option("state", reason)
+}
+
+/// The state of a run from those of its ranks behind the same step.
+///
+/// # Errors
+///
+/// [`Error::Option`] about `state` if they are of several runs or steps, or a lane is in none of them.
+pub fn merge_states(states: &[State]) -> Result<State> {
+    let Some((first, rest)) = states.split_first() else {
+        return Err(refused("must be at least one"));
+    };
+    let mut merged = first.clone();
+    for state in rest {
+        let differences = merged.identity.differences(&state.identity);
+        if !differences.is_empty() || state.lanes != merged.lanes {
+            return Err(refused(&format!(
+                "is of several runs; what differs: {}",
+                differences.join(", ")
+            )));
+        }
+        if (state.rows, state.step) != (merged.rows, merged.step) {
+            let reason = format!(
+                "is of several steps, {} and {}; save the states of all ranks behind the same step",
+                merged.step, state.step
+            );
+            return Err(refused(&reason));
+        }
+        if state.states.keys().any(|lane| merged.states.contains_key(lane)) {
+            return Err(refused("is of the same rank twice"));
+        }
+        merged.counts.add(&state.counts);
+        merged.states.extend(state.states.iter().map(|(lane, bytes)| (*lane, Arc::clone(bytes))));
+    }
+    let missing: Vec<usize> =
+        (0..merged.lanes).filter(|lane| !merged.states.contains_key(lane)).collect();
+    if missing.is_empty() { Ok(merged) } else { Err(merged.missing(&missing)) }
+}
+
+/// Digits of base 64 (RFC 4648, for URLs), without padding.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Bytes as text.
+fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let mut bits = 0_u32;
+        for at in 0..3 {
+            bits = (bits << 8) | u32::from(three.get(at).copied().unwrap_or(0));
+        }
+        for digit in 0..=three.len() {
+            let digit = (bits >> (18 - 6 * digit)) & 63;
+            text.push(char::from(DIGITS[digit as usize]));
+        }
+    }
+    text
+}
+
+/// Text as the bytes that it was made of; `None` if it was made of none.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for four in text.as_bytes().chunks(4) {
+        let mut bits = 0_u32;
+        for at in 0..4 {
+            let digit = match four.get(at) {
+                Some(digit) => DIGITS.iter().position(|it| it == digit)?,
+                None => 0,
+            };
+            bits = (bits << 6) | u32::try_from(digit).ok()?;
+        }
+        let count = four.len().checked_sub(1).filter(|count| *count > 0)?;
+        bytes.extend((0..count).map(|at| u8::try_from((bits >> (16 - 8 * at)) & 255).unwrap_or(0)));
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bytes_come_back_from_their_text(bytes in prop::collection::vec(any::<u8>(), 0..50)) {
+            prop_assert_eq!(decode(&encode(&bytes)), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn the_text_of_bytes_is_that_of_the_standard() {
+        let known = [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (bytes, text) in known {
+            assert_eq!(encode(bytes.as_bytes()), text);
+        }
+    }
+}
