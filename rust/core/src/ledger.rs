@@ -116,13 +116,38 @@ impl Ledger {
     ///
     /// A record that cannot be read counts among the documents; a token cut off a document that is kept counts
     /// among the tokens. What the caller filtered out counts for nothing, and so do records in which there is nothing.
+    /// Without `most`, everything but all may be lost: a run that reads records and keeps none fails.
     pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        if most.is_none() && self.kept.documents == 0 && self.read.documents > 0 {
+            return Err(self.nothing_kept());
+        }
         let dropped = self.dropped.iter().map(|(reason, count)| (reason.name(), *count));
-        let first = |reason: &str| {
-            let found = self.firsts.iter().find(|(it, _)| it.name() == reason);
-            found.map_or_else(String::new, |(_, origin)| format!(", first at {origin}"))
-        };
-        check_lost(self.read, dropped, self.truncated, most, first)
+        check_lost(self.read, dropped, self.truncated, most, |reason| self.first(reason))
+    }
+
+    /// The error of a run that keeps no document.
+    fn nothing_kept(&self) -> Error {
+        let causes = self.dropped.iter().map(|(reason, count)| {
+            let name = reason.name();
+            format!(
+                "{name}: {} documents, {} tokens{}",
+                count.documents,
+                count.tokens,
+                self.first(name)
+            )
+        });
+        let message = format!(
+            "none of {} documents is kept: {}; max_lost=\"100%\" allows it",
+            self.read.documents,
+            causes.collect::<Vec<_>>().join("; "),
+        );
+        Error::Lost { lost: self.dropped_in_all(), message }
+    }
+
+    /// Where a reason was met first, to be put behind what it lost.
+    fn first(&self, reason: &str) -> String {
+        let found = self.firsts.iter().find(|(it, _)| it.name() == reason);
+        found.map_or_else(String::new, |(_, origin)| format!(", first at {origin}"))
     }
 
     /// Fails with [`Error::Unbalanced`] unless what was read is what was kept and what was dropped.

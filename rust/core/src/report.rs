@@ -13,8 +13,8 @@ use crate::timing::{Timing, Work, rounded};
 /// Rows of a training step for which the report counts steps.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
 
-/// A larger share of documents dropped for their length is worth a warning.
-const MUCH_DROPPED: f64 = 0.01;
+/// A larger share of documents or tokens that are lost for the length of documents is worth a warning.
+const MUCH_LOST: f64 = 0.01;
 
 /// What a run came to.
 ///
@@ -106,6 +106,9 @@ pub struct RunFacts {
 pub struct InputReport {
     /// How many there are.
     pub files: u64,
+    /// The paths of the first of them.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// The container and what is wrapped around it, as a file's ending says it: `jsonl.gz`.
     pub format: String,
     /// The shape of the records; nothing where no record shows one.
@@ -219,6 +222,19 @@ impl Histogram {
         0
     }
 
+    /// The least length such that the documents that do not exceed it hold at least `percent` of a hundred tokens.
+    fn length_of_tokens(&self, percent: u64) -> u32 {
+        let wanted = (u128::from(self.tokens()) * u128::from(percent)).div_ceil(100);
+        let mut below = 0_u128;
+        for (&length, &count) in &self.counts {
+            below += u128::from(length) * u128::from(count);
+            if below >= wanted {
+                return length;
+            }
+        }
+        0
+    }
+
     /// The tokens of all documents together.
     pub(crate) fn tokens(&self) -> u64 {
         self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum()
@@ -252,7 +268,7 @@ impl Report {
     /// The report without [`Report::timing`].
     pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
         let Tally { ledger, lengths, rows, .. } = tally;
-        facts.warnings.extend(much_dropped(&ledger, &lengths));
+        facts.warnings.extend(much_lost(&ledger, &lengths));
         for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
             .into_iter()
             .flatten()
@@ -325,17 +341,25 @@ impl Report {
     }
 }
 
-/// The warning for a run that drops many documents for their length.
-fn much_dropped(ledger: &Ledger, lengths: &Histogram) -> Option<String> {
-    let too_long = ledger.dropped.get(&crate::ledger::Reason::TooLong)?.documents;
-    let share = ratio(too_long, ledger.read.documents);
-    (share > MUCH_DROPPED).then(|| {
-        format!(
-            "{:.1} % of the documents were dropped because they are longer than a row; max_length={} keeps 99 %",
-            share * 100.0,
-            lengths.quantile(99),
-        )
-    })
+/// The warnings for a run that loses many documents or tokens because documents are longer than a row.
+fn much_lost(ledger: &Ledger, lengths: &Histogram) -> Vec<String> {
+    let dropped = ledger.dropped.get(&crate::ledger::Reason::TooLong).copied().unwrap_or_default();
+    let losses = [(dropped, "dropped"), (ledger.truncated, "cut")];
+    let warnings = losses.into_iter().filter_map(|(lost, how)| {
+        let tokens = ratio(lost.tokens, ledger.read.tokens);
+        let documents = ratio(lost.documents, ledger.read.documents);
+        (tokens > MUCH_LOST || documents > MUCH_LOST).then(|| {
+            format!(
+                "{:.1} % of the tokens are lost: {} documents ({:.1} %) were {how} because they are longer than a row; \
+                 rows of max_length={} would hold 99 % of the tokens, and overlong=\"split\" keeps all",
+                tokens * 100.0,
+                lost.documents,
+                documents * 100.0,
+                lengths.length_of_tokens(99),
+            )
+        })
+    });
+    warnings.collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs no more than a float's precision")]

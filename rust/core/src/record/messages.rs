@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, wrong_type};
 use super::kinds::Conversation;
-use super::shape::Shape;
+use super::shape::{Shape, found};
 use super::{flags, json};
 use crate::config::Part;
 use crate::config::usual::TEMPLATE_KWARGS;
@@ -125,6 +125,7 @@ fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result
     };
     match message.get("role") {
         Some(Value::String(_)) => {}
+        None => return Err(without_role(&message, &place())),
         other => return Err(wrong_type(&format!("{}.role", place()), "a string", other)),
     }
     let Some(content) = message.get("content") else { return Ok(message) };
@@ -136,6 +137,16 @@ fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result
         }),
         _ => Ok(message),
     }
+}
+
+/// The fault of a message that does not say who writes, with the keys that it has.
+fn without_role(message: &Map, place: &str) -> Fault {
+    let found = found(message);
+    let reason = format!(
+        "`{place}.role` must be a string, found nothing: the message has the keys {found}, where `role` and `content` \
+         (or `from` and `value`) are read; a `map` can rename them"
+    );
+    Fault::new(Reason::WrongType, reason)
 }
 
 /// The text that parts are together; nothing where one of them says more than its text.

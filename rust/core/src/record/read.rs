@@ -55,7 +55,11 @@ pub(super) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
         Raw::Json(bytes) => match json::parse(bytes)? {
             Value::Map(record) => Ok(record),
             other => {
-                let message = format!("expected an object, found {}", other.type_name());
+                let hint = match other {
+                    Value::String(_) => "; a text is an object too: {\"text\": \"...\"}",
+                    _ => "",
+                };
+                let message = format!("expected an object, found {}{hint}", other.type_name());
                 Err(Fault::new(Reason::NotAnObject, message))
             }
         },

@@ -126,6 +126,11 @@ impl Blocks {
         &self.sources
     }
 
+    /// Whether the records are read from files, and do not lie in memory.
+    pub fn are_of_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
     /// The format of a file, as reports name it.
     pub fn format(&self, file: usize) -> String {
         self.files.get(file).map_or_else(|| self.memory.to_owned(), |file| file.format.to_string())

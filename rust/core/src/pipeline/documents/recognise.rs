@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
 use crate::assemble::schema;
 use crate::config::{Reading, RowColumn, Source};
+use crate::message::ShownPath;
 use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
 use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
@@ -16,6 +18,9 @@ use crate::source::{Block, Blocks, Raw};
 
 /// Records of a block that are looked at for a shape: if none of these has one, the file is not what it was taken for.
 const LOOKED_AT: usize = 100;
+
+/// Files of a kind whose paths a report names: enough to know the job again.
+const NAMED: usize = 3;
 
 /// What is said of the records of a source.
 pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
@@ -75,7 +80,8 @@ impl<'a> Recogniser<'a> {
         let source = &blocks.sources()[block.source];
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
         let shown = find_shape(records, expectation(&source.reading))?;
-        self.count(blocks.format(block.file), source, &shown);
+        let path = blocks.are_of_files().then_some(&*block.path);
+        self.count(path, blocks.format(block.file), source, &shown);
         let same = self.last.take().filter(|last| **last == shown.shape);
         let shape = same.unwrap_or_else(|| Arc::new(shown.shape));
         self.last = Some(Arc::clone(&shape));
@@ -83,9 +89,10 @@ impl<'a> Recogniser<'a> {
         Some(shape)
     }
 
-    fn count(&mut self, format: String, source: &Source, found: &Shown) {
-        let entry = InputReport {
+    fn count(&mut self, path: Option<&Path>, format: String, source: &Source, found: &Shown) {
+        let mut entry = InputReport {
             files: 1,
+            names: Vec::new(),
             format,
             shape: Some(found.shape.name().name().to_owned()),
             fields: found.fields.clone(),
@@ -101,11 +108,17 @@ impl<'a> Recogniser<'a> {
                 Some(what) => unprompted.push(what),
             }
         }
-        let is_same =
-            |seen: &&mut InputReport| InputReport { files: 1, ..(**seen).clone() } == entry;
-        match inputs.iter_mut().find(is_same) {
-            Some(seen) => seen.files += 1,
-            None => inputs.push(entry),
+        let name = path.map(|path| ShownPath(path).to_string());
+        let is_same = |seen: &&mut InputReport| {
+            InputReport { files: 1, names: Vec::new(), ..(**seen).clone() } == entry
+        };
+        if let Some(seen) = inputs.iter_mut().find(is_same) {
+            seen.files += 1;
+            let room = NAMED - seen.names.len();
+            seen.names.extend(name.into_iter().take(room));
+        } else {
+            entry.names.extend(name);
+            inputs.push(entry);
         }
     }
 
