@@ -19,8 +19,11 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 # A command whose output is shown only if it fails.
 logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; exit 1; }
 
+# A link that leads nowhere is an error; the theme would also print a word about the next version of mkdocs.
+site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile conformance conformance-templates memcheck wheel clean fmt signatures
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -34,7 +37,7 @@ demo: $(STAMPS)/extension  ## build what packing needs, pack examples/ and show 
 	@$(BIN)/fastpack inspect $(STAMPS)/demo/train-00000.arrow --row 0 -t examples/tokenizer
 	@echo
 	@echo "look at your files:  $(BIN)/fastpack scan FILES -t MODEL_FOLDER -m 4096"
-	@echo "pack them:           $(BIN)/fastpack pack -i FILES -o packed -t MODEL_FOLDER -m 4096"
+	@echo "pack them:           $(BIN)/fastpack pack FILES -o packed -t MODEL_FOLDER -m 4096"
 
 check: setup  ## format, lints, types, stubs, docs and structure
 	cargo fmt --all --check
@@ -45,6 +48,7 @@ check: setup  ## format, lints, types, stubs, docs and structure
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest fastpack._fastpack --mypy-config-file pyproject.toml
 	$(BIN)/pytest -q tests/python/test_house.py
+	$(site)
 
 soak: setup  ## spoil files at random for SOAK_SECONDS (600) each, and say the seed of what fails
 	SOAK_SECONDS=$(or $(SOAK_SECONDS),600) $(BIN)/pytest -q --timeout 0 -m soak tests/python
@@ -99,8 +103,32 @@ memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 	PROPTEST_CASES=15 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9" \
 		cargo test --locked --profile $(TEST_PROFILE) -p fastpack-tokenize --lib -- --test-threads=1 --skip the_tables_are
 
-wheel: $(STAMPS)/build-tools  ## build the wheel into dist/
-	$(BIN)/maturin build --release --locked --out dist
+# zig links against the C library of 2014, so the wheel runs on any Linux since. It holds the licences of all that is
+# linked in, and a bill of materials, which maturin writes.
+wheel: $(STAMPS)/build-tools  ## build a manylinux2014 wheel into dist/, and look it over
+	$(BIN)/python -m pip install --quiet --group wheel
+	$(BIN)/maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	$(BIN)/twine check --strict dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
+	$(BIN)/python scripts/try_built.py dist/*.whl
+
+sdist: $(STAMPS)/build-tools  ## build the sdist into dist/, and fastpack from it in a clean environment
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python scripts/try_built.py dist/*.tar.gz
+
+licences: $(STAMPS)/build-tools  ## write the licences of the crates that are linked in
+	$(BIN)/python scripts/licences.py
+
+docs: setup  ## build the site into .build/site; a link that leads nowhere is an error
+	$(site)
+
+chart: $(STAMPS)/python  ## write the chart of README from the tables of benches/results
+	$(BIN)/python scripts/chart.py
+
+screenshots: setup  ## leave screenshots of reports and of the site in .build/screenshots, by headless Chromium
+	@mkdir -p $(STAMPS)/screenshots
+	$(site)
+	FASTPACK_SCREENSHOTS=$(abspath $(STAMPS)/screenshots) $(BIN)/pytest -q tests/python/test_browser.py
 
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
 	PYTHONPATH=python $(BIN)/python scripts/signatures.py

@@ -75,7 +75,7 @@ def formatted(text: str) -> str:
     """Python as ruff formats it."""
     ruff = [sys.executable, "-m", "ruff"]
     for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
-        done = subprocess.run(  # noqa: S603  our own tool on our own text
+        done = subprocess.run(
             [*ruff, *command, "--stdin-filename", str(PLACE / "made.py"), "-"],
             input=text,
             capture_output=True,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastpack._export import export
     from fastpack._fastpack import Plan, __version__
     from fastpack._folder import read
+    from fastpack._inspect import PackedRow, inspect
     from fastpack._scan import ScanReport
     from fastpack._types import Progress, Splits
     from fastpack._verify import Verification, verify
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "PackStream": "api.streaming",
+    "PackedRow": "_inspect",
     "Plan": "_fastpack",
     "Progress": "_types",
     "Report": "report",
@@ -55,6 +57,7 @@ _HOMES = {
     "Verification": "_verify",
     "__version__": "_fastpack",
     "export": "_export",
+    "inspect": "_inspect",
     "load_config": "recipes",
     "merge_state_dicts": "api.streaming",
     "read": "_folder",
@@ -62,6 +65,9 @@ _HOMES = {
     "verify": "_verify",
 }
 """The modules of the names that are no errors, and no functions of `api`."""
+
+_PACKAGES = ("hf", "torch", "wandb")
+"""The packages that `import fastpack` leaves alone, and that are loaded where they are first named."""
 
 __all__ = [
     "AccessError",
@@ -75,6 +81,7 @@ __all__ = [
     "OptionTypeError",
     "OutputError",
     "PackStream",
+    "PackedRow",
     "Plan",
     "Progress",
     "RecordError",
@@ -90,6 +97,7 @@ __all__ = [
     "VerificationError",
     "__version__",
     "export",
+    "inspect",
     "load_config",
     "merge_state_dicts",
     "pack_dir",
@@ -109,8 +117,15 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Loads the module that a public name lives in."""
+        if name in _PACKAGES:
+            return import_module(f"fastpack.{name}")
         if name not in __all__:
-            message = f"module 'fastpack' has no attribute {name!r}"
+            from fastpack._checks import nearest  # noqa: PLC0415  needed for what is not there alone
+            from fastpack.options.foreign import FOREIGN_NAMES  # noqa: PLC0415
+
+            near = FOREIGN_NAMES.get(name) or nearest(name, __all__)
+            meant = f"; did you mean {near!r}?" if near else ""
+            message = f"module 'fastpack' has no attribute {name!r}{meant}"
             raise AttributeError(message)
         home = _HOMES.get(name, "errors" if name.endswith("Error") else "api")
         globals()[name] = getattr(import_module(f"fastpack.{home}"), name)

@@ -1,187 +1,328 @@
-"""A packed row in words: its documents, their boundaries, and which tokens are trained."""
+"""`inspect`: a packed row, its documents, their boundaries, and which tokens are trained."""
 
 from __future__ import annotations
 
 import errno
-import json
+import os
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack._checks import regular_file
-from fastpack._types import NOT_TRAINED
-from fastpack.errors import FastpackError, InputNotFoundError, OptionError
+from fastpack._checks import check_type, path_of
+from fastpack._folder import TRAIN, Folder, stored_table_of
+from fastpack._types import NOT_TRAINED, Splits
+from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
+from fastpack.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
 
     from fastpack._fastpack import Pretrained
+    from fastpack._tokenizer import TokenizerArgument
+    from fastpack._types import JsonValue, StrPath
+    from fastpack.tokenizer import Tokenizer
 
-__all__ = ["describe"]
-
-_GREEN: Final = "\x1b[32m"
-_DIM: Final = "\x1b[2m"
-_PLAIN: Final = "\x1b[0m"
+__all__ = ["PackedDocument", "PackedRow", "inspect"]
 
 
-class _Row(NamedTuple):
-    """A row as lists; a column that the file does not have is empty."""
+class PackedDocument(NamedTuple):
+    """A document in a row, or a piece of one.
 
+    Attributes:
+        start: The place of its first token in the row.
+        input_ids: Its tokens.
+        labels: Their labels, -100 where not trained; empty where rows have none.
+        source: The file that it is from; empty where rows do not say.
+        line: Its line or record there, from 1; 0 where rows do not say.
+    """
+
+    start: int
     input_ids: list[int]
     labels: list[int]
-    position_ids: list[int]
-    seq_lengths: list[int]
+    source: str
+    line: int
 
-    def boundaries(self) -> list[tuple[int, int]]:
-        """Where each document begins and ends."""
-        if self.seq_lengths:
-            ends = [sum(self.seq_lengths[: at + 1]) for at in range(len(self.seq_lengths))]
-            return list(zip([0, *ends[:-1]], ends, strict=True))
-        starts = [at for at, position in enumerate(self.position_ids) if position == 0] or [0]
-        return list(zip(starts, [*starts[1:], len(self.input_ids)], strict=True))
+    @property
+    def trained(self) -> int:
+        """How many of its tokens carry a label."""
+        return sum(label != NOT_TRAINED for label in self.labels)
 
 
-def describe(file: str, row: int, tokenizer: str | None, *, color: bool) -> Iterator[str]:
-    """The lines that show row `row` of `file`.
+class PackedRow:
+    """A packed row; `print` shows it, and so does a notebook.
 
-    Trained tokens stand in colour, or between « and » where colour is not wanted. A token that begins a
-    document carries no label: nothing predicts it.
+    Attributes:
+        where: The file or folder that it is in.
+        number: Its number there, from 0.
+        rows: How many rows there are.
+        documents: The documents in it.
     """
-    path = Path(file)
-    found, rows = _read(path, row)
-    pretrained = _tokenizer_of(path, tokenizer)
-    boundaries = found.boundaries()
-    trained = sum(label != NOT_TRAINED for label in found.labels)
-    share = f", {trained:,} trained" if found.labels else ""
-    yield (
-        f"{file}, row {row} of {rows:,}: {len(found.input_ids):,} tokens, "
-        f"{len(boundaries):,} documents{share}"
-    )
-    for number, (start, end) in enumerate(boundaries):
-        labels = found.labels[start:end]
-        trained = sum(label != NOT_TRAINED for label in labels)
-        share = f", {trained:,} trained" if labels else ""
-        yield ""
-        heading = f"── document {number}: tokens {start:,} to {end - 1:,}{share} ──"
-        yield f"{_DIM}{heading}{_PLAIN}" if color else heading
-        yield _text(found.input_ids[start:end], labels, pretrained, color=color)
+
+    def __init__(
+        self,
+        where: str,
+        number: int,
+        rows: int,
+        documents: list[PackedDocument],
+        pretrained: Pretrained | None,
+    ) -> None:
+        """Takes what `inspect` read."""
+        self.where = where
+        self.number = number
+        self.rows = rows
+        self.documents = documents
+        self._pretrained = pretrained
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the row."""
+        return sum(len(document.input_ids) for document in self.documents)
+
+    def stretches(self, document: PackedDocument, *, ids: bool = False) -> Iterator[tuple[bool, str]]:
+        """The text of a document in stretches, each with whether it is trained; ids where no tokenizer is known.
+
+        Args:
+            document: One of `documents`.
+            ids: Whether ids are shown though a tokenizer is known.
+        """
+        masks = [label != NOT_TRAINED for label in document.labels] or [False] * len(document.input_ids)
+        pairs = zip(masks, document.input_ids, strict=True)
+        for trained, stretch in groupby(pairs, key=lambda pair: pair[0]):
+            part = [token for _, token in stretch]
+            if self._pretrained is None or ids:
+                yield trained, " ".join(map(str, part))
+            else:
+                yield trained, self._pretrained.decode(part)
+
+    def without_text(self) -> PackedRow:
+        """The same row, shown as ids."""
+        return PackedRow(self.where, self.number, self.rows, self.documents, None)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether a tokenizer is known, so that ids are shown as text."""
+        return self._pretrained is not None
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """All of it."""
+        return {
+            "packed": self.where,
+            "row": self.number,
+            "rows": self.rows,
+            "tokens": self.tokens,
+            "documents": [
+                {
+                    "start": document.start,
+                    "tokens": len(document.input_ids),
+                    "trained": document.trained,
+                    "source": document.source or None,
+                    "line": document.line or None,
+                    "input_ids": list(document.input_ids),
+                    "labels": list(document.labels),
+                    "stretches": [
+                        {"trained": trained, "text": text} for trained, text in self.stretches(document)
+                    ],
+                }
+                for document in self.documents
+            ],
+        }
+
+    def __repr__(self) -> str:
+        """A line; `print` shows the row."""
+        return (
+            f"<fastpack.PackedRow {self.number} of {self.rows:,}: {self.tokens:,} tokens, "
+            f"{len(self.documents):,} documents>"
+        )
+
+    def __str__(self) -> str:
+        """The row in words; trained tokens stand between « and »."""
+        from fastpack.display.rows import row_page  # noqa: PLC0415  needed where it is shown
+
+        return row_page(self, color=False)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import row_fragment  # noqa: PLC0415  needed where it is shown
+
+        return row_fragment(self)
 
 
-def _text(ids: list[int], labels: list[int], pretrained: Pretrained | None, *, color: bool) -> str:
-    opening, closing = (_GREEN, _PLAIN) if color else ("«", "»")
-    masks = [label != NOT_TRAINED for label in labels] or [False] * len(ids)
-    shown = []
-    for trained, stretch in groupby(zip(masks, ids, strict=True), key=lambda pair: pair[0]):
-        part = [token for _, token in stretch]
-        text = pretrained.decode(part) if pretrained else " ".join(map(str, part))
-        shown.append(f"{opening}{text}{closing}" if trained else text)
-    return ("" if pretrained else " ").join(shown)
+def inspect(
+    packed: pa.Table | Splits | StrPath,
+    row: int = 0,
+    *,
+    split: str = TRAIN,
+    tokenizer: TokenizerArgument | Tokenizer | None = None,
+) -> PackedRow:
+    """A packed row in words: its documents, their boundaries, and which tokens are trained.
+
+    Args:
+        packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it.
+        row: The row, from 0; from the end if negative.
+        split: The split of a folder, or of some `Splits`.
+        tokenizer: Turns ids to text; if not given, the one that the report names, if it is there still. One that the
+            folder's manifest knows not to be that of the rows is refused.
+
+    Returns:
+        The row; `print` it, or look at it in a notebook.
+
+    Raises:
+        OptionError: There is no such row or split, or the rows were packed with another tokenizer.
+        InputNotFoundError: There is no such file or folder.
+        FastpackError: It holds no packed rows.
+
+    Examples:
+        >>> import fastpack
+        >>> table = fastpack.pack_files(
+        ...     "examples/chat.jsonl", "examples/tokenizer", max_length=512
+        ... )
+        >>> row = fastpack.inspect(table, row=-1)
+        >>> row.number, row.rows
+        (3, 4)
+        >>> row.documents[0].trained > 0
+        True
+    """
+    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
+
+    check_type("row", row, int, "a whole number")
+    if isinstance(packed, Splits):
+        packed = packed.validation if split == "validation" else packed.train
+    found = _read(packed, split)
+    count = found.table.num_rows
+    number = row + count if row < 0 else row
+    if not 0 <= number < count:
+        has = f"rows 0 to {count - 1}" if count else "no rows"
+        message = f"invalid option `row`: `{found.where}` has {has}, not `{row}`"
+        raise OptionError(message, "row")
+    columns = expanded(found.table.slice(number, 1)).to_pydict()
+    documents = list(_documents(columns, found.sources, f"{found.where}, row {number}"))
+    return PackedRow(found.where, number, count, documents, _tokenizer_of(found, tokenizer))
 
 
-def _read(path: Path, row: int) -> tuple[_Row, int]:
-    """The row, and how many the file has."""
+class _Found(NamedTuple):
+    """Rows, and what is known of them.
+
+    Attributes:
+        where: The file or folder.
+        table: The rows.
+        tokenizer: The name of the tokenizer in the report; empty if there is none.
+        fingerprint: The digest of the tokenizer in the manifest; empty if there is none.
+        sources: The files by the numbers in `source_file`.
+    """
+
+    where: str
+    table: pa.Table
+    tokenizer: str = ""
+    fingerprint: str = ""
+    sources: tuple[str, ...] = ()
+
+
+def _read(packed: pa.Table | StrPath, split: str) -> _Found:
+    if not isinstance(packed, (str, os.PathLike)):
+        if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
+            message = f"invalid option `packed`: must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
+            raise OptionTypeError(message, "packed")
+        try:
+            values = Report.of(packed).to_dict()
+        except OptionError:
+            values = {}
+        return _found("<table>", packed, values, {})
+    path = Path(path_of("packed", packed, "a folder or a file of packed rows")).expanduser()
+    if path.is_dir():
+        folder = Folder(path)
+        return _found(str(path), folder.read_stored(split), _report_in(path), folder.of_job("made_by"))
+    if path.exists() and not path.is_file():
+        message = f"{path} is no file that can be looked into, such as train-00000.arrow"
+        raise FastpackError(message)
     if not path.exists():
         raise InputNotFoundError(errno.ENOENT, "no such file", str(path))
-    if not path.is_file():
-        what = "a folder; name a file in it" if path.is_dir() else "no file that can be looked into"
-        message = f"{path} is {what}, such as train-00000.arrow"
+    if path.suffix == ".msgpack":
+        message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.Unpacker`"
         raise FastpackError(message)
-    readers = {".jsonl": _from_jsonl, ".parquet": _from_parquet, ".msgpack": _from_msgpack}
-    found, rows = readers.get(path.suffix, _from_arrow)(path, row)
-    if found is None:
-        message = f"invalid option `row`: `{path}` has rows 0 to {rows - 1}, not `{row}`"
-        raise OptionError(message, "row")
-    return found, rows
+    table = stored_table_of(path)
+    # The files of a split may lie in a folder of their own.
+    for above in path.absolute().parents[:2]:
+        if (above / "manifest.json").is_file():
+            return _found(str(path), table, _report_in(above), Folder(above).of_job("made_by"))
+    return _found(str(path), table, _report_in(path.absolute().parent), {})
 
 
-def _from_arrow(path: Path, row: int) -> tuple[_Row | None, int]:
-    import pyarrow as pa  # noqa: PLC0415  slow to import
-
-    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
-
-    found, rows = None, 0
-    try:
-        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as reader:
-            for batch in reader:
-                if rows <= row < rows + batch.num_rows:
-                    columns = expanded(pa.Table.from_batches([batch.slice(row - rows, 1)])).to_pydict()
-                    found = _row({name: values[0] for name, values in columns.items()}, path, row)
-                rows += batch.num_rows
-    except pa.ArrowInvalid as refused:
-        message = f"{path} is no Arrow stream file; name one that `fastpack pack` wrote"
-        raise FastpackError(message) from refused
-    return found, rows
-
-
-def _from_parquet(path: Path, row: int) -> tuple[_Row | None, int]:
-    import pyarrow as pa  # noqa: PLC0415  slow to import
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    from fastpack._compact import expanded  # noqa: PLC0415  loads pyarrow
-
-    found, rows = None, 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for number in range(file.num_row_groups):
-                count = file.metadata.row_group(number).num_rows
-                if rows <= row < rows + count:
-                    group = file.read_row_group(number).replace_schema_metadata(file.schema_arrow.metadata)
-                    columns = expanded(group.slice(row - rows, 1)).to_pydict()
-                    found = _row({name: values[0] for name, values in columns.items()}, path, row)
-                rows += count
-    except pa.ArrowInvalid as refused:
-        message = f"{path} is no Parquet file; name one that `fastpack pack` wrote"
-        raise FastpackError(message) from refused
-    return found, rows
-
-
-def _from_msgpack(path: Path, _row: int) -> tuple[_Row | None, int]:
-    message = f"{path}: rows in MessagePack are not shown; read them with `msgpack.Unpacker`"
-    raise FastpackError(message)
-
-
-def _from_jsonl(path: Path, row: int) -> tuple[_Row | None, int]:
-    found, rows = None, 0
-    with path.open("rb") as lines:
-        for line in lines:
-            if rows == row:
-                try:
-                    found = _row(json.loads(line), path, row)
-                except ValueError as refused:
-                    message = f"{path}, line {row + 1}: no JSON"
-                    raise FastpackError(message) from refused
-            rows += 1
-    return found, rows
-
-
-def _row(columns: object, path: Path, row: int) -> _Row:
-    """The columns that are shown, if they are what `fastpack pack` writes."""
-    if isinstance(columns, dict) and "input_ids" in columns:
-        lists = [columns.get(name, []) for name in _Row._fields]
-        if all(isinstance(ids, list) and all(isinstance(entry, int) for entry in ids) for ids in lists):
-            return _Row(*lists)
-    message = (
-        f"{path}, row {row}: no packed row: `input_ids` and the columns beside it hold lists of integers"
+def _found(
+    where: str, table: pa.Table, report: Mapping[str, JsonValue], made_by: Mapping[str, JsonValue]
+) -> _Found:
+    named, digest, sources = report.get("tokenizer"), made_by.get("tokenizer"), report.get("sources")
+    return _Found(
+        where,
+        table,
+        named if isinstance(named, str) else "",
+        digest if isinstance(digest, str) else "",
+        tuple(map(str, sources)) if isinstance(sources, list) else (),
     )
+
+
+def _report_in(folder: Path) -> Mapping[str, JsonValue]:
+    """What the report in a folder says; nothing where there is none that can be read."""
+    try:
+        return Report.of(folder).to_dict()
+    except (FastpackError, OSError):
+        return {}
+
+
+def _documents(
+    columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
+) -> Iterator[PackedDocument]:
+    """The documents of a row, whose columns hold one value each."""
+    names = ("input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row")
+    lists = {name: _whole_numbers(columns[name][0], where) for name in names if name in columns}
+    if "input_ids" not in lists:
+        message = f"{where}: no packed row: it has no `input_ids`"
+        raise FastpackError(message)
+    ids, labels = lists["input_ids"], lists.get("labels", [])
+    files, lines = lists.get("source_file", []), lists.get("source_row", [])
+    lengths = lists.get("seq_lengths") or list(_lengths(lists.get("position_ids", []), len(ids)))
+    start = 0
+    for at, length in enumerate(lengths):
+        file = files[at] if at < len(files) else -1
+        yield PackedDocument(
+            start,
+            ids[start : start + length],
+            labels[start : start + length],
+            sources[file] if 0 <= file < len(sources) else "",
+            max(lines[at], 0) if at < len(lines) else 0,
+        )
+        start += length
+
+
+def _lengths(positions: list[int], tokens: int) -> Iterator[int]:
+    """The lengths of documents, each of which begins at position 0; one document where there are no positions."""
+    starts = [at for at, position in enumerate(positions) if position == 0] or [0]
+    yield from (end - start for start, end in zip(starts, [*starts[1:], tokens], strict=True))
+
+
+def _whole_numbers(values: object, where: str) -> list[int]:
+    if isinstance(values, list) and all(isinstance(value, int) for value in values):
+        return values
+    message = f"{where}: no packed row: `input_ids` and the columns beside it hold lists of integers"
     raise FastpackError(message)
 
 
-def _tokenizer_of(path: Path, given: str | None) -> Pretrained | None:
-    """The tokenizer given, or the one that the report of its folder names; nothing if there is none."""
-    from fastpack._tokenizer import load  # noqa: PLC0415  loads the native module
+def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
+    """The tokenizer given, or the one that the report names; nothing if there is none."""
+    from fastpack.tokenizer import pretrained  # noqa: PLC0415  loads more than tables of ids need
 
     if given is not None:
-        return load(given, revision=None, token=None)
-    # The files of a split may lie in a folder of their own.
-    reports = [folder / "report.json" for folder in path.absolute().parents[:2]]
-    try:
-        report = next((report for report in reports if report.exists()), reports[0])
-        named = json.loads(regular_file(report).read_text(encoding="utf-8")).get("tokenizer")
-    except (OSError, ValueError):
-        return None
-    if not isinstance(named, str):
+        loaded = pretrained(given, revision=None, token=None)
+        if found.fingerprint and loaded.fingerprint != found.fingerprint:
+            named = f"; report.json names `{found.tokenizer}`" if found.tokenizer else ""
+            message = f"invalid option `tokenizer`: by the manifest, the rows of `{found.where}` were packed with another{named}"
+            raise OptionError(message, "tokenizer")
+        return loaded
+    if not found.tokenizer:
         return None
     try:
-        return load(named, revision=None, token=None)
+        loaded = pretrained(found.tokenizer, revision=None, token=None)
     except FastpackError:
         return None  # it has moved since: ids are better than nothing
+    return None if found.fingerprint and loaded.fingerprint != found.fingerprint else loaded

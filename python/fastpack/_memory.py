@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fastpack._arrow import array_of, named, refused, sound, stream_of
-from fastpack._checks import is_series
+from fastpack._checks import is_series, shown
 from fastpack._fastpack import Records
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -39,9 +40,10 @@ def rows_of(table: ArrowTable) -> Records:
 def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
     """The records that an iterable gives, or a sequence that is read by number, such as a map-style `Dataset`."""
     if not is_series(records):
+        single = "; put the one record into a list" if isinstance(records, Mapping) else ""
         message = (
             "invalid option `records`: must be an iterable of dicts, not a "
-            f"`{type(records).__qualname__}`; `pack_files` reads files, `pack_table` tables"
+            f"`{type(records).__qualname__}`{single}; `pack_files` reads files, `pack_table` tables"
         )
         raise OptionTypeError(message, "records")
     if hasattr(type(records), "__len__") and not hasattr(type(records), "__iter__"):
@@ -77,11 +79,26 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
         return sound(named(stream_of(table)), OSError)
     if hasattr(table, "__arrow_c_array__"):
         return sound([named(array_of(table))])
+    _refuse_others(table)
     message = (
         "invalid option `table`: must be a pyarrow.Table, have `__arrow_c_stream__` or be a datasets.Dataset, "
         f"not a `{type(table).__qualname__}`; `pack_records` takes iterables"
     )
     raise OptionTypeError(message, "table")
+
+
+def _refuse_others(table: object) -> None:
+    """Refuses what is near to a table, with what makes one of it."""
+    name = type(table).__name__
+    remedy = {
+        "LazyFrame": "is a LazyFrame, which holds no rows yet; `.collect()` it",
+        "IterableDataset": "is an IterableDataset, which is read record by record; use `pack_records`",
+        "str": f"is a path, `{shown(table)}`; use `pack_files`",
+        "PosixPath": f"is a path, `{shown(table)}`; use `pack_files`",
+    }.get(name)
+    if remedy:
+        message = f"invalid option `table`: {remedy}"
+        raise OptionTypeError(message, "table")
 
 
 def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:

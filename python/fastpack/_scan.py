@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.report import Count, Input, Place, input_of, labelled, page_line, read_values, whole
+from fastpack.report import Count, Input, Place, input_of, read_values, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from fastpack._types import JsonValue
+    from fastpack._types import JsonValue, StrPath
 
 __all__ = ["Fit", "Lost", "Sampled", "ScanReport"]
-
-_QUANTILES = ("min", "p50", "p90", "p99", "max")
-"""The quantiles of document lengths that a printed scan shows."""
-
-_SHOWN = 1_000
-"""Records that a printed scan names for each reason."""
 
 
 class Lost(NamedTuple):
@@ -167,6 +161,35 @@ class ScanReport:
         """How long the scan took; packing all that it read takes as long, and the writing of its rows."""
         return _real(self._mapping("timing").get("seconds"))
 
+    @property
+    def threads(self) -> int:
+        """The threads that it took."""
+        return whole(self._mapping("timing").get("threads"))
+
+    @property
+    def megabytes_per_second(self) -> float:
+        """Megabytes of the files that were read in a second."""
+        return _real(self._mapping("timing").get("megabytes_per_second"))
+
+    @property
+    def template(self) -> str:
+        """What puts conversations into text, and how masks are found; empty where there is no template."""
+        template = self._mapping("template")
+        if not template:
+            return ""
+        masks = {
+            "marked": "it marks what the assistant writes",
+            "derived": "what the assistant writes is derived from its output",
+        }[str(template.get("masks"))]
+        by = "transformers, in part or whole" if template.get("outside") else "fastpack"
+        return f"`{template.get('name')}`, rendered by {by}; {masks}"
+
+    @property
+    def engine(self) -> str:
+        """What makes the ids, and why."""
+        reason = self._values.get("engine_reason")
+        return f"{self._values.get('engine')}{f': {reason}' if reason else ''}"
+
     def _mapping(self, name: str) -> dict[str, JsonValue]:
         value = self._values.get(name)
         return value if isinstance(value, dict) else {}
@@ -176,62 +199,29 @@ class ScanReport:
         return f"<fastpack.ScanReport: {self.read.documents:,} records, {self.documents:,} documents>"
 
     def __str__(self) -> str:
-        """The page that `print` shows."""
-        return "\n".join(page_line(label, value) for label, value in self._lines())
+        """The page that `print` shows, wrapped at the width of a terminal."""
+        from fastpack.display.pages import scan_page  # noqa: PLC0415  needed where it is shown
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        yield from labelled("inputs", map(str, self.inputs))
-        sample = self.sample
-        if sample is not None:
-            yield (
-                "estimated",
-                f"from {sample.records:,} records, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
-            )
-        yield "records", f"{self.read.documents:,} read, {self.documents:,} become documents"
-        for label, (reason, lost) in labelled("lost", self.lost.items()):
-            yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
-            for place in lost.places[:_SHOWN]:
-                where = f"{place.path}:{place.line}" if place.line else place.path
-                yield "", f"  {where}: {place.message}"
-            if len(lost.places) > _SHOWN:
-                yield (
-                    "",
-                    f"  and {lost.documents - _SHOWN:,} more, of which `lost` names {len(lost.places) - _SHOWN:,}",
-                )
-        shown = [f"{name} {self.lengths[name]:,.0f}" for name in _QUANTILES if name in self.lengths]
-        yield (
-            "tokens",
-            f"{self.read.tokens:,}, {self.trained_share:.1%} trained; a document: {', '.join(shown)}",
-        )
-        for label, fit in labelled("rows", self.fits):
-            share = f"{fit.lost_tokens / max(self.read.tokens, 1):.2%} of the tokens lost"
-            reasons = [f"{count.documents:,} {reason}" for reason, count in fit.dropped.items()]
-            if fit.truncated.documents:
-                reasons.append(f"{fit.truncated.documents:,} truncated")
-            why = f" ({', '.join(reasons)})" if reasons else ""
-            yield label, f"{fit.rows:,} of {fit.max_length:,} tokens, fill {fit.fill:.2%}, {share}{why}"
-        yield from self._roads()
-        speed = _real(self._mapping("timing").get("megabytes_per_second"))
-        threads = whole(self._mapping("timing").get("threads"))
-        packing = "about as long" if sample is None else f"about {sample.seconds:,.2f} for all"
-        yield (
-            "seconds",
-            f"{self.seconds:.2f} on {threads} threads, {speed:,.1f} MB/s; packing takes {packing}",
-        )
-        yield from labelled("warnings", self.warnings)
+        return scan_page(self)
 
-    def _roads(self) -> Iterator[tuple[str, str]]:
-        """Which way templates, masks and tokens go."""
-        template = self._values.get("template")
-        if isinstance(template, dict):
-            masks = {
-                "marked": "it marks what the assistant writes",
-                "derived": "what the assistant writes is derived from its output",
-            }[str(template.get("masks"))]
-            by = "transformers, in part or whole" if template.get("outside") else "fastpack"
-            yield "template", f"`{template.get('name')}`, rendered by {by}; {masks}"
-        reason = self._values.get("engine_reason")
-        yield "engine", f"{self._values.get('engine')}{f': {reason}' if reason else ''}"
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import scan_fragment  # noqa: PLC0415  needed where it is shown
+
+        return scan_fragment(self)
+
+    def to_html(self, path: StrPath) -> None:
+        """Writes a page for a browser: one file that takes nothing from the network.
+
+        Args:
+            path: The file to write.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        from fastpack.display.browser import scan_html, write_html  # noqa: PLC0415  needed where it is written
+
+        write_html(path, scan_html(self))
 
 
 def _count(values: Mapping[str, JsonValue]) -> Count:

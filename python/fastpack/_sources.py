@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, is_series, path_of, shown
+from fastpack._checks import check_switch, is_series, nearest, path_of, shown
 from fastpack._types import NamedPrompt, Source
-from fastpack.errors import OptionError
+from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +60,20 @@ def choose_inputs(
 def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
     """How records are looked at that lie nowhere."""
     return _native({"path": ()}, reading, None)
+
+
+def _nearest_path(path: str) -> str | None:
+    """The path that is there and spelled most like another, of which one part is wrong."""
+    folder, name = os.path.split(path)
+    if not name or (folder and not os.path.isdir(folder)):
+        above = _nearest_path(folder) if name and folder != path else None
+        found = f"{above}/{name}" if above else None
+        return found if found and os.path.exists(found) else None
+    try:
+        near = nearest(name, [it.name for it in Path(folder or ".").iterdir()])
+    except (OSError, ValueError):
+        return None
+    return (f"{folder.rstrip('/')}/{near}" if folder else near) if near else None
 
 
 def _listed(sources: object) -> list[Mapping[str, object]]:
@@ -111,8 +128,66 @@ def _native(
 
 def _patterns(files: object) -> list[str]:
     """Paths and patterns as a list of text; a `~` at the beginning of one is the home of the user."""
+    _refuse_data(files)
     listed = files if is_series(files) else [files]
-    return [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
+    patterns = [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
+    for pattern in patterns:
+        _refuse_missing(pattern)
+    return patterns
+
+
+def _refuse_data(files: object) -> None:
+    """Refuses data in the place of paths, with the function that takes it."""
+    kind = type(files)
+    if kind.__name__ == "LazyFrame":
+        message = (
+            "invalid option `files`: is a LazyFrame; `.collect()` it, and give the table to `pack_table`"
+        )
+        raise OptionTypeError(message, "files")
+    if kind.__name__ in _HELD_BY_DATASETS:
+        message = (
+            f"invalid option `files`: is a {kind.__name__}; give one split of it to `pack_table`, or an iterable of "
+            "its records to `pack_records`"
+        )
+        raise OptionTypeError(message, "files")
+    if hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__dataframe__") or kind.__name__ == "Dataset":
+        library = kind.__module__.partition(".")[0]
+        message = f"invalid option `files`: is a `{library}.{kind.__name__}`; `pack_table` takes tables"
+        raise OptionTypeError(message, "files")
+    first = files[0] if isinstance(files, (list, tuple)) and files else None
+    if isinstance(first, Mapping):
+        message = "invalid option `files`: must be a path, a pattern or a list of these; `pack_records` takes records"
+        raise OptionTypeError(message, "files")
+
+
+_HELD_BY_DATASETS = ("DatasetDict", "IterableDataset", "IterableDatasetDict")
+"""Types of `datasets` that are neither files nor one table."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9_-]")
+"""`organisation/name`, as the hub has data sets."""
+
+_SUFFIX = re.compile(r"\.[A-Za-z]\w{1,8}$")
+"""The end of a name of a file."""
+
+
+def _refuse_missing(pattern: str) -> None:
+    """Refuses the path of a file that is not there where it is known what was meant."""
+    if not pattern or "://" in pattern or set(pattern) & set("*?[{") or os.path.lexists(pattern):
+        return
+    near = _nearest_path(pattern)
+    if near:
+        reason = f"No such file or directory; did you mean `{near}`?"
+        raise InputNotFoundError(errno.ENOENT, reason, pattern)
+    if (
+        _HUB_NAME.fullmatch(pattern)
+        and not _SUFFIX.search(pattern)
+        and not os.path.lexists(pattern.partition("/")[0])
+    ):
+        reason = (
+            "No such file or directory; of a data set on the hub, "
+            f'`pack_table(datasets.load_dataset("{glob.escape(pattern)}", split="train"), ...)` packs the rows'
+        )
+        raise InputNotFoundError(errno.ENOENT, reason, pattern)
 
 
 def _prompt(prompt: object) -> str | dict[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -39,6 +40,12 @@ TEMPLATE_ENGINE: Final = "native"
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 """`organisation/name` or a bare name; anything else can only be a path."""
+
+_DATA: Final = (".jsonl", ".csv", ".tsv", ".txt", ".md", ".parquet", ".arrow", ".gz", ".zst", ".bz2", ".xz")
+"""Suffixes of files that are records, never tokenizers."""
+
+_LOOKED_AT: Final = 1 << 16
+"""Bytes of a file that tell records from a tokenizer."""
 
 _JINJA = re.compile(r"\{\{|\{%|\{#|\n")
 """What the text of a template has, and neither a path nor a name."""
@@ -79,6 +86,7 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
         _check_mistral(path)
         return Pretrained.from_dir(path, None)
     if os.path.exists(path):
+        _refuse_records(path)
         return Pretrained.from_file(path)
     if isinstance(name, str) and _HUB_NAME.fullmatch(name):
         return Pretrained.from_dir(download_tokenizer(name, revision=revision, token=token), name)
@@ -91,6 +99,28 @@ def _check_mistral(folder: str) -> None:
         message = (
             "`MistralCommonBackend` is no class that fastpack can use: the folder has a `tekken.json`, which "
             "transformers prefers where mistral-common is installed; pass the bare tokenizer.json, or a live tokenizer"
+        )
+        raise TokenizerError(message)
+
+
+def _refuse_records(path: str) -> None:
+    """Refuses a file of records in the place of a tokenizer, which swapped arguments put there."""
+    if not os.path.isfile(path):
+        return  # which the core says better
+    with Path(path).open("rb") as file:
+        begin = file.read(_LOOKED_AT)
+    first = begin.lstrip()
+    is_data = path.endswith(_DATA) or begin[:6] in {b"PAR1", b"ARROW1"} or not first.startswith(b"{")
+    if not is_data:
+        line = first.split(b"\n", 1)[0]
+        try:
+            is_data = isinstance(json.loads(line), dict) and b'"model"' not in first
+        except ValueError:
+            is_data = False
+    if is_data:
+        message = (
+            f"`{path}` holds records, not a tokenizer: the files come first, then the tokenizer, as in "
+            "`pack_files(files, tokenizer, ...)`; a tokenizer is a model's folder, a tokenizer.json, or a hub name"
         )
         raise TokenizerError(message)
 

@@ -29,6 +29,7 @@ __all__ = [
     "ArrowTable",
     "BackendTokenizer",
     "Bos",
+    "Color",
     "Column",
     "Compression",
     "Eos",
@@ -147,6 +148,7 @@ Column: TypeAlias = Literal[
 ]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
+Color: TypeAlias = Literal["auto", "always", "never"]
 Compression: TypeAlias = Literal["none", "lz4", "snappy", "zstd"]
 
 
@@ -237,6 +239,12 @@ class Splits(NamedTuple):
 
     train: pa.Table
     validation: pa.Table
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import splits_fragment  # noqa: PLC0415  needed where it is shown
+
+        return splits_fragment(self)
 
 
 ProgressOption: TypeAlias = bool | Callable[[Progress], object] | None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack._fastpack import one_line
 from fastpack._types import Splits
-from fastpack.errors import OptionError, OptionTypeError
+from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from fastpack._types import JsonValue
-
-_Item = TypeVar("_Item")
+    from fastpack._types import JsonValue, StrPath
 
 __all__ = [
     "Balance",
@@ -26,17 +26,9 @@ __all__ = [
     "Report",
     "StageTime",
     "input_of",
-    "labelled",
-    "page_line",
     "read_values",
     "whole",
 ]
-
-_QUANTILES = ("min", "p50", "p90", "p99", "max")
-"""The quantiles of document lengths that a printed report shows, in this order."""
-
-_SHOWN = 0.005
-"""Stages of fewer seconds are not printed."""
 
 
 class Balance(NamedTuple):
@@ -81,6 +73,7 @@ class Input(NamedTuple):
         prompt: What makes text of the records; empty for those that are text, or ids.
         repeat: How many times they were read.
         limit: How many of their records were read each time, if not all.
+        names: The paths of the first of them.
     """
 
     files: int
@@ -90,6 +83,7 @@ class Input(NamedTuple):
     prompt: str
     repeat: int = 1
     limit: int | None = None
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A line of the printed report."""
@@ -97,6 +91,13 @@ class Input(NamedTuple):
         first = f", the first {self.limit:,}" if self.limit else ""
         times = f", {self.repeat:,} times" if self.repeat > 1 else ""
         return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}{first}{times}"
+
+    @property
+    def named(self) -> str:
+        """The line with the paths of the first files."""
+        more = self.files - len(self.names)
+        listed = [*self.names, *([f"and {more:,} more"] if more else [])]
+        return f"{self}: {', '.join(listed)}" if self.names else str(self)
 
 
 class Report:
@@ -126,21 +127,38 @@ class Report:
         return cls(read_values(text))
 
     @classmethod
-    def of(cls, table: pa.Table | Splits) -> Report:
-        """The timeless part of the report of the run that made `table`, or both tables of some `Splits`.
+    def of(cls, table: pa.Table | Splits | StrPath) -> Report:
+        """The report of the run that made a table, both tables of some `Splits`, or a folder.
+
+        Args:
+            table: What `pack_files`, `pack_table` or `pack_records` returned, whose report has no times; or the folder
+                that a run wrote.
 
         Raises:
-            KeyError: The table was not made by `pack_files`, `pack_table` or `pack_records`.
-            OptionTypeError: It is no table.
+            OptionError: The table carries no report.
+            OptionTypeError: It is neither a table nor a path.
+            InputNotFoundError: The folder is not there, or holds no report.
         """
+        if isinstance(table, (str, os.PathLike)):
+            return cls.from_json(_report_of(os.fspath(table)))
         if isinstance(table, Splits):
             table = table.train
+        if isinstance(table, Report):
+            message = "invalid option `table`: is a report already"
+            raise OptionTypeError(message, "table")
         if not hasattr(table, "schema"):
-            message = f"invalid option `table`: must be a pyarrow.Table, not a `{type(table).__qualname__}`"
+            message = f"invalid option `table`: must be a pyarrow.Table or a folder, not a `{type(table).__qualname__}`"
             raise OptionTypeError(message, "table")
         from fastpack._fastpack import REPORT_KEY  # noqa: PLC0415  a report from a file needs no native code
 
-        return cls.from_json((table.schema.metadata or {})[REPORT_KEY.encode()])
+        carried = (getattr(table.schema, "metadata", None) or {}).get(REPORT_KEY.encode())
+        if carried is None:
+            message = (
+                "invalid option `table`: carries no report; the tables that `pack_files`, `pack_table` and "
+                "`pack_records` return do, unless `replace_schema_metadata` or another library left it out"
+            )
+            raise OptionError(message, "table")
+        return cls.from_json(carried)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """All numbers, as `report.json` has them."""
@@ -345,76 +363,44 @@ class Report:
         return f"<fastpack.Report: {self.documents.kept:,} documents in {self.rows:,} rows>"
 
     def __str__(self) -> str:
-        """The page that `print` shows."""
-        return "\n".join(page_line(label, value) for label, value in self._lines())
+        """The page that `print` shows, wrapped at the width of a terminal."""
+        from fastpack.display.pages import report_page  # noqa: PLC0415  needed where it is shown
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        yield from labelled("inputs", map(str, self.inputs))
-        yield "documents", f"{self.documents.read:,} read, {self.documents.kept:,} kept"
-        yield "tokens", f"{self.tokens.read:,} read, {self.tokens.kept:,} kept"
-        for label, (reason, lost) in labelled("dropped", self.dropped.items()):
-            yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
-        yield from self._cut_and_repeated()
-        for label, place in labelled("places", self.places):
-            yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
-        yield "rows", f"{self.rows:,} of {self.max_length:,} tokens, by {self.strategy}"
-        yield "", f"{self.documents_per_row:.2f} documents a row"
-        for label, (name, split) in labelled("splits", self.splits.items()):
-            yield (
-                label,
-                f"{name}: {split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full",
-            )
-        yield "fill", f"{self.fill:.2%}; no packing needs fewer than {self.lower_bound:,} rows"
-        straddling = f"; {self.straddling_tokens:,} straddle a boundary" if self.straddling_tokens else ""
-        yield "trained", f"{self.trained_tokens:,} tokens, {self.trained_share:.1%} of those kept{straddling}"
-        lengths = self.lengths
-        shown = [f"{name} {lengths[name]:,.0f}" for name in _QUANTILES if name in lengths]
-        if shown:
-            yield "lengths", ", ".join(shown)
-        steps = [f"{count:,} at {rows} rows" for rows, count in self.steps_per_epoch.items()]
-        if steps:
-            yield "steps", f"{', '.join(steps)} a step, for one epoch"
-        for label, engine, reason in (
-            ("engine", self.engine, self.engine_reason),
-            ("template", self.template_engine, self.template_engine_reason),
-        ):
-            yield from labelled(label, [f"{engine}: {reason}" if reason else engine] if engine else [])
-        yield from self._times()
-        for label, warning in labelled("warnings", self.warnings):
-            yield label, warning
+        return report_page(self)
 
-    def _cut_and_repeated(self) -> Iterator[tuple[str, str]]:
-        if self.truncated.documents:
-            yield "cut", f"{self.truncated.documents:,} documents, by {self.truncated.tokens:,} tokens"
-        if self.repeated.documents:
-            yield "repeated", f"{self.repeated.documents:,} documents, {self.repeated.tokens:,} tokens"
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import report_fragment  # noqa: PLC0415  needed where it is shown
 
-    def _times(self) -> Iterator[tuple[str, str]]:
-        if self.seconds is not None:
-            yield "seconds", f"{self.seconds:.2f}{self._speed(self.seconds)}"
-        rendered = self.compiled_conversations + self.interpreted_conversations
-        if self.compiled_conversations:
-            compiled = f"{self.compiled_conversations:,} of {rendered:,} conversations"
-            yield "", f"{compiled} were put into text by compiled programs"
-        if self.resumed_documents:
-            yield "", f"{self.resumed_documents:,} documents were tokenized before, by a run that was stopped"
-        for stage, time in self.stages.items():
-            if time.wall >= _SHOWN:
-                yield "", f"{stage} {time.wall:.2f}, {time.cpu:.2f} of CPU{self._speed(time.wall)}"
+        return report_fragment(self)
 
-    def _speed(self, seconds: float) -> str:
-        return f", {self.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
+    def to_html(self, path: StrPath, *, packed: StrPath | None = None) -> None:
+        """Writes a page for a browser: one file that takes nothing from the network.
+
+        Args:
+            path: The file to write.
+            packed: The folder of the rows, for the histograms, the shares of sources and some rows as text, which no
+                report holds.
+
+        Raises:
+            InputNotFoundError: There is no such folder.
+            StorageError: The file cannot be written.
+        """
+        from fastpack.display.browser import report_html, write_html  # noqa: PLC0415  needed where it is written
+
+        write_html(path, report_html(self, packed))
 
 
-def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
-    """Each item, the first with the label."""
-    for number, item in enumerate(items):
-        yield ("" if number else label), item
-
-
-def page_line(label: str, value: str) -> str:
-    """A line of a page; file names and messages may hold whatever the input holds."""
-    return f"{label:<12} {one_line(value)}"
+def _report_of(folder: str) -> bytes:
+    """The text of the report in a folder, or of a file of it."""
+    path = Path(folder).expanduser()
+    place = path / "report.json" if path.is_dir() else path
+    if not path.exists():
+        raise InputNotFoundError(errno.ENOENT, "no such folder of packed rows", folder)
+    if not place.is_file() or place.suffix != ".json":
+        reason = "holds no report.json, which `pack_dir` and `fastpack pack` write"
+        raise InputNotFoundError(errno.ENOENT, reason, folder)
+    return place.read_bytes()
 
 
 def read_values(text: str | bytes) -> dict[str, JsonValue]:
@@ -444,7 +430,7 @@ def _count(counts: Mapping[str, JsonValue]) -> Count:
 
 def input_of(entry: Mapping[str, JsonValue]) -> Input:
     """Reads what a report says of some files."""
-    fields = entry.get("fields")
+    fields, names = entry.get("fields"), entry.get("names")
     return Input(
         files=whole(entry.get("files")),
         format=str(entry.get("format", "")),
@@ -453,6 +439,7 @@ def input_of(entry: Mapping[str, JsonValue]) -> Input:
         prompt=str(entry.get("prompt") or ""),
         repeat=whole(entry.get("repeat")) or 1,
         limit=whole(entry.get("limit")) or None,
+        names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
 
 

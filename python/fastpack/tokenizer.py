@@ -81,6 +81,12 @@ class Tokenizer:
         self._source = tokenizer
         self._options: _Options = {"threads": threads, "cache_size": cache_size, "revision": revision}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import tokenizer_fragment  # noqa: PLC0415  needed where it is shown
+
+        return tokenizer_fragment(self)
+
     @property
     def engine(self) -> Literal["compiled", "reference"]:
         """What makes the ids: an engine of fastpack, or the Hugging Face crate."""

@@ -30,7 +30,7 @@ TEXTS = [{"text": sentence(number, 5 + number)} for number in range(60)]
 
 
 def pack(path: Path, tokenizer: Path, **options: Any) -> pa.Table:
-    return fastpack.pack_files(path, tokenizer, **{"max_length": 512, **options})
+    return fastpack.pack_files(path, tokenizer, **{"max_length": 512, "max_lost": "100%", **options})
 
 
 def rows(path: Path, tokenizer: Path, **options: Any) -> dict[str, list[Any]]:

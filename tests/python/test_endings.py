@@ -54,7 +54,11 @@ def test_an_end_that_the_template_does_not_write_stays(pair, tokenizer_dir):
 
 def test_an_answer_that_is_nothing_but_its_end_is_empty(tokenizer_dir):
     table = fastpack.pack_records(
-        [{"question": "a", "answer": END}], tokenizer_dir, max_length=64, chat_template=ENDED
+        [{"question": "a", "answer": END}],
+        tokenizer_dir,
+        max_length=64,
+        max_lost="100%",
+        chat_template=ENDED,
     )
     assert fastpack.Report.of(table).dropped == {"empty": (1, 0)}
 

@@ -207,7 +207,7 @@ def test_a_template_that_is_nowhere_is_refused(template, corpus, tokenizer_dir):
         ("max_length", "8", "from 1 to"),
         ("max_length", True, "from 1 to"),
         ("max_length", 2**31, "2147483648"),
-        ("strategy", "best-fit", '"mix", "best_fit", "heap", "sequential", "concat", "none"'),
+        ("strategy", "best", '"mix", "best_fit", "heap", "sequential", "concat", "none"'),
         ("overlong", "cut", '"drop", "truncate", "trim", "split", "error"'),
         ("train_on", "user", '"auto", "all", "assistant"'),
         ("eos", "yes", '"auto", True or False'),

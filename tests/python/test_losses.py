@@ -92,7 +92,7 @@ def test_what_a_filter_leaves_out_is_not_lost(conversations, tokenizer_dir):
         return [False] * batch.num_rows
 
     options = {"max_length": 64, "on_bad_record": "skip", "filter": chosen}
-    report = fastpack.Report.of(fastpack.pack_files(conversations, tokenizer_dir, **options))
+    report = fastpack.Report.of(fastpack.pack_files(conversations, tokenizer_dir, **options, max_lost="100%"))
     assert report.dropped["filtered"].documents == 10
     with pytest.raises(fastpack.LossError, match=r"^1 of 1 documents and 0 of 0 tokens"):
         fastpack.pack_files(conversations, tokenizer_dir, **options, max_lost="99%")
@@ -126,3 +126,31 @@ def test_a_run_fails_if_and_only_if_more_is_lost(lengths, percent):
 def test_what_is_no_share_is_refused(share):
     with pytest.raises(fastpack.OptionError, match=r'max_lost.*"0\.1%" or 0\.001'):
         fastpack.pack_table(pa.table({"input_ids": [[1, 2]]}), max_length=8, max_lost=share)
+
+
+def test_a_run_that_reads_records_and_keeps_none_fails(tokenizer_dir, tmp_path):
+    records = [
+        {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b c d"}]}
+    ] * 3
+    with pytest.raises(fastpack.LossError, match="none of 3 documents is kept: too_long: 3") as failed:
+        fastpack.pack_records(records, tokenizer_dir, max_length=2, output=tmp_path / "out")
+    assert failed.value.documents == 3
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(fastpack.LossError, match="is kept"):
+        fastpack.pack_records(records, tokenizer_dir, max_length=2, strategy="sequential")
+    kept = fastpack.pack_records(records, tokenizer_dir, max_length=2, max_lost="100%")
+    assert "no document was kept" in fastpack.Report.of(kept).warnings
+
+
+@pytest.mark.parametrize(("overlong", "verb"), [("drop", "dropped"), ("truncate", "cut")])
+def test_warnings_count_tokens_and_name_the_option_that_keeps_them(overlong, verb):
+    table = pa.table({"input_ids": [list(range(10))] * 99 + [list(range(500))]})
+    report = fastpack.Report.of(fastpack.pack_table(table, max_length=20, overlong=overlong))
+    lost = report.tokens.dropped / report.tokens.read
+    [warning] = report.warnings
+    assert warning.startswith(f"{lost:.1%}".replace("%", " %") + " of the tokens are lost")
+    assert f"1 documents (1.0 %) were {verb}" in warning
+    assert "max_length=500 would hold 99 % of the tokens" in warning
+    assert 'overlong="split" keeps all' in warning
+    split = fastpack.pack_table(table, max_length=20, overlong="split")
+    assert fastpack.Report.of(split).tokens.dropped == 0

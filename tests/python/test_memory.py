@@ -278,10 +278,10 @@ def texts(size, rows):
     return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
 kind, tokenizer = sys.argv[1:]
 if kind == "tokens":
-    name, made, options = "input_ids", tokens, {"max_length": 64}
+    name, made, options = "input_ids", tokens, {"max_length": 64, "max_lost": "100%"}
     small, large = (1_000, 10), (50_000_000, 50_000)
 else:
-    name, made, options = "text", texts, {"tokenizer": tokenizer, "max_length": 64, "filter": lambda batch: [False] * len(batch)}
+    name, made, options = "text", texts, {"tokenizer": tokenizer, "max_length": 64, "max_lost": "100%", "filter": lambda batch: [False] * len(batch)}
     small, large = (1_000, 10), (200_000_000, 20_000)
 fastpack.pack_table(pa.table({name: made(*small)}), **options)
 table = pa.table({name: made(*large)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +140,7 @@ def test_what_is_no_report_is_refused(kind, text):
 
 def test_a_report_is_of_a_table():
     with pytest.raises(fastpack.OptionTypeError, match="invalid option `table`"):
-        fastpack.Report.of(Path("report.json"))
+        fastpack.Report.of(7)
 
 
 def test_a_path_may_begin_at_home(corpus, tokenizer_dir, tmp_path, monkeypatch):

@@ -78,7 +78,8 @@ def test_threads_change_no_byte(strategy, corpus, tokenizer_dir, tmp_path):
 def test_no_rows_are_a_table_with_all_columns(write_jsonl, tokenizer_dir):
     path = write_jsonl([{"text": "a long text " * 20}])
     packed = fastpack.pack_files(path, tokenizer_dir, max_length=8, strategy="concat")
-    nothing = fastpack.pack_files(path, tokenizer_dir, max_length=8, strategy="sequential", overlong="drop")
+    dropped = {"strategy": "sequential", "overlong": "drop", "max_lost": "100%"}
+    nothing = fastpack.pack_files(path, tokenizer_dir, max_length=8, **dropped)
     assert nothing.num_rows == 0
     assert nothing.schema.names == packed.schema.names
 

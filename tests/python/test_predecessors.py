@@ -634,7 +634,7 @@ CACHED = {"max_length": 256, "prompt": "alpaca", "fields": {"question": "q", "an
 OTHERWISE: dict[str, dict[str, Any]] = {
     "prompt": {"prompt": "qa"},
     "fields": {"fields": {"question": "a", "answer": "q"}},
-    "max_length": {"max_length": 48, "overlong": "truncate"},
+    "max_length": {"max_length": 48, "overlong": "truncate", "max_lost": "100%"},
     "examples": {"examples": [("1 + 1?", "2")]},
     "train_on": {"train_on": "all"},
     "tokenizer": {},

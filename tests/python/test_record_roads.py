@@ -94,6 +94,7 @@ def packed(records: list[dict[str, Any]], tokenizer: Path, template: str, **opti
         chat_template=template,
         now=NOW,
         on_bad_record="skip",
+        max_lost="100%",
         columns=["input_ids", "labels", "loss_weights"],
         **options,
     )

@@ -38,7 +38,7 @@ def turn(role: str, content: str, **flags: Any) -> dict[str, Any]:
 
 
 def pack(path: Path, tokenizer: Path, **options: Any) -> Any:
-    given: Any = {"max_length": 4096, "strategy": "none", "columns": COLUMNS, **options}
+    given: Any = {"max_length": 4096, "strategy": "none", "columns": COLUMNS, "max_lost": "100%", **options}
     return fastpack.pack_files(path, tokenizer, **given)
 
 
@@ -207,7 +207,7 @@ def test_weights_travel_with_their_tokens_through_packing_and_streams(flags, wri
     documents = sorted(
         (tuple(row["input_ids"]), tuple(row["labels"]), tuple(row["loss_weights"])) for row in alone
     )
-    options: Any = {"max_length": 256, "columns": COLUMNS, "overlong": "drop"}
+    options: Any = {"max_length": 256, "columns": COLUMNS, "overlong": "drop", "max_lost": "100%"}
     tables = [
         fastpack.pack_files(path, tokenizer_dir, strategy=strategy, **options)
         for strategy in ("mix", "best_fit", "sequential")

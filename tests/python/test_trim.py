@@ -88,7 +88,7 @@ def test_what_cannot_be_trimmed_is_dropped(folder, write_jsonl):
     texts = [{"text": sentence(1, 200)}]
     talks = [talk([60, 3, 2, 2]), {**talk([2, 2]), "messages": talk([2, 80])["messages"]}]
     paths = [write_jsonl(talks, "talks.jsonl"), write_jsonl(texts, "texts.jsonl")]
-    table = fastpack.pack_files(paths, folder, max_length=64, overlong="trim")
+    table = fastpack.pack_files(paths, folder, max_length=64, overlong="trim", max_lost="100%")
     report = fastpack.Report.of(table)
     assert table.num_rows == 0
     assert report.dropped["too_long"].documents == 3
@@ -97,7 +97,8 @@ def test_what_cannot_be_trimmed_is_dropped(folder, write_jsonl):
 
 def test_only_the_last_turn_is_trained_so_nothing_is_left_to_trim(folder, write_jsonl):
     path = write_jsonl([talk([3, 5, 3, 80])])
-    table = fastpack.pack_files(path, folder, max_length=64, overlong="trim", train_on="last_assistant")
+    options = {"max_length": 64, "overlong": "trim", "max_lost": "100%"}
+    table = fastpack.pack_files(path, folder, train_on="last_assistant", **options)
     assert table.num_rows == 0
     assert fastpack.Report.of(table).dropped["no_trained_token"].documents == 1
 

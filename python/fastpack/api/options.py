@@ -6,6 +6,8 @@ one that the call does not have.
 
 from __future__ import annotations
 
+import errno
+import os
 from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -18,7 +20,7 @@ from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import check_access, choose_template
 from fastpack._transform import transform
 from fastpack._types import Splits
-from fastpack.errors import OptionError
+from fastpack.errors import OptionError, OutputError
 from fastpack.options import default, group_of
 from fastpack.options.option import INPUTS, MODEL, OUTPUT, PACKING, READING, RUN
 from fastpack.tokenizer import pretrained
@@ -118,7 +120,19 @@ def native_output(given: Mapping[str, object], *, recipe: str | None = None) -> 
         check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
     folder = folder_of("output", options.pop("output"))
+    if not output.overwrite:
+        _refuse_tokenizer(folder)
     return _fastpack.Output(dir=folder, shared=is_one_of_many(), recipe=recipe, **options)
+
+
+def _refuse_tokenizer(folder: str) -> None:
+    """Refuses to write to a tokenizer's folder, which is in the place of the output if it comes second."""
+    if os.path.isfile(f"{folder}/tokenizer.json"):
+        reason = (
+            "holds a tokenizer; the output comes second and the tokenizer by its name, as in "
+            "`pack_dir(files, output, tokenizer=...)`"
+        )
+        raise OutputError(errno.EEXIST, reason, folder)
 
 
 def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:

@@ -1,4 +1,4 @@
-"""`suggesting`: names the option that a misspelt keyword may have been meant for."""
+"""`suggesting`: refuses arguments that a public function does not have with the ones that were meant."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from fastpack._checks import nearest
-from fastpack.errors import OptionTypeError
+from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
+from fastpack.errors import OptionError, OptionTypeError, RecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["suggesting"]
 
@@ -19,17 +19,63 @@ Returned = TypeVar("Returned")
 
 
 def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """The same function, which refuses a keyword that it does not have with the one that is spelled most like it."""
-    known = inspect.signature(function).parameters
+    """The same function, which names what was meant where it refuses a keyword or a word.
+
+    Words are taken in the spelling of a command line too: `best-fit` is `best_fit`.
+    """
+    parameters = inspect.signature(function).parameters
+    name = function.__name__
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
-        unknown = next((name for name in kwargs if name not in known), None)
-        if unknown is None:
+        _refuse_misplaced(name, parameters, args, kwargs)
+        for option, value in kwargs.items():
+            if isinstance(value, (str, list, tuple)) and option not in _FREE:
+                kwargs[option] = spelled_as_ours(value, words_of(option, name))
+        try:
             return function(*args, **kwargs)
-        near = nearest(unknown, known)
-        meant = f"; did you mean `{near}`?" if near else ""
-        message = f"invalid option `{unknown}`: {function.__name__} has none of that name{meant}"
-        raise OptionTypeError(message, unknown)
+        except OptionError as refused:
+            hint = word_hint(refused.option, kwargs.get(refused.option), words_of(refused.option, name))
+            if not hint or "did you mean" in str(refused):
+                raise
+            message = f"{refused}; {hint}"
+            raise type(refused)(message, refused.option) from refused.__cause__
+        except RecordError as refused:
+            hint = field_hint(str(refused)) if refused.reason == "no_content" else ""
+            if not hint:
+                raise
+            message = f"{refused}; {hint}"
+            raise RecordError(message, refused.path, refused.line, refused.reason) from None
 
     return call
+
+
+_FREE = frozenset({"prompt", "chat_template", "sources", "examples"})
+"""Options whose texts are the caller's own, beside some words."""
+
+
+def _refuse_misplaced(
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    args: Sequence[object],
+    given: Mapping[str, object],
+) -> None:
+    """Refuses keywords that a function does not have, too many values without one, and one that is missing."""
+    for option in given:
+        if option not in parameters:
+            hint = option_hint(option, parameters)
+            message = f"invalid option `{option}`: {name} has none of that name{'; ' if hint else ''}{hint}"
+            raise OptionTypeError(message, option)
+    positional = [it.name for it in parameters.values() if it.kind is it.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(positional):
+        taken = " and ".join(f"`{option}`" for option in positional)
+        message = (
+            f"invalid option `max_length`: {name} takes {taken} without a keyword; name all others, as in "
+            f"`max_length={args[len(positional)]!r}`"
+        )
+        raise OptionTypeError(message, "max_length")
+    if "max_length" in parameters and "max_length" not in given:
+        required = parameters["max_length"].default is inspect.Parameter.empty
+        if required:
+            message = "invalid option `max_length`: must be given, the tokens that a row holds at most, such as 4096"
+            raise OptionTypeError(message, "max_length")

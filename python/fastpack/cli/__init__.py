@@ -1,5 +1,6 @@
-"""The command line: `fastpack pack`, `fastpack repack`, `fastpack scan`, `fastpack inspect` and `fastpack verify`."""
+"""The command line: `fastpack pack`, `scan`, `inspect` and the other commands."""
 
-from fastpack.cli.commands import main, parser
+from fastpack.cli.main import main
+from fastpack.cli.parser import parser
 
 __all__ = ["main", "parser"]

@@ -33,7 +33,10 @@ class Flag(NamedTuple):
         nargs: `+` where it takes several.
         switch: Whether it is on or off, and has no value.
         required: Whether the command needs it though the function has a default.
+        on: Whether it is given or not, and has no value.
         beside: Whether it is no option of the function, but of the command.
+        default: Its default, if it is an option of the command.
+        unset: What holds where it is not given and its option has no default of its own.
     """
 
     spelling: str
@@ -45,7 +48,10 @@ class Flag(NamedTuple):
     nargs: str | None = None
     switch: bool = False
     required: bool = False
+    on: bool = False
     beside: bool = False
+    default: object = None
+    unset: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -64,19 +70,35 @@ class Flag(NamedTuple):
         help, default = self.help, parameter.default  # noqa: A001
         if self.words:
             help += f": {', '.join(get_args(self.words))}"  # noqa: A001
-        if default not in {inspect.Parameter.empty, None} and not isinstance(default, bool):
-            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-            help += f" (default: {shown})"  # noqa: A001
+        if not self.on:
+            help += self._default(default)  # noqa: A001
         rest: dict[str, object] = {"help": help, "metavar": self.metavar, "default": argparse.SUPPRESS}
         if self.switch:
             rest = {"help": help, "default": argparse.SUPPRESS, "action": argparse.BooleanOptionalAction}
+        if self.on:
+            rest = {"help": help, "default": argparse.SUPPRESS, "action": "store_true"}
         rest |= {name: value for name in ("type", "nargs") if (value := getattr(self, name)) is not None}
         if self.spelling.startswith("-"):
             rest |= {
                 "dest": self.option,
                 "required": complete and (self.required or default is inspect.Parameter.empty),
             }
-        group.add_argument(*self.names, **rest)  # type: ignore[arg-type]
+        action = group.add_argument(*self.names, **rest)  # type: ignore[arg-type]
+        if self.words:
+            words = get_args(self.words)
+            action.completer = lambda **_: words  # type: ignore[attr-defined]  # which argcomplete looks for
+
+    def _default(self, default: object) -> str:
+        """What help says of the default."""
+        if default is inspect.Parameter.empty:
+            return ""
+        if isinstance(default, bool):
+            shown = "yes" if default else "no"
+        elif default is None:
+            shown = self.unset
+        else:
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        return f" (default: {shown})" if shown else ""
 
     def spellings(self) -> dict[str, str]:
         """How messages speak of the option, and how they would speak of the flag."""
@@ -99,7 +121,7 @@ def add_flags(
     """
     missing = dict(inspect.signature(function).parameters)
     missing |= {
-        flag.option: inspect.Parameter(flag.option, inspect.Parameter.KEYWORD_ONLY, default=None)
+        flag.option: inspect.Parameter(flag.option, inspect.Parameter.KEYWORD_ONLY, default=flag.default)
         for flag in own
         if flag.beside
     }
@@ -118,7 +140,7 @@ def _flag(option: Option) -> Flag | None:
     """The flag that sets an option, if there is one."""
     if option.flag is None:
         return None
-    spelling, help_, words, metavar, type_, switch = option.flag
+    spelling, help_, words, metavar, type_, switch, unset = option.flag
     return Flag(
         spelling,
         help_,
@@ -126,6 +148,7 @@ def _flag(option: Option) -> Flag | None:
         metavar=metavar,
         type=VALUES[type_] if type_ else None,
         switch=switch,
+        unset=unset,
         required=option.name == "output",
     )
 

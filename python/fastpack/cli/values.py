@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentTypeError
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -34,6 +35,11 @@ def pairs(text: str) -> dict[str, str]:
 def count_or_text(text: str) -> str | int:
     """`1000`, or what a word or a share says."""
     return int(text) if text.isdecimal() else text
+
+
+def tokens_or_text(text: str) -> str | int:
+    """`128`, `4k`, or what a word says."""
+    return token_count(text) if text[:1].isdecimal() else text
 
 
 def auto_yes_no(text: str) -> str | bool:
@@ -103,6 +109,15 @@ def _json(text: str) -> object:
         raise ArgumentTypeError(message) from refused
 
 
+def token_count(text: str) -> int:
+    """`4096`, `4_096`, `4,096`, or `4k`, which is 4096."""
+    found = re.fullmatch(r"(\d+)([kK]?)", text.strip().replace("_", "").replace(",", ""))
+    if found is None:
+        message = f"`{text}` is no number of tokens such as 4096 or 4k"
+        raise ArgumentTypeError(message)
+    return int(found[1]) * (1024 if found[2] else 1)
+
+
 VALUES: Final[dict[str, Callable[[str], object]]] = {
     "int": int,
     **{
@@ -117,6 +132,8 @@ VALUES: Final[dict[str, Callable[[str], object]]] = {
             json_object,
             moment,
             pairs,
+            token_count,
+            tokens_or_text,
         )
     },
 }

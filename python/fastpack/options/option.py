@@ -85,6 +85,7 @@ class Flag(NamedTuple):
         metavar: What stands for its value in the help.
         type: What makes a value of the text: `int`, or a function of `fastpack.cli.values`.
         switch: Whether it is on or off, and has no value.
+        unset: What holds where it is not given, if the option's default is `None` and the help does not say.
     """
 
     spelling: str
@@ -93,6 +94,7 @@ class Flag(NamedTuple):
     metavar: str | None = None
     type: str | None = None
     switch: bool = False
+    unset: str = ""
 
 
 class Differs(NamedTuple):

@@ -86,7 +86,12 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "not given, `parquet` is compressed by `zstd` and `arrow` is not."
         ),
         group=OUTPUT,
-        flag=Flag("--compression", "how columns are compressed", words="Compression"),
+        flag=Flag(
+            "--compression",
+            "how columns are compressed",
+            words="Compression",
+            unset="zstd for parquet, none for arrow",
+        ),
     ),
     Option(
         "per_file",
@@ -144,6 +149,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "documents to set aside for validation: a number, or a share such as 0.01 or 1%%",
             metavar="DOCUMENTS",
             type="count_or_text",
+            unset="none",
         ),
     ),
     Option(

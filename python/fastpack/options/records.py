@@ -48,6 +48,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "in place of files: a list of objects with path, shape, fields, prompt, limit, repeat; or its file",
             metavar="JSON",
             type="json_list_or_file",
+            unset="none",
         ),
     ),
     Option(
@@ -69,7 +70,12 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "`tokens`; found for each file by its first records if not given."
         ),
         group=READING,
-        flag=Flag("--shape", "what the records are, if not to be found out", words="Shape"),
+        flag=Flag(
+            "--shape",
+            "what the records are, if not to be found out",
+            words="Shape",
+            unset="found for each file",
+        ),
     ),
     Option(
         "fields",
@@ -86,6 +92,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "fields that hold parts of a record, such as question=query,answer=solution",
             metavar="PART=FIELD,...",
             type="pairs",
+            unset="the usual names",
         ),
     ),
     Option(
@@ -105,6 +112,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "--prompt",
             "how requests become texts: a text with {instruction}, a file, or one of",
             words="NamedPrompt",
+            unset="none",
         ),
     ),
     Option(
@@ -115,7 +123,11 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         "Requests with their answers that stand before each request, and are not trained.",
         group=READING,
         flag=Flag(
-            "--examples", "list of [request, answer] before each request", metavar="JSON", type="json_list"
+            "--examples",
+            "list of [request, answer] before each request",
+            metavar="JSON",
+            type="json_list",
+            unset="none",
         ),
     ),
     Option(
@@ -125,7 +137,12 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         FILE_CALLS,
         "What stands between the documents of a `.txt` or `.md` file; each is one document if not given.",
         group=READING,
-        flag=Flag("--separator", "what stands between the documents of a text file", metavar="TEXT"),
+        flag=Flag(
+            "--separator",
+            "what stands between the documents of a text file",
+            metavar="TEXT",
+            unset="none: a file is a document",
+        ),
     ),
     Option(
         "filter",
@@ -146,6 +163,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             ),
             metavar="PLACE:NAME",
             type="function_at",
+            unset="none",
         ),
     ),
     Option(
@@ -164,6 +182,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "--filter-fingerprint",
             "name for that function, to be changed with it, where its code cannot be followed",
             metavar="NAME",
+            unset="made of its code",
         ),
     ),
     Option(
@@ -181,6 +200,7 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "Python function of a pyarrow.RecordBatch that makes others of the records",
             metavar="PLACE:NAME",
             type="function_at",
+            unset="none",
         ),
     ),
     Option(
@@ -190,7 +210,9 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         TOKENIZING_CALLS,
         "A name for `map`, as `filter_fingerprint` is one for `filter`.",
         group=MODEL,
-        flag=Flag("--map-fingerprint", "name for that function, likewise", metavar="NAME"),
+        flag=Flag(
+            "--map-fingerprint", "name for that function, likewise", metavar="NAME", unset="made of its code"
+        ),
     ),
     Option(
         "on_bad_record",
@@ -216,6 +238,11 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
                 doc="As in `pack_files`, but it is at its end, when all is counted, that a stream fails."
             ),
         },
-        flag=Flag("--max-lost", "how much may be lost before the run fails, such as 0.1%%", metavar="SHARE"),
+        flag=Flag(
+            "--max-lost",
+            "how much may be lost before the run fails, such as 0.1%%",
+            metavar="SHARE",
+            unset="no limit",
+        ),
     ),
 )

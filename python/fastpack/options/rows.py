@@ -34,7 +34,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
                 doc="The lengths of rows to try, one or several.",
             ),
         },
-        flag=Flag("-m --max-length", "tokens that a row holds at most", metavar="TOKENS", type="int"),
+        flag=Flag("-m --max-length", "tokens that a row holds at most", metavar="TOKENS", type="token_count"),
     ),
     Option(
         "strategy",
@@ -78,7 +78,12 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             ),
             "repack": Differs(doc="As in `pack_files`; `trim` only where the tokens were kept with it."),
         },
-        flag=Flag("--overlong", "documents longer than a row", words="Overlong"),
+        flag=Flag(
+            "--overlong",
+            "documents longer than a row",
+            words="Overlong",
+            unset="split texts, drop the others",
+        ),
     ),
     Option(
         "truncation_side",
@@ -127,7 +132,13 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         EVERY_CALL,
         "Documents that a row holds at most, each piece of one counted.",
         group=PACKING,
-        flag=Flag("--max-documents-per-pack", "documents that a row holds at most", metavar="N", type="int"),
+        flag=Flag(
+            "--max-documents-per-pack",
+            "documents that a row holds at most",
+            metavar="N",
+            type="int",
+            unset="no limit",
+        ),
     ),
     Option(
         "align_documents_to",
@@ -145,6 +156,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "what the length of each document in a row is a multiple of, as context parallel training wants it",
             metavar="N",
             type="int",
+            unset="1",
         ),
     ),
     Option(
@@ -158,7 +170,12 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "`best_fit` and `heap` are shuffled."
         ),
         group=PACKING,
-        flag=Flag("--order", "order of the rows, if not the strategy's own", words="Order"),
+        flag=Flag(
+            "--order",
+            "order of the rows, if not the strategy's own",
+            words="Order",
+            unset="shuffle for mix, best_fit and heap, else input",
+        ),
     ),
     Option(
         "balance_ranks",
@@ -168,7 +185,11 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "The ranks that share the rows of `balanced`.",
         group=PACKING,
         flag=Flag(
-            "--balance-ranks", "ranks that share the rows of --order balanced", metavar="RANKS", type="int"
+            "--balance-ranks",
+            "ranks that share the rows of --order balanced",
+            metavar="RANKS",
+            type="int",
+            unset="none",
         ),
     ),
     Option(
@@ -206,7 +227,8 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "--pad-to",
             "what rows are filled up to: max_length, or a multiple that divides it",
             metavar="LENGTH",
-            type="count_or_text",
+            type="tokens_or_text",
+            unset="no padding",
         ),
     ),
     Option(
@@ -232,7 +254,11 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag(
-            "--pad-token-id", "id to fill up with, if not the tokenizer's own", metavar="ID", type="int"
+            "--pad-token-id",
+            "id to fill up with, if not the tokenizer's own",
+            metavar="ID",
+            type="int",
+            unset="the tokenizer's own",
         ),
     ),
     Option(

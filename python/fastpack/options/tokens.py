@@ -27,7 +27,9 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             "`transformers` or `tokenizers`. Records that are ids need none."
         ),
         group=MODEL,
-        flag=Flag("-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none"),
+        flag=Flag(
+            "-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none", unset="none"
+        ),
     ),
     Option(
         "train_on",
@@ -53,7 +55,12 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             "without labels."
         ),
         group=RUN,
-        flag=Flag("--train-on-eos", "ends of trained turns that carry one", words="TrainOnEos"),
+        flag=Flag(
+            "--train-on-eos",
+            "ends of trained turns that carry one",
+            words="TrainOnEos",
+            unset="those that the template marks",
+        ),
     ),
     Option(
         "eos",
@@ -96,7 +103,10 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=MODEL,
         flag=Flag(
-            "--chat-template", "a Jinja text, a file, or a name that the tokenizer knows", metavar="TEMPLATE"
+            "--chat-template",
+            "a Jinja text, a file, or a name that the tokenizer knows",
+            metavar="TEMPLATE",
+            unset="the tokenizer's own",
         ),
     ),
     Option(
@@ -107,7 +117,11 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         "Variables for the chat template; those of a record win over them.",
         group=MODEL,
         flag=Flag(
-            "--chat-template-kwargs", "variables for the chat template", metavar="JSON", type="json_object"
+            "--chat-template-kwargs",
+            "variables for the chat template",
+            metavar="JSON",
+            type="json_object",
+            unset="none",
         ),
     ),
     Option(
@@ -136,7 +150,11 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             ),
         },
         flag=Flag(
-            "--now", "the time that templates see, such as 2026-01-31T12:00", metavar="TIME", type="moment"
+            "--now",
+            "the time that templates see, such as 2026-01-31T12:00",
+            metavar="TIME",
+            type="moment",
+            unset="the time of the run",
         ),
     ),
     Option(
@@ -146,7 +164,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         TOKENIZING_CALLS,
         "The branch, tag or commit of a hub name.",
         group=MODEL,
-        flag=Flag("--revision", "branch, tag or commit of a hub name"),
+        flag=Flag("--revision", "branch, tag or commit of a hub name", unset="main"),
     ),
     Option(
         "token",
@@ -155,6 +173,10 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         TOKENIZING_CALLS,
         "The access token for a hub name.",
         group=MODEL,
-        flag=Flag("--token", "access token for a hub name; better given as $HF_TOKEN"),
+        flag=Flag(
+            "--token",
+            "access token for a hub name; better given as $HF_TOKEN",
+            unset="$HF_TOKEN, if it is set",
+        ),
     ),
 )

@@ -29,7 +29,10 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=OUTPUT,
         flag=Flag(
-            "--memory", "memory for documents, such as 2GB; a quarter of all if not given", metavar="SIZE"
+            "--memory",
+            "memory for documents, such as 2GB",
+            unset="a quarter of what there is",
+            metavar="SIZE",
         ),
     ),
     Option(
@@ -43,7 +46,11 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag(
-            "--threads", "worker threads; as many as the machine allows if not given", metavar="N", type="int"
+            "--threads",
+            "worker threads",
+            metavar="N",
+            type="int",
+            unset="as many as the machine gives",
         ),
     ),
     Option(
@@ -75,7 +82,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         differs={
             "stream": Differs(default=False, doc="As in `pack_files`, but no bar unless asked for."),
         },
-        flag=Flag("--progress", "draw a bar; if not given, where stderr is a terminal", switch=True),
+        flag=Flag("--progress", "draw a bar", switch=True, unset="where stderr is a terminal"),
     ),
     Option(
         "sample",
@@ -93,6 +100,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "read about N records all over the files, and estimate what all of them are like",
             metavar="N",
             type="int",
+            unset="all records",
         ),
     ),
     Option(

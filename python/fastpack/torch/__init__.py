@@ -1,6 +1,6 @@
 """Packed rows in a PyTorch training loop: data sets, batches, losses, and checks that documents stay apart.
 
-Needs `torch`, which `pip install fastpack[torch]` brings; `import fastpack` alone never loads it.
+Needs `torch`, which `pip install fastpack-train[torch]` brings; `import fastpack` alone never loads it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 try:
     import torch as _torch  # noqa: F401  tells of the missing extra before anything else fails
 except ImportError as missing:
-    _MESSAGE = "fastpack.torch needs `torch`: pip install 'fastpack[torch]'"
+    _MESSAGE = "fastpack.torch needs `torch`: pip install 'fastpack-train[torch]'"
     raise ImportError(_MESSAGE) from missing
 
 from fastpack.torch.batches import collate

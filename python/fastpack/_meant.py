@@ -1,0 +1,122 @@
+"""What a name or a word that fastpack does not have was meant for."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, get_args
+
+from fastpack import _types
+from fastpack._checks import nearest
+from fastpack.options import OPTIONS
+from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, WORD_ADVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["field_hint", "nearest_option", "option_hint", "spelled_as_ours", "word_hint", "words_of"]
+
+
+def nearest_option(name: str, known: Iterable[str]) -> str | None:
+    """The option that a name stands for: what another tool calls so, or what is spelled most like it."""
+    listed = list(known)
+    plain = name.replace("-", "_").lower()
+    foreign = FOREIGN_OPTIONS.get(plain)
+    if plain in listed or foreign in listed:
+        return plain if plain in listed else foreign
+    return nearest(plain, listed)
+
+
+def option_hint(name: str, known: Iterable[str]) -> str:
+    """A sentence about a keyword that a function does not have; empty if nothing is near."""
+    plain, listed = name.replace("-", "_").lower(), list(known)
+    if plain in OPTION_ADVICE:
+        return OPTION_ADVICE[plain]
+    named = plain if plain in OPTIONS else FOREIGN_OPTIONS.get(plain)
+    if named in OPTIONS and named not in listed:
+        takers = ", ".join(f"`{call}`" for call in sorted(OPTIONS[named].calls))
+        return f"`{named}` is an option of {takers}"
+    meant = nearest_option(name, listed)
+    return f"did you mean `{meant}`?" if meant else ""
+
+
+@functools.cache
+def words_of(option: str, call: str) -> tuple[str, ...]:
+    """The words that an option takes in a call; for a list or a dict, those of its entries or keys."""
+    if option not in OPTIONS:
+        return ()
+    named = re.findall(r"\b[A-Z]\w+", OPTIONS[option].in_call(call).type)
+    return tuple(word for name in named for word in _literals(getattr(_types, name, None)))
+
+
+def _literals(annotation: object) -> Iterator[str]:
+    for part in get_args(annotation):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _literals(part)
+
+
+def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
+    """The value with words spelled as fastpack does: `best_fit` for `best-fit` or `Best Fit`; others as they are."""
+    if isinstance(value, str) and value not in words:
+        plain = re.sub(r"[-_ ]+", "_", value.strip().lower())
+        return next((word for word in words if word.replace("-", "_") == plain), value)
+    if isinstance(value, (list, tuple)):
+        return (
+            type(value)(spelled_as_ours(each, words) for each in value)
+            if type(value) in {list, tuple}
+            else value
+        )
+    return value
+
+
+def word_hint(option: str, value: object, words: Iterable[str]) -> str:
+    """A sentence about what was given for an option that takes words; empty if nothing is near."""
+    listed = list(words)
+    if not listed and OPTIONS.get(option) and "int" in OPTIONS[option].type:
+        return _number_hint(value)
+    for given in _each(value):
+        plain = re.sub(r"[-_ ]+", "_", given.strip().lower())
+        advice = WORD_ADVICE.get(option, {}).get(plain)
+        if advice:
+            return advice
+        if given in listed:
+            continue
+        foreign = FOREIGN_WORDS.get(option, {}).get(plain)
+        meant = foreign if foreign in listed else nearest(plain, listed)
+        if meant:
+            return f'did you mean "{meant}"?'
+    return ""
+
+
+def field_hint(message: str) -> str:
+    """A sentence about the fields of a record that has none of the usual ones, which an error of the core lists."""
+    listed = message.rpartition(", found ")[2].partition(";")[0]
+    known = words_of("fields", "pack_files")
+    for field in re.findall(r"`([^`]+)`", listed):
+        plain = field.strip().lower()
+        meant = nearest(plain, known) or FOREIGN_WORDS["fields"].get(plain)
+        if meant:
+            return f'did you mean `fields={{"{meant}": "{field}"}}`?'
+    return ""
+
+
+def _number_hint(value: object) -> str:
+    """What whole number a text or a fraction stands for."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d{1,10})([kK]?)", value.strip().replace("_", "").replace(",", ""))
+        if found:
+            return f"give the number itself, {int(found[1]) * (1024 if found[2] else 1)}"
+    if isinstance(value, float) and value.is_integer():
+        return f"give a whole number, {int(value)}"
+    return ""
+
+
+def _each(value: object) -> Iterator[str]:
+    """The words in what was given."""
+    if isinstance(value, (str, bool)):
+        yield str(value)
+    elif isinstance(value, (list, tuple, Mapping)):
+        yield from (each for each in value if isinstance(each, str))

@@ -1,0 +1,180 @@
+"""What commands do beside calling a function: recipes, dry runs, losses of a scan, pages for a browser."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import fastpack
+from fastpack._checks import check_choice
+from fastpack._types import Color
+from fastpack.errors import FastpackError, LossError, OptionError
+
+if TYPE_CHECKING:
+    from fastpack.cli.flags import Function
+
+__all__ = ["Failed", "completion", "inspect", "pack", "report", "scan", "verify"]
+
+_FALLBACK_LENGTH: Final = 8192
+"""Tokens of a row where neither a command nor a length is given."""
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+
+
+class Failed(NamedTuple):
+    """What is shown of a run that ends with an error.
+
+    Attributes:
+        shown: What is printed on stdout.
+        error: What is said on stderr, and decides the exit code.
+    """
+
+    shown: object
+    error: FastpackError
+
+
+def pack(function: Function, given: dict[str, object]) -> object:
+    """Packs, or says what would be done."""
+    fallback, dry_run = given.pop("fallback", False), given.pop("dry_run", False)
+    html = given.pop("html", None)
+    paths, files = given.pop("paths", None), given.get("files")
+    if isinstance(paths, list) and paths:
+        given["files"] = [*paths, *(files if isinstance(files, list) else [])]
+    given = _with_recipe(given)
+    if fallback and "max_length" not in given:
+        given["max_length"] = _FALLBACK_LENGTH
+        sys.stderr.write(f"fastpack: no -m given: rows hold {_FALLBACK_LENGTH:,} tokens at most\n")
+    for name in ("output", "max_length"):
+        if name not in given:
+            message = f"invalid option `{name}`: must be given"
+            raise OptionError(message, name)
+    if dry_run:
+        from fastpack.cli.dry import foreseen  # noqa: PLC0415  few command lines ask for it
+
+        return foreseen(given)
+    done = function(**given)
+    if isinstance(html, str) and isinstance(done, fastpack.Report):
+        done.to_html(html, packed=str(given["output"]))
+    return done
+
+
+def scan(function: Function, given: dict[str, object]) -> object:
+    """Scans; fails where rows of one of the lengths would lose too much."""
+    most, html = given.pop("max_lost", None), given.pop("html", None)
+    share = None if most is None else _share(str(most))
+    found = function(**given)
+    if not isinstance(found, fastpack.ScanReport):
+        return found
+    if isinstance(html, str):
+        found.to_html(html)
+    error = None if share is None else _too_much_lost(found, share, str(most))
+    return Failed(found, error) if error else found
+
+
+def inspect(function: Function, given: dict[str, object]) -> object:
+    """A row of a folder or a file, in words."""
+    color, ids, html = given.pop("color", "auto"), given.pop("ids", False), given.pop("html", None)
+    check_choice("color", color, Color)
+    row = function(**given)
+    if not isinstance(row, fastpack.PackedRow):
+        return row
+    if isinstance(html, str):
+        from fastpack.display.browser import row_html, write_html  # noqa: PLC0415
+
+        write_html(html, row_html(row))
+    from fastpack.cli.shown import ShownRow  # noqa: PLC0415
+
+    return ShownRow(row, color, bool(ids))  # type: ignore[arg-type]  # checked above
+
+
+def verify(function: Function, given: dict[str, object]) -> object:
+    """What is found in a folder; an error where anything is wrong."""
+    found = function(**given)
+    if isinstance(found, fastpack.Verification) and found.problems:
+        count = len(found.problems)
+        message = f"{found.folder}: {count:,} {'problems' if count > 1 else 'problem'}, listed above"
+        return Failed(found, FastpackError(message))
+    return found
+
+
+def report(function: Function, given: dict[str, object]) -> object:
+    """The report of a folder, as a page for a browser and a dataset card too."""
+    html, card = given.pop("html", None), given.pop("card", False)
+    folder = str(given["table"])
+    found = function(**given)
+    if isinstance(html, str) and isinstance(found, fastpack.Report):
+        found.to_html(html, packed=folder)
+    if card:
+        from fastpack.display.card import write_card  # noqa: PLC0415
+
+        write_card(folder)
+    return found
+
+
+def completion(shell: str) -> str:
+    """The script that makes a shell complete the command line."""
+    if shell not in _SHELLS:
+        message = f"invalid option `shell`: must be one of {', '.join(_SHELLS)}, not `{shell}`"
+        raise OptionError(message, "shell")
+    try:
+        from argcomplete.shell_integration import shellcode  # noqa: PLC0415  an extra
+    except ImportError:
+        message = "completion needs the package `argcomplete`: pip install 'fastpack-train[completion]'"
+        raise FastpackError(message) from None
+    return str(shellcode(["fastpack"], shell=shell)).strip()
+
+
+def _with_recipe(given: dict[str, object]) -> dict[str, object]:
+    """The options of a command line, over those of the file or the folder that it names."""
+    from fastpack.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
+
+    config, like = given.pop("config", None), given.pop("like", None)
+    options: dict[str, object] = {}
+    if isinstance(like, str):
+        options = load_manifest(like)
+        unheld = options.pop("unheld", {})
+        for name, kind in unheld.items() if isinstance(unheld, dict) else ():
+            if name not in given:
+                message = (
+                    f"invalid option `{name}`: was {kind} in `{like}`, which no manifest holds; pass it again"
+                )
+                raise OptionError(message, name)
+    if isinstance(config, str):
+        options |= load_config(config)
+    return options | given
+
+
+def _share(text: str) -> float:
+    """`1%` or `0.01`."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        message = (
+            f'invalid option `max_lost`: must be a share from 0 to 1, such as 0.001 or "0.1%", not `{text}`'
+        )
+        raise OptionError(message, "max_lost")
+    return share
+
+
+def _too_much_lost(scan: fastpack.ScanReport, most: float, said: str) -> LossError | None:
+    """The error of a scan whose rows would lose more than a share of its documents or tokens."""
+    unread = sum(lost.documents for reason, lost in scan.lost.items() if reason not in _NO_LOSS)
+    counted = scan.read.documents - sum(
+        lost.documents for reason, lost in scan.lost.items() if reason in _NO_LOSS
+    )
+    for fit in scan.fits:
+        documents = unread + sum(count.documents for count in fit.dropped.values())
+        shares = documents / max(counted, 1), fit.lost_tokens / max(scan.read.tokens, 1)
+        if max(shares) > most:
+            message = (
+                f"rows of {fit.max_length:,} tokens lose {documents:,} of {counted:,} documents and "
+                f"{fit.lost_tokens:,} of {scan.read.tokens:,} tokens, more than --max-lost {said}"
+            )
+            return LossError(message, documents, fit.lost_tokens)
+    return None
+
+
+_NO_LOSS: Final = frozenset({"empty", "filtered"})
+"""Reasons for which records are left out that nobody misses."""

@@ -1,0 +1,119 @@
+"""`fastpack pack --dry-run`: what would be done, where, and how large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import fastpack
+from fastpack._checks import folder_of
+from fastpack.api.options import native_options, native_output
+from fastpack.display.pages import labelled
+from fastpack.display.terminal import page
+from fastpack.options import default, options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fastpack._types import JsonValue
+
+__all__ = ["Foreseen", "foreseen"]
+
+_SAMPLE: Final = 2_000
+"""Records that the sizes are estimated from: a second of work at most."""
+
+_TOKEN_BYTES: Final = 4
+"""Bytes of a value in a column with one for each token: all are int32 or float32."""
+
+_PER_TOKEN: Final = frozenset({"input_ids", "labels", "position_ids", "document_ids", "loss_weights"})
+"""Columns with a value for each token."""
+
+_RATIOS: Final = {"arrow": 1.0, "parquet": 1.0, "msgpack": 1.25, "msgpack_arrays": 1.25, "jsonl": 1.6}
+"""Bytes of a shard for each byte of its columns, at most; of JSON for ids of up to five digits."""
+
+
+class Foreseen(NamedTuple):
+    """What a job would do.
+
+    Attributes:
+        scan: What a sample of the inputs shows.
+        output: The folder.
+        state: What lies there now.
+        bytes: About how large the shards would be, before compression.
+        format: The format of the shards.
+        tokenizer: The tokenizer.
+    """
+
+    scan: fastpack.ScanReport
+    output: str
+    state: str
+    bytes: int
+    format: str
+    tokenizer: str
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """All of it."""
+        return {**self._asdict(), "scan": self.scan.to_dict()}
+
+    def __str__(self) -> str:
+        """The page that is printed."""
+        return page(self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        fit = self.scan.fits[0]
+        yield from labelled("inputs", (it.named for it in self.scan.inputs))
+        yield "tokenizer", self.tokenizer
+        yield "records", f"about {self.scan.read.documents:,}, of which {fit.kept.documents:,} would be kept"
+        yield "tokens", f"about {self.scan.read.tokens:,}, of which {fit.lost_tokens:,} would be lost"
+        unread = [(reason, lost.documents) for reason, lost in self.scan.lost.items()]
+        dropped = [(reason, lost.documents) for reason, lost in fit.dropped.items()]
+        for label, (reason, documents) in labelled("lost", [*unread, *dropped]):
+            yield label, f"{documents:,} documents: {reason}"
+        yield "rows", f"about {fit.rows:,} of {fit.max_length:,} tokens, {fit.fill:.2%} full"
+        yield "output", f"{self.output}: {self.state}"
+        yield "", f"about {self.bytes / 1e6:,.1f} MB of {self.format}, before compression"
+        if self.scan.sample is not None:
+            yield "seconds", f"about {self.scan.sample.seconds:,.2f}"
+        yield from labelled("warnings", self.scan.warnings)
+        yield "", "a dry run: nothing was written"
+
+
+def foreseen(given: Mapping[str, object]) -> Foreseen:
+    """What `pack_dir` with these options would do; checks all of them, and writes nothing."""
+    native_options(given)
+    output = folder_of("output", given["output"])
+    native_output({"overwrite": False, **given})
+    taken = {option.name for option in options_of("scan")}
+    known = {name: value for name, value in given.items() if name in taken}
+    scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them
+    columns = cast("Sequence[str]", given.get("columns", default("columns")))
+    form = str(given.get("format", default("format")))
+    tokens = (
+        scan.fits[0].kept.tokens
+        if given.get("pad_to") is None
+        else scan.fits[0].rows * scan.fits[0].max_length
+    )
+    # The compact layout has no column for each token but the ids.
+    per_token = 1 if given.get("layout") == "compact" else sum(column in _PER_TOKEN for column in columns)
+    size = tokens * _TOKEN_BYTES * per_token
+    return Foreseen(
+        scan=scan,
+        output=output,
+        state=_state(Path(output)),
+        bytes=round(size * _RATIOS[form]),
+        format=form,
+        tokenizer=str(given.get("tokenizer") or "none; the records are ids"),
+    )
+
+
+def _state(folder: Path) -> str:
+    """What lies in a folder, and so what the job would do there."""
+    if not folder.exists():
+        return "would be made"
+    if (folder / ".fastpack").is_dir():
+        return "holds a job that was stopped, which goes on if it is the same"
+    if (folder / "manifest.json").is_file():
+        return "holds a finished job; the same job would return its report, another needs --overwrite"
+    if any(folder.iterdir()):
+        return "holds other files, so the job needs --overwrite"
+    return "is empty"

@@ -1,0 +1,100 @@
+"""`main`: runs a command line, and says in one line what went wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from fastpack._fastpack import one_line
+from fastpack.cli.actions import Failed
+from fastpack.cli.commands import COMMANDS
+from fastpack.cli.parser import LOST, USAGE, flags_of, parse, parser
+from fastpack.cli.shown import write
+from fastpack.errors import FastpackError, LossError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import FrameType
+
+    from fastpack.cli.flags import Flag
+
+__all__ = ["main"]
+
+_OK: Final = 0
+_FAILED: Final = 1
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived: unwinds like Ctrl-C, so that nothing is left behind."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    flags: list[Flag] = []
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        if "_ARGCOMPLETE" in os.environ:
+            _complete()
+        given = parse(sys.argv[1:] if arguments is None else arguments)
+        command = COMMANDS[str(given.pop("command"))]
+        flags = flags_of(command)
+        as_json = bool(given.pop("json", False))
+        function = command.function()
+        shown = command.act(function, given) if command.act else function(**given)
+        if isinstance(shown, Failed):
+            write(shown.shown, as_json=as_json)
+            raise shown.error
+        write(shown, as_json=as_json)
+    except BrokenPipeError:
+        return _OK  # the reader, such as `head`, has seen enough
+    except (FastpackError, OSError) as failed:
+        return _complain(_in_flags(_in_one_line(failed), flags), _exit_code(failed))
+    except KeyboardInterrupt:
+        return _complain("interrupted", _INTERRUPTED)
+    except _Terminated:
+        return _complain("terminated", _TERMINATED)
+    return _OK
+
+
+def _complete() -> None:
+    """Answers a shell that asks what may come next."""
+    try:
+        import argcomplete  # noqa: PLC0415  an extra, and for shells alone
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser(complete=False))
+
+
+def _exit_code(failed: BaseException) -> int:
+    if isinstance(failed, OptionError):
+        return USAGE
+    return LOST if isinstance(failed, LossError) else _FAILED
+
+
+def _in_one_line(failed: BaseException) -> str:
+    text = str(failed)
+    if isinstance(failed, OSError) and failed.strerror:
+        text = f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror
+    return one_line(text)
+
+
+def _in_flags(message: str, flags: Iterable[Flag]) -> str:
+    """An error's message with options spelled as flags: `--overwrite`, not `overwrite=True`."""
+    spellings = {spoken: typed for flag in flags for spoken, typed in flag.spellings().items()}
+    found = "|".join(rf"\b{re.escape(spoken)}" for spoken in spellings)
+    return re.sub(found, lambda spoken: spellings[spoken[0]], message) if found else message
+
+
+def _complain(message: str, code: int) -> int:
+    """Says in one line what went wrong."""
+    sys.stderr.write(f"fastpack: {message}\n")
+    return code
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise _Terminated

@@ -1,0 +1,183 @@
+"""The parser of the command line: help at the terminal's width, and what was meant where something is unknown."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import textwrap
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import fastpack
+from fastpack._checks import nearest
+from fastpack._fastpack import one_line
+from fastpack._meant import nearest_option
+from fastpack.cli.commands import COMMANDS, Command
+from fastpack.cli.flags import FLAGS, add_flags
+from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fastpack.cli.flags import Flag
+
+__all__ = ["LOST", "USAGE", "flags_of", "parse", "parser"]
+
+USAGE: Final = 2
+LOST: Final = 3
+
+_EXIT_CODES: Final = """\
+exit codes:
+  0    all is well
+  1    the data, a file or the tokenizer made the run fail; stderr says why
+  2    the command line is wrong
+  3    more is lost than --max-lost allows, or no document is kept
+  130  interrupted by Ctrl-C
+  143  ended by SIGTERM
+"""
+
+_RECIPES: Final = frozenset({"--config", "--like"})
+"""Flags that name where options come from, so that none is required."""
+
+
+class _Help(argparse.HelpFormatter):
+    """Wraps descriptions at the width of the terminal, and leaves examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return "".join(indent + line for line in text.splitlines(keepends=True))
+        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors take one line, as all others here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong and where help is."""
+        self.exit(USAGE, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`\n")
+
+
+def flags_of(command: Command) -> list[Flag]:
+    """All flags that a command has, its own first."""
+    return [*command.flags, *chain.from_iterable(FLAGS.values())]
+
+
+def parser(*, complete: bool = True) -> argparse.ArgumentParser:
+    """The parser of the whole command line; unless it is `complete`, what is required may be said elsewhere."""
+    top = _Parser(
+        prog="fastpack",
+        description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
+        epilog=_epilog(*COMMANDS.values()),
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    top.add_argument("-V", "--version", action="version", version=f"fastpack {fastpack.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name,
+            help=command.help,
+            description=command.description,
+            usage=f"fastpack {name} {command.usage}",
+            epilog=_epilog(command),
+            formatter_class=_Help,
+            allow_abbrev=False,
+        )
+        add_flags(added, command.flags, command.function(), complete=complete)
+    return top
+
+
+def parse(arguments: Sequence[str]) -> dict[str, object]:
+    """What a command line says: the command, its options, and `fallback` where no command was named."""
+    given = list(arguments)
+    fallback = bool(given) and given[0].startswith("-") and given[0] not in _OWN
+    if fallback:
+        given = ["pack", *given]
+    complete = not fallback and not any(it.partition("=")[0] in _RECIPES for it in given)
+    top = parser(complete=complete)
+    _refuse_unknown_command(top, given)
+    _refuse_unknown_flag(top, given)
+    found, rest = top.parse_known_args(given)
+    values: dict[str, object] = vars(found)
+    if rest:
+        _take_or_refuse(top, values, rest)
+    return {**values, "fallback": True} if fallback else values
+
+
+_OWN: Final = frozenset({"-h", "--help", "-V", "--version"})
+"""Flags that stand without a command."""
+
+
+def _refuse_unknown_command(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """Names the command that was meant."""
+    named = next(iter(given), "")
+    if not named or named.startswith("-") or named in COMMANDS:
+        return
+    meant = FOREIGN_COMMANDS.get(named.lower()) or nearest(named.lower(), COMMANDS)
+    if os.path.exists(named):
+        hint = f"`{named}` is a file, no command; did you mean `fastpack pack {named} ...`?"
+    elif meant:
+        hint = f"`{named}` is no command; did you mean `{meant}`?"
+    else:
+        hint = f"`{named}` is no command; there are {', '.join(COMMANDS)}"
+    top.error(hint)
+
+
+def _refuse_unknown_flag(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """Names the flag that was meant, before anything else that is missing."""
+    command = COMMANDS.get(next(iter(given), ""))
+    if command is None:
+        return
+    known = {"--help", *(name for flag in flags_of(command) for name in flag.names)}
+    for typed in given[1:]:
+        name = typed.partition("=")[0]
+        if name == "--":
+            return
+        if name.startswith("--") and name not in known and name.replace("--no-", "--", 1) not in known:
+            top.prog = f"fastpack {given[0]}"
+            top.error(f"`{name}` is no flag of `{given[0]}`{_meant(name, command)}")
+
+
+def _take_or_refuse(top: argparse.ArgumentParser, values: dict[str, object], rest: Sequence[str]) -> None:
+    """Takes files that stand behind flags; names the flag that was meant where one is unknown."""
+    name = str(values["command"])
+    command = COMMANDS[name]
+    listed = next((flag.option for flag in command.flags if flag.nargs == "*"), None)
+    unknown = next((it for it in rest if it.startswith("-") and len(it) > 1), None)
+    if unknown is None and listed is not None:
+        before = values.get(listed)
+        values[listed] = [*(before if isinstance(before, list) else []), *rest]
+        return
+    top.prog = f"fastpack {name}"
+    if unknown is None:
+        top.error(f"`{rest[0]}` is one argument too many")
+    typed = unknown.partition("=")[0]
+    top.error(f"`{typed}` is no flag of `{name}`{_meant(typed, command)}")
+
+
+def _meant(typed: str, command: Command) -> str:
+    """A sentence about a flag that a command does not have."""
+    spelled = {flag.option: flag.names[-1] for flag in flags_of(command) if flag.names[-1].startswith("-")}
+    taken = {*_options(command)}
+    known = {option: spelling for option, spelling in spelled.items() if option in taken}
+    plain = typed.lstrip("-").replace("-", "_").lower()
+    if plain in OPTION_ADVICE and plain not in known:
+        return f"; {OPTION_ADVICE[plain]}"
+    meant = nearest_option(plain, known)
+    if meant is None and FOREIGN_OPTIONS.get(plain) == "files":
+        return "; name the files without a flag"
+    return f"; did you mean `{known[meant]}`?" if meant else ""
+
+
+def _options(command: Command) -> Iterable[str]:
+    """The options that a command takes."""
+    import inspect  # noqa: PLC0415  a wrong command line alone
+
+    yield from inspect.signature(command.function()).parameters
+    yield from (flag.option for flag in command.flags)
+
+
+def _epilog(*commands: Command) -> str:
+    """What stands below the flags: examples of these commands, and exit codes."""
+    examples = "\n".join(command.examples for command in commands)
+    return f"examples:\n{examples}\n{_EXIT_CODES}"

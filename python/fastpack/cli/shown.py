@@ -1,0 +1,56 @@
+"""Writing a result to stdout: as a page, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastpack.display.rows import row_page
+from fastpack.display.terminal import is_colored
+from fastpack.errors import StorageError
+
+if TYPE_CHECKING:
+    from fastpack._inspect import PackedRow
+    from fastpack._types import Color, JsonValue
+
+__all__ = ["ShownRow", "write"]
+
+
+class ShownRow(NamedTuple):
+    """A packed row, and how it is shown."""
+
+    row: PackedRow
+    color: Color
+    ids: bool
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """All of the row."""
+        return self.row.to_dict()
+
+    def __str__(self) -> str:
+        """The row in words."""
+        return row_page(self.row, color=is_colored(self.color), ids=self.ids)
+
+
+def write(shown: object, *, as_json: bool) -> None:
+    """Writes to stdout, and gives it up where nothing more can be written, so that Python does not try again."""
+    text = _json(shown) if as_json else str(shown)
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except OSError as failed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(failed, BrokenPipeError):
+            raise
+        raise StorageError(failed.errno, failed.strerror, "standard output") from failed
+
+
+def _json(shown: object) -> str:
+    """The numbers of a result."""
+    if hasattr(shown, "to_dict"):
+        return json.dumps(shown.to_dict(), indent=2, ensure_ascii=False)
+    if hasattr(shown, "_asdict"):
+        return json.dumps(shown._asdict(), indent=2, ensure_ascii=False)
+    return json.dumps(shown, ensure_ascii=False)

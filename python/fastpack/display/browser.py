@@ -1,0 +1,219 @@
+"""Pages for a browser: one file each, with nothing from the network."""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastpack._checks import path_of
+from fastpack._folder import Folder
+from fastpack.display.charts import bins, histogram, named_bars
+from fastpack.display.markup import STYLE, escaped, listed, section, table
+from fastpack.display.notebook import (
+    losses_table,
+    report_tiles,
+    row_body,
+    scan_fits,
+    scan_losses,
+    scan_tiles,
+)
+from fastpack.display.pages import shown_lengths
+from fastpack.display.rows import row_title
+from fastpack.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastpack._inspect import PackedRow
+    from fastpack._scan import ScanReport
+    from fastpack._types import StrPath
+    from fastpack.display.facts import Facts
+    from fastpack.report import Report
+
+__all__ = ["report_html", "row_html", "scan_html", "write_html"]
+
+_TEXT: Final = 1_500
+"""Characters of a document that a page shows."""
+
+_PAGE: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}
+body.fastpack {{ margin: 0 auto; padding: 1.5em 1em 4em; max-width: 60em; }}</style>
+</head>
+<body class="fastpack">
+{body}
+</body>
+</html>
+"""
+
+
+def write_html(path: StrPath, page: str) -> None:
+    """Writes a page, beside its place first.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    place = Path(path_of("path", path, "the path of a file to write")).expanduser()
+    beside = place.with_name(f".{place.name}.part")
+    try:
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(place)
+    except OSError as failed:
+        raise StorageError(failed.errno, failed.strerror, str(place)) from failed
+
+
+def report_html(report: Report, packed: StrPath | None = None) -> str:
+    """The page of a report; with the folder of the rows, what these show too."""
+    name = Path(path_of("packed", packed, "a folder")).name if packed is not None else ""
+    return _page(f"Packed rows{f': {name}' if name else ''}", *_report_parts(report, packed))
+
+
+def scan_html(scan: ScanReport) -> str:
+    """The page of a scan."""
+    losses = [
+        (f"{fit.max_length:,} tokens a row", fit.lost_tokens / max(scan.read.tokens, 1)) for fit in scan.fits
+    ]
+    chart = named_bars(
+        [(name, share, f"{share:.2%} of the tokens lost") for name, share in losses],
+        title="Tokens lost in rows of each length",
+    )
+    return _page(
+        "Scan: what packing would come to",
+        scan_tiles(scan),
+        listed("warnings", scan.warnings),
+        section("Inputs", table((), [(it.named,) for it in scan.inputs])),
+        section(
+            "Rows of each length", scan_fits(scan), _figure(chart, "What rows of each length would lose.")
+        ),
+        section("Lost whatever the length", scan_losses(scan)),
+        section("Lengths of documents, in tokens", f"<p>{escaped(shown_lengths(scan.lengths))}</p>"),
+        section(
+            "How it is made", table((), [("engine", scan.engine), ("template", scan.template or "none")])
+        ),
+    )
+
+
+def row_html(row: PackedRow) -> str:
+    """The page of a packed row."""
+    return _page(f"Row {row.number} of {row.where}", f"<p>{escaped(row_title(row))}</p>", _KEY, row_body(row))
+
+
+_KEY: Final = '<p class="faint">Tokens that are trained are <mark>marked</mark>.</p>'
+
+
+def _page(title: str, *parts: str) -> str:
+    body = "\n".join([f"<h1>{escaped(title)}</h1>", *(part for part in parts if part)])
+    return _PAGE.format(title=escaped(title), style=STYLE, body=body)
+
+
+def _figure(chart: str, caption: str) -> str:
+    return f"<figure>{chart}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def _report_parts(report: Report, packed: StrPath | None) -> Iterator[str]:
+    yield report_tiles(report)
+    yield listed("warnings", report.warnings)
+    yield section("Inputs", table((), [(it.named,) for it in report.inputs]))
+    yield section(
+        "What was lost, and why", losses_table(report) or "<p>Nothing was lost.</p>", _places(report)
+    )
+    facts = None
+    if packed is not None:
+        from fastpack.display.facts import facts_of  # noqa: PLC0415  loads pyarrow
+
+        facts = facts_of(packed, report)
+        yield from _charts(report, facts)
+    yield section(
+        "Lengths of documents, in tokens",
+        f"<p>{escaped(shown_lengths(report.lengths))}</p>",
+        table(
+            ("rows in a step", "steps of an epoch"),
+            [(f"{rows:,}", f"{count:,}") for rows, count in report.steps_per_epoch.items()],
+            numbers=(0, 1),
+        ),
+    )
+    made = [("strategy", report.strategy), ("engine", report.engine), ("template", report.template_engine)]
+    yield section("How it was made", table((), [(name, value) for name, value in made if value]))
+    if facts is not None and packed is not None:
+        yield section("Rows as text", _KEY, *(_row(row) for row in facts.rows))
+        yield section("Run it again", _again(packed))
+
+
+def _places(report: Report) -> str:
+    return table(
+        ("place", "reason", "message"),
+        [(f"{place.path}:{place.line}", place.reason, place.message) for place in report.places],
+    )
+
+
+def _charts(report: Report, facts: Facts) -> Iterator[str]:
+    """Histograms of the rows, the shares of sources, and what rows of other lengths would come to."""
+    if not len(facts.lengths):
+        return
+    longest = int(facts.lengths.max())
+    most = report.max_length or longest
+    lengths = histogram(
+        bins(facts.lengths.tolist(), 0, max(longest, 1), whole=True),
+        title="Lengths of documents in the rows",
+        unit="documents",
+        mark=(most, f"max_length {most:,}"),
+    )
+    fill = histogram(
+        bins(facts.fills.tolist(), 0.0, 1.0), title="Fill of the rows", unit="rows", percent=True
+    )
+    counts = histogram(
+        bins(facts.counts.tolist(), 0, max(int(facts.counts.max()), 1), whole=True),
+        title="Documents in a row",
+        unit="rows",
+    )
+    yield section(
+        "Rows",
+        _figure(lengths, "Lengths of the documents in the rows, in tokens."),
+        _figure(fill, f"How full rows are; {report.fill:.2%} on average."),
+        _figure(counts, f"Documents in a row; {report.documents_per_row:.2f} on average."),
+    )
+    total = max(sum(tokens for _, tokens in facts.sources), 1)
+    shares = [(name, float(tokens), f"{tokens / total:.1%}") for name, tokens in facts.sources]
+    if shares:
+        yield section(
+            "Shares of sources",
+            _figure(named_bars(shares, title="Shares of sources"), "Tokens in the rows, by file."),
+        )
+    yield section(
+        "What other lengths would cost",
+        table(
+            ("tokens a row", "rows", "tokens lost", "padding"),
+            [
+                (f"{cost.max_length:,}", f"{cost.rows:,}", f"{cost.lost:.2%}", f"{cost.padding:.2%}")
+                for cost in facts.costs
+            ],
+            numbers=(0, 1, 2, 3),
+        ),
+        '<p class="faint">Planned anew from the lengths of the documents in these rows; documents longer than a row '
+        "are counted as lost. Documents that these rows left out are not among them.</p>",
+    )
+
+
+def _row(row: PackedRow) -> str:
+    return f"<h3>{escaped(row_title(row))}</h3>{row_body(row, _TEXT)}"
+
+
+def _again(packed: StrPath) -> str:
+    """The command that repeats the job, and the options that the manifest holds."""
+    folder = str(packed)
+    recipe = Folder(packed).manifest.get("recipe")
+    command = f"fastpack pack --like {shlex.quote(folder)} -o {shlex.quote(folder.rstrip('/') + '-again')}"
+    if not isinstance(recipe, dict):
+        return ""
+    options = json.dumps(recipe, indent=2, ensure_ascii=False)
+    return f"<pre>{html.escape(command)}</pre><p>It was packed with</p><pre>{html.escape(options)}</pre>"

@@ -1,0 +1,88 @@
+"""The dataset card of a packed folder: `README.md`, as the hub of Hugging Face reads it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastpack._folder import Folder
+from fastpack.errors import OutputError, StorageError
+from fastpack.report import Report
+
+if TYPE_CHECKING:
+    from fastpack._types import StrPath
+
+__all__ = ["card_text", "write_card"]
+
+_SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+"""The hub's words for numbers of rows."""
+
+_OURS: Final = "<!-- written by `fastpack report --card` -->"
+"""The mark by which a card is known as one that may be replaced."""
+
+
+def write_card(folder: StrPath) -> Path:
+    """Writes the card into the folder.
+
+    Raises:
+        OutputError: The folder has a README.md that fastpack did not write.
+        StorageError: It cannot be written.
+    """
+    path = Path(folder).expanduser() / "README.md"
+    text = card_text(folder)
+    try:
+        is_ours = not path.exists() or _OURS in path.read_text(encoding="utf-8", errors="replace")
+        if is_ours:
+            path.write_text(text, encoding="utf-8")
+    except OSError as failed:
+        raise StorageError(failed.errno, failed.strerror, str(path)) from failed
+    if not is_ours:
+        raise OutputError(errno.EEXIST, "is there already, and fastpack did not write it", str(path))
+    return path
+
+
+def card_text(folder: StrPath) -> str:
+    """The card: what the hub reads at its head, then the report and how the rows are used."""
+    packed, report = Folder(folder), Report.of(folder)
+    size = next((word for most, word in _SIZES if report.rows < most), "1M<n<10M")
+    files = "\n".join(
+        f"  - split: {split}\n    path:\n"
+        + "\n".join(f"    - {shard.path.relative_to(packed.path).as_posix()}" for shard in packed.of(split))
+        for split in packed.splits
+    )
+    name = packed.path.absolute().name
+    tokenizer = report.to_dict().get("tokenizer") or "not recorded"
+    losses = "".join(
+        f"| {reason} | {lost.documents:,} | {lost.tokens:,} |\n" for reason, lost in report.dropped.items()
+    )
+    lost = (
+        f"\n| lost | documents | tokens |\n|---|---:|---:|\n{losses}" if losses else "\nNothing was lost.\n"
+    )
+    columns = ", ".join(f"`{column}`" for column in packed.read(packed.splits[0]).column_names)
+    return f"""\
+---
+pretty_name: {name}
+size_categories:
+- {size}
+task_categories:
+- text-generation
+tags:
+- fastpack
+- packed
+configs:
+- config_name: default
+  data_files:
+{files}
+---
+{_OURS}
+
+# {name}
+
+{report.documents.kept:,} documents of {report.tokens.kept:,} tokens in {report.rows:,} rows of at most
+{report.max_length:,} tokens, packed by fastpack with `{report.strategy}`; {report.fill:.2%} full,
+{report.trained_share:.1%} of the tokens are trained. Tokenizer: `{tokenizer}`.
+{lost}
+Columns: {columns}. Labels are unshifted, and -100 where not trained. `position_ids` begin at 0 in each document, and
+`seq_lengths` has the length of each, so that attention can keep documents apart.
+"""

@@ -1,0 +1,159 @@
+"""What the rows of a packed folder show beyond its report: lengths, fill, shares of sources, and rows as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from fastpack._folder import Folder
+from fastpack._inspect import inspect
+from fastpack.api import plan
+from fastpack.errors import FastpackError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from fastpack._inspect import PackedRow
+    from fastpack._types import StrPath
+    from fastpack.report import Report
+
+    Numbers = npt.NDArray[np.int64]
+
+__all__ = ["Cost", "Facts", "facts_of"]
+
+_SHOWN_ROWS: Final = 3
+
+_PLANNED: Final = 1_000_000
+"""Documents that lengths are tried with, evenly spread: 30 ms for each length."""
+
+_SOURCES: Final = 12
+"""Sources that are shown by name."""
+
+
+class Cost(NamedTuple):
+    """What rows of another length would come to.
+
+    Attributes:
+        max_length: Tokens that a row holds at most.
+        rows: How many rows, of the documents that are planned.
+        lost: The share of the tokens in documents that are longer than a row.
+        padding: The share of the rows that no token fills.
+    """
+
+    max_length: int
+    rows: int
+    lost: float
+    padding: float
+
+
+class Facts(NamedTuple):
+    """What the rows of a folder show.
+
+    Attributes:
+        lengths: The length of each document.
+        fills: The part of each row that documents fill.
+        counts: The documents of each row.
+        sources: The tokens of each source, by its name, the largest first; empty where rows do not say.
+        costs: What rows of other lengths would come to.
+        rows: Some rows as text.
+    """
+
+    lengths: Numbers
+    fills: npt.NDArray[np.float64]
+    counts: Numbers
+    sources: list[tuple[str, int]]
+    costs: list[Cost]
+    rows: list[PackedRow]
+
+
+def facts_of(folder: StrPath, report: Report) -> Facts:
+    """Reads a folder."""
+    packed = Folder(folder)
+    split = packed.splits[0]
+    table = packed.read_stored(split)
+    lengths, counts, files = _documents(table, packed)
+    sums = np.add.reduceat(np.append(lengths, 0), _starts(counts)) if len(counts) else np.zeros(0, np.int64)
+    sums[counts == 0] = 0
+    most = report.max_length or int(sums.max(initial=1))
+    return Facts(
+        lengths=lengths,
+        fills=sums / most,
+        counts=counts,
+        sources=_shares(lengths, files, report.sources),
+        costs=list(_costs(lengths, most)),
+        rows=list(_rows(folder, split, table.num_rows)),
+    )
+
+
+def _starts(counts: Numbers) -> Numbers:
+    """The place of the first document of each row."""
+    return np.concatenate([[0], np.cumsum(counts)[:-1]])
+
+
+def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers | None]:
+    """The lengths of all documents without padding, how many each row has, and their files."""
+    name = "unpadded_lengths" if "unpadded_lengths" in table.column_names else "seq_lengths"
+    if name not in table.column_names:
+        whole = pc.list_value_length(table["input_ids"]).to_numpy().astype(np.int64)
+        return whole, np.ones(len(whole), np.int64), None
+    lengths = pc.list_flatten(table[name]).to_numpy().astype(np.int64)
+    counts = pc.list_value_length(table[name]).to_numpy().astype(np.int64)
+    keep = lengths > 0
+    if name == "seq_lengths" and packed.options.get("pad_to") not in {None, "nothing"} and len(counts):
+        keep &= ~_padding(table, lengths, counts, packed)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    files = None
+    if "source_file" in table.column_names:
+        files = pc.list_flatten(table["source_file"]).to_numpy().astype(np.int64)[keep]
+    return lengths[keep], np.bincount(rows[keep], minlength=len(counts)).astype(np.int64), files
+
+
+def _padding(table: pa.Table, lengths: Numbers, counts: Numbers, packed: Folder) -> npt.NDArray[np.bool_]:
+    """The entries that are padding: those that begin and end with the padding token."""
+    ids = pc.list_flatten(table["input_ids"]).to_numpy()
+    chosen = packed.options.get("pad_token_id")
+    token = chosen if isinstance(chosen, int) else packed.of_job("made_by").get("pad_id")
+    ends = np.cumsum(lengths)
+    is_pad: npt.NDArray[np.bool_] = (ids[np.maximum(ends - 1, 0)] == token) & (ids[ends - lengths] == token)
+    edge = np.zeros(len(lengths), bool)
+    left = packed.options.get("padding_side") == "left"
+    edge[_starts(counts) if left else np.cumsum(counts) - 1] = True
+    return is_pad & edge
+
+
+def _shares(lengths: Numbers, files: Numbers | None, names: list[str]) -> list[tuple[str, int]]:
+    if files is None or not names:
+        return []
+    tokens = np.bincount(files[files >= 0], weights=lengths[files >= 0], minlength=len(names)).astype(
+        np.int64
+    )
+    order = np.argsort(-tokens, kind="stable")
+    shown = [(names[at], int(tokens[at])) for at in order[:_SOURCES]]
+    rest = int(tokens[order[_SOURCES:]].sum())
+    return [*shown, *([(f"and {len(names) - _SOURCES:,} more", rest)] if rest else [])]
+
+
+def _costs(lengths: Numbers, most: int) -> Iterator[Cost]:
+    """What rows of a quarter to four times the length would come to, of the documents in the rows."""
+    chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
+    total = int(chosen.sum())
+    for length in (most // 4, most // 2, most, most * 2, most * 4):
+        if length < 1 or not total:
+            continue
+        try:
+            found = plan(chosen, max_length=length)
+        except FastpackError:
+            continue
+        lost = int(chosen[chosen > length].sum())
+        yield Cost(length, len(found.offsets) - 1, lost / total, 1 - found.fill)
+
+
+def _rows(folder: StrPath, split: str, count: int) -> Iterator[PackedRow]:
+    """The first, the middle and the last row."""
+    for number in sorted({0, count // 2, count - 1} if count else ())[:_SHOWN_ROWS]:
+        yield inspect(folder, number, split=split)

@@ -1,0 +1,207 @@
+"""What a notebook shows of reports, rows, tokenizers, splits and streams: fragments of HTML."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from fastpack.display.markup import STYLE, escaped, listed, table, tiles
+from fastpack.display.pages import shown_lengths
+from fastpack.display.rows import heading, row_title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fastpack._inspect import PackedRow
+    from fastpack._scan import ScanReport
+    from fastpack._types import Splits
+    from fastpack.report import Report
+    from fastpack.tokenizer import Tokenizer
+
+__all__ = [
+    "losses_table",
+    "report_fragment",
+    "report_tiles",
+    "row_body",
+    "row_fragment",
+    "scan_fits",
+    "scan_fragment",
+    "scan_losses",
+    "splits_fragment",
+    "tokenizer_fragment",
+]
+
+
+def fragment(*parts: str) -> str:
+    """Parts of a page with their style, for a cell."""
+    return f'<div class="fastpack"><style>{STYLE}</style>{"".join(parts)}</div>'
+
+
+def report_fragment(report: Report) -> str:
+    """A report: the numbers seen first, what was lost, and warnings."""
+    return fragment(
+        report_tiles(report),
+        table((), [("inputs", it.named) for it in report.inputs]),
+        losses_table(report),
+        table((), [("lengths", shown_lengths(report.lengths)), *_splits(report)]),
+        listed("warnings", report.warnings),
+    )
+
+
+def report_tiles(report: Report) -> str:
+    """The numbers of a report that are seen first."""
+    lost = report.tokens.dropped / max(report.tokens.read, 1)
+    return tiles(
+        [
+            ("documents", f"{report.documents.kept:,}"),
+            ("tokens", f"{report.tokens.kept:,}"),
+            (f"rows of {report.max_length:,}", f"{report.rows:,}"),
+            ("fill", f"{report.fill:.2%}"),
+            ("documents a row", f"{report.documents_per_row:.2f}"),
+            ("trained", f"{report.trained_share:.1%}"),
+            ("tokens lost", f"{lost:.2%}"),
+        ]
+    )
+
+
+def losses_table(report: Report) -> str:
+    """What was lost, why, and where first."""
+    first = {place.reason: place for place in reversed(report.places)}
+    rows = [
+        (reason, f"{lost.documents:,}", f"{lost.tokens:,}", _place(first.get(reason)))
+        for reason, lost in report.dropped.items()
+    ]
+    if report.truncated.documents:
+        rows.append(
+            (
+                "cut to fit a row",
+                f"{report.truncated.documents:,}",
+                f"{report.truncated.tokens:,}",
+                "",
+            )
+        )
+    heads = ("lost", "documents", "tokens", *(["first at"] if any(row[3] for row in rows) else []))
+    return table(heads, [row[: len(heads)] for row in rows], numbers=(1, 2))
+
+
+def _place(place: object) -> str:
+    path, line, message = (getattr(place, name, "") for name in ("path", "line", "message"))
+    return f"{path}:{line}: {message}" if path else ""
+
+
+def _splits(report: Report) -> list[tuple[str, str]]:
+    return [
+        (name, f"{split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full")
+        for name, split in report.splits.items()
+    ]
+
+
+def scan_fragment(scan: ScanReport) -> str:
+    """A scan: the numbers seen first, what is lost, and what rows of each length come to."""
+    return fragment(
+        scan_tiles(scan),
+        table((), [("inputs", it.named) for it in scan.inputs]),
+        scan_fits(scan),
+        scan_losses(scan),
+        table((), [("lengths", shown_lengths(scan.lengths)), ("engine", scan.engine)]),
+        listed("warnings", scan.warnings),
+    )
+
+
+def scan_tiles(scan: ScanReport) -> str:
+    """The numbers of a scan that are seen first."""
+    about = "" if scan.sample is None else "about "
+    return tiles(
+        [
+            ("records", f"{about}{scan.read.documents:,}"),
+            ("documents", f"{about}{scan.documents:,}"),
+            ("tokens", f"{about}{scan.read.tokens:,}"),
+            ("trained", f"{scan.trained_share:.1%}"),
+        ]
+    )
+
+
+def scan_fits(scan: ScanReport) -> str:
+    """Rows of each length: how many, how full, and what they lose."""
+
+    def rows() -> Iterator[Sequence[str]]:
+        for fit in scan.fits:
+            reasons = [f"{count.documents:,} {reason}" for reason, count in fit.dropped.items()]
+            if fit.truncated.documents:
+                reasons.append(f"{fit.truncated.documents:,} cut")
+            yield (
+                f"{fit.max_length:,}",
+                f"{fit.rows:,}",
+                f"{1 - fit.fill:.2%}",
+                f"{fit.lost_tokens / max(scan.read.tokens, 1):.2%}",
+                ", ".join(reasons),
+            )
+
+    return table(
+        ("tokens a row", "rows", "padding", "tokens lost", "documents"), rows(), numbers=(0, 1, 2, 3)
+    )
+
+
+def scan_losses(scan: ScanReport) -> str:
+    """Records that no row can hold, by reason, with the first place."""
+    return table(
+        ("lost", "records", "tokens", "first at"),
+        [
+            (reason, f"{lost.documents:,}", f"{lost.tokens:,}", _place(lost.places[0]) if lost.places else "")
+            for reason, lost in scan.lost.items()
+        ],
+        numbers=(1, 2),
+    )
+
+
+def row_fragment(row: PackedRow) -> str:
+    """A packed row: each document in a box, trained tokens marked."""
+    return fragment(f"<p>{escaped(row_title(row))}</p>", row_body(row))
+
+
+def row_body(row: PackedRow, most: int | None = None) -> str:
+    """The documents of a row; of each text, the first `most` characters."""
+    parts = []
+    for number, document in enumerate(row.documents):
+        shown, left = [], most
+        for trained, text in row.stretches(document):
+            cut = text if left is None or len(text) <= left else f"{text[:left]}…"
+            safe = html.escape(cut)
+            shown.append(f"<mark>{safe}</mark>" if trained else safe)
+            left = None if left is None else max(left - len(text), 0)
+            if left == 0:
+                break
+        joined = ("" if row.has_text else " ").join(shown)
+        parts.append(f'<p class="faint">{escaped(heading(number, document))}</p><pre>{joined}</pre>')
+    return "".join(parts)
+
+
+def tokenizer_fragment(tokenizer: Tokenizer) -> str:
+    """A tokenizer: its engine, its size, its special tokens and its chat templates."""
+    engine = f"{tokenizer.engine}: {tokenizer.reason}" if tokenizer.reason else tokenizer.engine
+    special = ", ".join(f"{name} {token}" for name, token in tokenizer.special_tokens.items())
+    return fragment(
+        table(
+            (),
+            [
+                ("engine", engine),
+                ("tokens", f"{tokenizer.vocab_size:,}"),
+                ("special tokens", special or "none"),
+                ("chat templates", ", ".join(tokenizer.chat_templates) or "none"),
+            ],
+        )
+    )
+
+
+def splits_fragment(splits: Splits) -> str:
+    """Both tables: their rows and columns."""
+    return fragment(
+        table(
+            ("split", "rows", "columns"),
+            [
+                (name, f"{rows.num_rows:,}", ", ".join(rows.column_names))
+                for name, rows in zip(splits._fields, splits, strict=True)
+            ],
+            numbers=(1,),
+        )
+    )

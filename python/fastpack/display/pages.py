@@ -1,0 +1,147 @@
+"""The pages that `print` shows of a report, and of a scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from fastpack.display.terminal import page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fastpack._scan import ScanReport
+    from fastpack.report import Report
+
+__all__ = ["labelled", "report_page", "scan_page", "shown_lengths"]
+
+_Item = TypeVar("_Item")
+
+_QUANTILES: Final = ("min", "p50", "p90", "p99", "max")
+"""The quantiles of document lengths that a page shows, in this order."""
+
+_SHOWN_SECONDS: Final = 0.005
+"""Stages of fewer seconds are not printed."""
+
+_SHOWN_PLACES: Final = 1_000
+"""Records that a printed scan names for each reason."""
+
+
+def report_page(report: Report) -> str:
+    """The page of a report."""
+    return page(_report_lines(report))
+
+
+def scan_page(scan: ScanReport) -> str:
+    """The page of a scan."""
+    return page(_scan_lines(scan))
+
+
+def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
+    """Each item, the first with the label."""
+    for number, item in enumerate(items):
+        yield ("" if number else label), item
+
+
+def shown_lengths(lengths: dict[str, float]) -> str:
+    """The quantiles of lengths, on one line."""
+    return ", ".join(f"{name} {lengths[name]:,.0f}" for name in _QUANTILES if name in lengths)
+
+
+def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
+    yield from labelled("inputs", (it.named for it in report.inputs))
+    yield "documents", f"{report.documents.read:,} read, {report.documents.kept:,} kept"
+    yield "tokens", f"{report.tokens.read:,} read, {report.tokens.kept:,} kept"
+    for label, (reason, lost) in labelled("dropped", report.dropped.items()):
+        yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
+    yield from _cut_and_repeated(report)
+    for label, place in labelled("places", report.places):
+        yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
+    yield "rows", f"{report.rows:,} of {report.max_length:,} tokens, by {report.strategy}"
+    yield "", f"{report.documents_per_row:.2f} documents a row"
+    for label, (name, split) in labelled("splits", report.splits.items()):
+        yield (
+            label,
+            f"{name}: {split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full",
+        )
+    yield "fill", f"{report.fill:.2%}; no packing needs fewer than {report.lower_bound:,} rows"
+    straddling = f"; {report.straddling_tokens:,} straddle a boundary" if report.straddling_tokens else ""
+    yield "trained", f"{report.trained_tokens:,} tokens, {report.trained_share:.1%} of those kept{straddling}"
+    lengths = shown_lengths(report.lengths)
+    if lengths:
+        yield "lengths", lengths
+    steps = [f"{count:,} at {rows} rows" for rows, count in report.steps_per_epoch.items()]
+    if steps:
+        yield "steps", f"{', '.join(steps)} a step, for one epoch"
+    for label, engine, reason in (
+        ("engine", report.engine, report.engine_reason),
+        ("template", report.template_engine, report.template_engine_reason),
+    ):
+        yield from labelled(label, [f"{engine}: {reason}" if reason else engine] if engine else [])
+    yield from _times(report)
+    yield from labelled("warnings", report.warnings)
+
+
+def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:
+    if report.truncated.documents:
+        yield "cut", f"{report.truncated.documents:,} documents, by {report.truncated.tokens:,} tokens"
+    if report.repeated.documents:
+        yield "repeated", f"{report.repeated.documents:,} documents, {report.repeated.tokens:,} tokens"
+
+
+def _times(report: Report) -> Iterator[tuple[str, str]]:
+    if report.seconds is not None:
+        yield "seconds", f"{report.seconds:.2f}{_speed(report, report.seconds)}"
+    rendered = report.compiled_conversations + report.interpreted_conversations
+    if report.compiled_conversations:
+        compiled = f"{report.compiled_conversations:,} of {rendered:,} conversations"
+        yield "", f"{compiled} were put into text by compiled programs"
+    if report.resumed_documents:
+        yield "", f"{report.resumed_documents:,} documents were tokenized before, by a run that was stopped"
+    for stage, time in report.stages.items():
+        if time.wall >= _SHOWN_SECONDS:
+            yield "", f"{stage} {time.wall:.2f}, {time.cpu:.2f} of CPU{_speed(report, time.wall)}"
+
+
+def _speed(report: Report, seconds: float) -> str:
+    return f", {report.tokens.read / seconds:,.0f} tokens/s" if seconds else ""
+
+
+def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
+    yield from labelled("inputs", (it.named for it in scan.inputs))
+    sample = scan.sample
+    if sample is not None:
+        yield (
+            "estimated",
+            f"from {sample.records:,} records, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
+        )
+    yield "records", f"{scan.read.documents:,} read, {scan.documents:,} become documents"
+    for label, (reason, lost) in labelled("lost", scan.lost.items()):
+        yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
+        for place in lost.places[:_SHOWN_PLACES]:
+            where = f"{place.path}:{place.line}" if place.line else place.path
+            yield "", f"  {where}: {place.message}"
+        if len(lost.places) > _SHOWN_PLACES:
+            yield (
+                "",
+                f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
+            )
+    yield (
+        "tokens",
+        f"{scan.read.tokens:,}, {scan.trained_share:.1%} trained; a document: {shown_lengths(scan.lengths)}",
+    )
+    for label, fit in labelled("rows", scan.fits):
+        share = f"{fit.lost_tokens / max(scan.read.tokens, 1):.2%} of the tokens lost"
+        reasons = [f"{count.documents:,} {reason}" for reason, count in fit.dropped.items()]
+        if fit.truncated.documents:
+            reasons.append(f"{fit.truncated.documents:,} truncated")
+        why = f" ({', '.join(reasons)})" if reasons else ""
+        yield label, f"{fit.rows:,} of {fit.max_length:,} tokens, fill {fit.fill:.2%}, {share}{why}"
+    if scan.template:
+        yield "template", scan.template
+    yield "engine", scan.engine
+    packing = "about as long" if sample is None else f"about {sample.seconds:,.2f} for all"
+    yield (
+        "seconds",
+        f"{scan.seconds:.2f} on {scan.threads} threads, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",
+    )
+    yield from labelled("warnings", scan.warnings)

@@ -1,0 +1,60 @@
+"""A packed row as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastpack._fastpack import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastpack._inspect import PackedDocument, PackedRow
+
+__all__ = ["heading", "row_page", "row_title"]
+
+_GREEN: Final = "\x1b[32m"
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
+
+def row_page(row: PackedRow, *, color: bool, ids: bool = False) -> str:
+    """The lines that show a row.
+
+    Trained tokens stand in colour, or between « and » where colour is not wanted. A token that begins a
+    document carries no label: nothing predicts it.
+    """
+    return "\n".join(_lines(row, color=color, ids=ids))
+
+
+def row_title(row: PackedRow) -> str:
+    """Where the row is, and how much it holds."""
+    trained = sum(document.trained for document in row.documents)
+    has_labels = any(document.labels for document in row.documents)
+    share = f", {trained:,} trained" if has_labels else ""
+    return (
+        f"{row.where}, row {row.number} of {row.rows:,}: {row.tokens:,} tokens, "
+        f"{len(row.documents):,} documents{share}"
+    )
+
+
+def heading(number: int, document: PackedDocument) -> str:
+    """The line above a document: its place in the row, what is trained of it, and where it is from."""
+    end = document.start + len(document.input_ids)
+    share = f", {document.trained:,} trained" if document.labels else ""
+    place = f", from {one_line(document.source)}:{document.line}" if document.source else ""
+    if not document.source and document.line:
+        place = f", record {document.line:,}"
+    return f"document {number}: tokens {document.start:,} to {end - 1:,}{share}{place}"
+
+
+def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:
+    opening, closing = (_GREEN, _PLAIN) if color else ("«", "»")
+    yield row_title(row)
+    for number, document in enumerate(row.documents):
+        yield ""
+        line = f"── {heading(number, document)} ──"
+        yield f"{_DIM}{line}{_PLAIN}" if color else line
+        stretches = row.stretches(document, ids=ids)
+        shown = (f"{opening}{text}{closing}" if trained else text for trained, text in stretches)
+        yield (" " if ids or not row.has_text else "").join(shown)

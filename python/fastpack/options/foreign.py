@@ -1,0 +1,316 @@
+"""What other tools call the options, words and columns of fastpack."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "FOREIGN_COMMANDS",
+    "FOREIGN_NAMES",
+    "FOREIGN_OPTIONS",
+    "FOREIGN_WORDS",
+    "OPTION_ADVICE",
+    "WORD_ADVICE",
+]
+
+_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "max_length": (
+        "block_size",
+        "chunk_size",
+        "context_length",
+        "context_window",
+        "cutoff_len",
+        "max_len",
+        "max_seq_len",
+        "max_seq_length",
+        "max_sequence_length",
+        "max_tokens",
+        "model_max_length",
+        "pack_length",
+        "pack_size",
+        "seq_len",
+        "seq_length",
+        "seqlen",
+        "sequence_len",
+        "sequence_length",
+        "target_length",
+    ),
+    "strategy": ("algorithm", "bin_packing", "method", "pack_strategy", "packing_method", "packing_strategy"),
+    "overlong": ("long_sequences", "on_overlong", "too_long", "truncation_mode"),
+    "truncation_side": ("truncate_side",),
+    "max_documents_per_pack": (
+        "max_docs_per_pack",
+        "max_num_seqs",
+        "max_seqs_per_bin",
+        "max_seqs_per_pack",
+        "max_sequences_per_pack",
+        "packing_max_sequences",
+    ),
+    "align_documents_to": (
+        "pad_docs_to",
+        "pad_seq_to_mult",
+        "pad_sequences_to",
+        "sequence_parallel_multiple",
+    ),
+    "balance_ranks": ("data_parallel_size", "dp_size", "num_ranks", "num_replicas", "world_size"),
+    "seed": ("packing_seed", "random_seed", "random_state", "rng", "shuffle_seed"),
+    "pad_to": ("pad_length", "pad_to_max_length", "pad_to_multiple_of", "pad_to_sequence_len"),
+    "pad_token_id": ("pad_id", "pad_token", "padding_value"),
+    "drop_last": ("drop_incomplete", "drop_remainder", "tail"),
+    "columns": ("column_names", "fields_to_keep", "output_columns"),
+    "tokenizer": (
+        "model",
+        "model_id",
+        "model_name",
+        "model_name_or_path",
+        "processing_class",
+        "processor",
+        "tokenizer_name",
+        "tokenizer_name_or_path",
+        "tokenizer_path",
+    ),
+    "chat_template": ("chat_template_path", "conversation_template", "jinja_template", "template"),
+    "chat_template_kwargs": ("template_args", "template_kwargs"),
+    "eos": ("add_eos", "add_eos_token", "append_eod", "append_eos", "eos_token"),
+    "bos": ("add_bos", "add_bos_token", "bos_token", "prepend_bos"),
+    "files": (
+        "data",
+        "data_files",
+        "data_path",
+        "dataset",
+        "dataset_path",
+        "file",
+        "input",
+        "input_file",
+        "input_files",
+        "inputs",
+        "path",
+        "paths",
+        "train_file",
+    ),
+    "output": ("dest", "destination", "out", "out_dir", "output_dir", "output_path", "save_path", "save_to"),
+    "format": ("file_format", "filetype", "fmt", "out_format", "output_format"),
+    "compression": ("codec", "compress"),
+    "shard_size": ("max_shard_size", "rows_per_shard", "shard_bytes"),
+    "overwrite": ("exist_ok", "force", "overwrite_output_dir"),
+    "validation": (
+        "eval_size",
+        "holdout",
+        "test_size",
+        "val_set_size",
+        "val_size",
+        "val_split",
+        "validation_size",
+        "validation_split",
+    ),
+    "cache_dir": ("cache", "cache_folder", "cache_path", "dataset_prepared_path"),
+    "filter": ("filter_fn", "predicate"),
+    "map": ("function", "map_fn", "preprocess", "preprocessing_fn", "transform"),
+    "on_bad_record": ("errors", "ignore_errors", "on_error", "skip_bad", "skip_errors"),
+    "max_lost": ("max_dropped", "max_loss"),
+    "threads": (
+        "dataset_num_proc",
+        "jobs",
+        "n_jobs",
+        "n_threads",
+        "nproc",
+        "num_proc",
+        "num_processes",
+        "num_threads",
+        "num_workers",
+        "preprocessing_num_workers",
+        "workers",
+    ),
+    "token": ("api_token", "auth_token", "hf_token", "use_auth_token"),
+    "progress": ("progress_bar", "quiet", "show_progress", "tqdm", "verbose"),
+    "memory": ("max_memory", "memory_limit"),
+}
+
+FOREIGN_OPTIONS: Final[dict[str, str]] = {name: option for option, names in _NAMES.items() for name in names}
+"""Our option, by the name that another tool has for it: TRL, Axolotl, Megatron, NeMo, datasets, tokenizers."""
+
+OPTION_ADVICE: Final[dict[str, str]] = {
+    "packing": 'rows are always packed; `strategy="none"` gives a row per document',
+    "padding": '`pad_to="max_length"` fills rows up',
+    "truncation": '`overlong="truncate"` cuts what is longer than a row',
+    "stride": '`overlong="split"` cuts a long document into pieces',
+    "return_tensors": "rows are Arrow; `fastpack.torch.collate` makes tensors of them",
+    "batched": "fastpack reads in batches by itself; leave it out",
+    "remove_columns": "`columns` names the columns that rows have",
+    "add_special_tokens": "`eos` and `bos` say which special tokens a document gets",
+    "add_generation_prompt": "a conversation that is trained on ends with its answer; leave it out",
+    "completion_only_loss": '`train_on="completion"` trains the completions alone',
+    "completions_only": '`train_on="completion"` trains the completions alone',
+    "assistant_only_loss": '`train_on="assistant"` trains what the assistant writes alone',
+    "mask_inputs": '`train_on="completion"` trains no prompt',
+    "mask_prompt": '`train_on="completion"` trains no prompt',
+    "train_on_input": '`train_on="all"` trains prompts too',
+    "train_on_inputs": '`train_on="all"` trains prompts too',
+    "train_on_prompt": '`train_on="all"` trains prompts too',
+    "roles_to_train": '`train_on="assistant"`, or `train` and `weight` in each message, say what is trained',
+    "text_field": '`fields={"text": "..."}` names the field',
+    "text_column": '`fields={"text": "..."}` names the field',
+    "text_column_name": '`fields={"text": "..."}` names the field',
+    "dataset_text_field": '`fields={"text": "..."}` names the field',
+    "message_field": '`fields={"messages": "..."}` names the field',
+    "messages_field": '`fields={"messages": "..."}` names the field',
+    "messages_column": '`fields={"messages": "..."}` names the field',
+    "conversation_column": '`fields={"messages": "..."}` names the field',
+    "field_messages": '`fields={"messages": "..."}` names the field',
+    "prompt_field": '`fields={"prompt": "..."}` names the field',
+    "prompt_column": '`fields={"prompt": "..."}` names the field',
+    "completion_field": '`fields={"completion": "..."}` names the field',
+    "formatting_func": "`map` takes a function of record batches, `prompt` a text with places",
+    "limit": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "max_examples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "max_records": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "max_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "num_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "weights": '`sources=[{"path": "...", "repeat": 2}]` reads files more than once',
+    "split": "`validation` sets documents aside; a table is of one split",
+    "streaming": "`fastpack.stream` packs while it reads",
+    "batch_size": "`fastpack.stream` and `fastpack.torch.collate` make batches",
+}
+"""A sentence for an option of another tool that is no single option here."""
+
+FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
+    "strategy": {
+        **dict.fromkeys(("bfd", "best", "bestfit", "bf", "best_fit_decreasing", "bfd_split"), "best_fit"),
+        **dict.fromkeys(
+            ("ffd", "first_fit", "first_fit_decreasing", "first_fit_shuffle", "ff", "binpack", "auto"), "mix"
+        ),
+        **dict.fromkeys(("wrapped", "wrap", "concatenate", "chunk", "chunked", "concat_chunk"), "concat"),
+        **dict.fromkeys(("greedy", "next_fit", "online", "nf"), "sequential"),
+        **dict.fromkeys(("off", "false", "no", "no_packing", "unpacked"), "none"),
+    },
+    "overlong": {
+        **dict.fromkeys(("trunc", "cut", "clip", "truncation", "longest_first"), "truncate"),
+        **dict.fromkeys(("skip", "filter", "remove", "discard", "ignore"), "drop"),
+        **dict.fromkeys(("chunk", "wrap", "wrapped"), "split"),
+        **dict.fromkeys(("raise", "fail", "strict"), "error"),
+    },
+    "train_on": {
+        **dict.fromkeys(("completions", "completion_only", "response", "responses", "answer"), "completion"),
+        **dict.fromkeys(
+            ("assistants", "assistant_only", "gpt", "model", "assistant_tokens", "turns"), "assistant"
+        ),
+        **dict.fromkeys(("last", "last_turn", "final"), "last_assistant"),
+        **dict.fromkeys(("full", "everything", "inputs", "prompt", "text"), "all"),
+    },
+    "train_on_eos": {
+        "false": "none",
+        "true": "turn",
+        "no": "none",
+        **dict.fromkeys(("all", "every", "yes"), "turn"),
+    },
+    "truncation_side": {"start": "left", "beginning": "left", "end": "right"},
+    "padding_side": {"start": "left", "beginning": "left", "end": "right"},
+    "order": {
+        **dict.fromkeys(("shuffled", "random"), "shuffle"),
+        **dict.fromkeys(("sorted", "original", "in_order", "sequential"), "input"),
+        "balance": "balanced",
+    },
+    "on_remainder": {"padding": "pad", "skip": "drop", "duplicate": "repeat"},
+    "template_engine": {
+        **dict.fromkeys(("jinja", "jinja2", "transformers", "hf"), "python"),
+        **dict.fromkeys(("rust", "fast", "compiled"), "native"),
+    },
+    "on_bad_record": {
+        **dict.fromkeys(("ignore", "drop", "warn", "continue"), "skip"),
+        **dict.fromkeys(("raise", "fail", "strict", "stop"), "error"),
+    },
+    "shape": {
+        **dict.fromkeys(("chat", "chats", "messages", "sharegpt", "chatml", "openai"), "conversations"),
+        **dict.fromkeys(("alpaca", "instruct", "instructions"), "instruction"),
+        **dict.fromkeys(("qa", "question"), "question_answer"),
+        **dict.fromkeys(("completion", "prompt", "prompts"), "prompt_completion"),
+        **dict.fromkeys(("ids", "tokenized", "pretokenized", "input_ids"), "tokens"),
+        **dict.fromkeys(("plain", "raw", "corpus"), "text"),
+    },
+    "fields": {
+        **dict.fromkeys(
+            ("message", "conversation", "conversations", "dialog", "dialogue", "turns"), "messages"
+        ),
+        **dict.fromkeys(("response", "answers", "target", "completions"), "completion"),
+        **dict.fromkeys(("content", "texts", "body"), "text"),
+        **dict.fromkeys(("system_prompt", "system_message"), "system"),
+        **dict.fromkeys(("ids", "tokens"), "input_ids"),
+        **dict.fromkeys(("assistant_mask", "completion_mask"), "assistant_masks"),
+        **dict.fromkeys(("mask",), "attention_mask"),
+        "query": "prompt",
+        "weights": "loss_weights",
+    },
+    "columns": {
+        **dict.fromkeys(("ids", "tokens", "input_id"), "input_ids"),
+        **dict.fromkeys(("seq_lens", "seqlens", "sequence_lengths", "lengths", "seq_length"), "seq_lengths"),
+        **dict.fromkeys(("positions", "pos_ids", "position_id"), "position_ids"),
+        **dict.fromkeys(("segment_ids", "doc_ids", "sequence_ids", "seq_idx"), "document_ids"),
+        **dict.fromkeys(("label", "targets"), "labels"),
+        **dict.fromkeys(("weights", "loss_mask", "loss_weight"), "loss_weights"),
+        "source": "source_file",
+    },
+    "format": {
+        **dict.fromkeys(("ipc", "feather", "hf", "datasets"), "arrow"),
+        **dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl"),
+        **dict.fromkeys(("pq", "parq"), "parquet"),
+        "msgpack_array": "msgpack_arrays",
+    },
+    "compression": {"zst": "zstd", "zstandard": "zstd", "false": "none", "uncompressed": "none"},
+    "pad_to": dict.fromkeys(("max", "full", "true", "max_len", "yes"), "max_length"),
+}
+"""Our word, by the option and the word that another tool has for it."""
+
+WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
+    "columns": {
+        "attention_mask": (
+            "not needed: rows hold no padding, and `position_ids` and `seq_lengths` keep documents apart; "
+            "`fastpack.torch.collate` makes what a model takes"
+        ),
+        "cu_seqlens": "`fastpack.torch.collate` makes `cu_seq_lens` of `seq_lengths`",
+        "cu_seq_lens": "`fastpack.torch.collate` makes `cu_seq_lens` of `seq_lengths`",
+        "token_type_ids": "packed rows have none; leave it out",
+        "text": "rows hold tokens; `fastpack.inspect` shows their text",
+        "messages": "rows hold tokens; `fastpack.inspect` shows their text",
+    },
+    "pad_to": {
+        "longest": "batches are not padded here; leave it out, `fastpack.torch.collate` joins rows without padding",
+    },
+    "chat_template": {
+        "chatml": "save a tokenizer with that template, or give its Jinja text or file; requests without turns "
+        'take `prompt="chatml"`',
+    },
+    "eos": {
+        "yes": "True is meant?",
+        "true": "True is meant?",
+        "no": "False is meant?",
+        "none": "False is meant?",
+        "false": "False is meant?",
+    },
+    "bos": {"yes": "True is meant?", "true": "True is meant?"},
+}
+"""A sentence for a word of another tool that is no single word here."""
+
+FOREIGN_NAMES: Final[dict[str, str]] = {
+    "pack": "pack_files",
+    "pack_dataset": "pack_table",
+    "pack_dataframe": "pack_table",
+    "pack_folder": "pack_dir",
+    "load": "read",
+    "load_from_disk": "read",
+    "AutoTokenizer": "Tokenizer",
+    "tokenize": "Tokenizer",
+    "dry_run": "scan",
+    "show": "inspect",
+}
+"""Our public name, by what another tool calls it."""
+
+FOREIGN_COMMANDS: Final[dict[str, str]] = {
+    **dict.fromkeys(("convert", "prepare", "preprocess", "process", "run", "tokenize", "build"), "pack"),
+    **dict.fromkeys(("dryrun", "analyze", "analyse", "count", "info", "profile"), "scan"),
+    **dict.fromkeys(("stat", "stats", "statistics", "summary"), "report"),
+    **dict.fromkeys(("show", "view", "print", "cat", "head", "look", "decode"), "inspect"),
+    **dict.fromkeys(("check", "validate", "test"), "verify"),
+    **dict.fromkeys(("resume", "rerun", "retry"), "pack"),
+    **dict.fromkeys(("completions", "autocomplete"), "completion"),
+}
+"""Our command, by what another tool calls it."""

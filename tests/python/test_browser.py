@@ -1,0 +1,161 @@
+"""Pages for a browser: one file each, looked at in headless Chromium where there is one."""
+
+from __future__ import annotations
+
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+import fastpack
+from fastpack.display.browser import report_html, row_html, scan_html, write_html
+
+CHAT = ROOT / "examples" / "chat.jsonl"
+TOKENIZER = ROOT / "examples" / "tokenizer"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
+)
+SCREENSHOTS = os.environ.get("FASTPACK_SCREENSHOTS")
+"""A folder that screenshots are left in, for `make screenshots`."""
+
+VOID = {"meta", "link"}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A page of each kind, by its name, with a text that a reader must see."""
+    home = tmp_path_factory.mktemp("pages")
+    columns = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
+    report = fastpack.pack_dir(
+        ROOT / "examples" / "*.jsonl", home / "packed", tokenizer=TOKENIZER, max_length=256, columns=columns
+    )
+    scan = fastpack.scan(CHAT, TOKENIZER, max_length=[64, 512])
+    texts = {
+        "report": (report_html(report, home / "packed"), "What other lengths would cost"),
+        "scan": (scan_html(scan), "Rows of each length"),
+        "row": (row_html(fastpack.inspect(home / "packed", -1)), "document 0: tokens 0 to"),
+    }
+    for name, (text, _) in texts.items():
+        write_html(home / f"{name}.html", text)
+    return {name: (home / f"{name}.html", told) for name, (_, told) in texts.items()}
+
+
+class Balanced(html.parser.HTMLParser):
+    """Fails where a tag is closed that is not open."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", ["report", "scan", "row"])
+def test_a_page_is_one_file_with_nothing_from_the_network(name, pages):
+    text = pages[name][0].read_text(encoding="utf-8")
+    assert not re.search(
+        r"https?:|<script|@import|url\(|src=", re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
+    )
+    checked = Balanced()
+    checked.feed(text)
+    assert checked.open == []
+
+
+def test_the_page_of_a_report_has_what_a_reader_looks_for(pages):
+    text = pages["report"][0].read_text(encoding="utf-8")
+    assert text.count("<svg") == 4
+    for told in (
+        "max_length 256",
+        "What was lost, and why",
+        "Documents in a row",
+        "Shares of sources",
+        "chat.jsonl",
+        "Rows as text",
+        "<mark>",
+        "fastpack pack --like",
+        "too_long",
+    ):
+        assert told in text, told
+
+
+def test_what_the_input_holds_is_text_on_a_page(tmp_path):
+    evil = "<script>alert(1)</script><b>"
+    records = [{"text": evil}]
+    folder = tmp_path / "<b>packed"
+    report = fastpack.pack_records(records, TOKENIZER, max_length=64, output=folder)
+    page = report_html(report, folder)
+    assert "<script" not in page
+    assert "&lt;b&gt;packed" in page
+    assert "<script" not in row_html(fastpack.inspect(folder))
+
+
+def test_a_page_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(fastpack.FastpackError, match="nowhere"):
+        write_html(tmp_path / "nowhere" / "page.html", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_rows_has_a_page(tmp_path):
+    report = fastpack.pack_records([], TOKENIZER, max_length=64, output=tmp_path / "empty")
+    assert "Nothing was lost" in report_html(report, tmp_path / "empty")
+
+
+@pytest.mark.parametrize("padding_side", ["left", "right"])
+def test_padding_is_no_document_on_a_page(padding_side, tmp_path):
+    from fastpack.display.facts import facts_of
+
+    folder = tmp_path / "padded"
+    report = fastpack.pack_dir(
+        CHAT, folder, tokenizer=TOKENIZER, max_length=512, pad_to="max_length", padding_side=padding_side
+    )
+    facts = facts_of(folder, report)
+    assert len(facts.lengths) == report.documents.kept
+    assert int(facts.lengths.sum()) == report.tokens.kept
+    assert abs(facts.fills.mean() - report.fill) < 1e-6
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path; apt-get install chromium brings one")
+@pytest.mark.parametrize("name", ["report", "scan", "row"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1100), ("dark", 420)])
+def test_a_browser_shows_the_page_and_no_error(name, theme, width, pages, tmp_path):
+    path, told = pages[name]
+    shot = (tmp_path / "shot.png") if SCREENSHOTS is None else f"{SCREENSHOTS}/{name}-{theme}-{width}.png"
+    preferred = ["--blink-settings=preferredColorScheme=0"] if theme == "dark" else []
+    common = [
+        CHROMIUM,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},2400",
+        "--enable-logging=stderr",
+        "--v=0",
+        *preferred,
+    ]
+    drawn = subprocess.run(
+        [*common, f"--screenshot={shot}", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "CONSOLE" not in drawn.stderr
+    if theme == "light":
+        seen = subprocess.run(
+            [*common, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert told in seen.stdout
+        assert "CONSOLE" not in seen.stderr

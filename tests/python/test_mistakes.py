@@ -1,0 +1,238 @@
+"""Mistakes of people who use fastpack for the first time: what they typed, and what they are told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fastpack
+from fastpack.options import OPTIONS
+from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_WORDS
+
+MESSAGES = [{"role": "user", "content": "the river"}, {"role": "assistant", "content": "a boat"}]
+
+WORDS = [
+    # what was given, and what is told
+    ({"strategy": "bfd"}, 'did you mean "best_fit"?'),
+    ({"strategy": "wrapped"}, 'did you mean "concat"?'),
+    ({"strategy": "ffd"}, 'did you mean "mix"?'),
+    ({"strategy": "bestfit"}, 'did you mean "best_fit"?'),
+    ({"strategy": "sequental"}, 'did you mean "sequential"?'),
+    ({"strategy": "greedy"}, 'did you mean "sequential"?'),
+    ({"train_on": "completions"}, 'did you mean "completion"?'),
+    ({"train_on": "assistant_only"}, 'did you mean "assistant"?'),
+    ({"train_on": "asistant"}, 'did you mean "assistant"?'),
+    ({"train_on_eos": False}, 'did you mean "none"?'),
+    ({"overlong": "trunc"}, 'did you mean "truncate"?'),
+    ({"overlong": "skip"}, 'did you mean "drop"?'),
+    ({"order": "shuffled"}, 'did you mean "shuffle"?'),
+    ({"order": "sorted"}, 'did you mean "input"?'),
+    ({"truncation_side": "start"}, 'did you mean "left"?'),
+    ({"template_engine": "jinja"}, 'did you mean "python"?'),
+    ({"on_bad_record": "ignore"}, 'did you mean "skip"?'),
+    ({"shape": "chat"}, 'did you mean "conversations"?'),
+    ({"shape": "sharegpt"}, 'did you mean "conversations"?'),
+    ({"shape": "conversation"}, 'did you mean "conversations"?'),
+    ({"fields": {"message": "dialog"}}, 'did you mean "messages"?'),
+    ({"fields": {"response": "a"}}, 'did you mean "completion"?'),
+    ({"columns": ["input_id"]}, 'did you mean "input_ids"?'),
+    ({"columns": ["input_ids", "segment_ids"]}, 'did you mean "document_ids"?'),
+    ({"columns": ["attention_mask"]}, "not needed: rows hold no padding"),
+    ({"columns": ["cu_seqlens"]}, "`fastpack.torch.collate` makes `cu_seq_lens`"),
+    ({"prompt": "alpaka"}, 'did you mean "alpaca"?'),
+    ({"pad_to": "max"}, 'did you mean "max_length"?'),
+    ({"pad_to": "longest"}, "batches are not padded here"),
+    ({"chat_template": "chatml"}, 'prompt="chatml"'),
+    ({"eos": "yes"}, "True is meant?"),
+    ({"max_length": "4096"}, "give the number itself, 4096"),
+    ({"max_length": "4k"}, "give the number itself, 4096"),
+    ({"max_length": 4096.0}, "give a whole number, 4096"),
+]
+
+KEYWORDS = [
+    ({"max_lenght": 512}, "did you mean `max_length`?"),
+    ({"seq_length": 512}, "did you mean `max_length`?"),
+    ({"max_seq_length": 512}, "did you mean `max_length`?"),
+    ({"block_size": 512}, "did you mean `max_length`?"),
+    ({"packing_strategy": "bfd"}, "did you mean `strategy`?"),
+    ({"num_proc": 4}, "did you mean `threads`?"),
+    ({"random_state": 4}, "did you mean `seed`?"),
+    ({"eval_size": 0.1}, "did you mean `validation`?"),
+    ({"colums": ["input_ids"]}, "did you mean `columns`?"),
+    ({"packing": True}, "rows are always packed"),
+    ({"dataset_text_field": "body"}, '`fields={"text": "..."}` names the field'),
+    ({"assistant_only_loss": True}, '`train_on="assistant"`'),
+    ({"return_tensors": "pt"}, "`fastpack.torch.collate` makes tensors"),
+    ({"output": "packed/"}, "`output` is an option of `pack_dir`"),
+    ({"output_dir": "packed/"}, "`output` is an option of `pack_dir`"),
+    ({"format": "parquet"}, "`format` is an option of `pack_dir`"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), WORDS, ids=repr)
+def test_a_word_of_another_tool_is_answered_with_ours(given, told, corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionError) as caught:
+        fastpack.pack_files(corpus, tokenizer_dir, **({"max_length": 256} | given))
+    assert told in str(caught.value)
+    assert caught.value.option == next(iter(given))
+
+
+@pytest.mark.parametrize(("given", "told"), KEYWORDS, ids=repr)
+def test_a_keyword_of_another_tool_is_answered_with_ours(given, told, corpus, tokenizer_dir):
+    with pytest.raises(fastpack.OptionTypeError) as caught:
+        fastpack.pack_files(corpus, tokenizer_dir, **({"max_length": 256} | given))
+    assert told in str(caught.value)
+    assert caught.value.option == next(iter(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"strategy": "best-fit"}, {"strategy": "best_fit"}),
+        ({"strategy": "Best Fit"}, {"strategy": "best_fit"}),
+        ({"train_on": "last-assistant"}, {"train_on": "last_assistant"}),
+        ({"columns": ["input-ids", "seq_lengths"]}, {"columns": ["input_ids", "seq_lengths"]}),
+        ({"shape": "Conversations"}, {"shape": "conversations"}),
+    ],
+    ids=repr,
+)
+def test_words_are_taken_with_dashes_and_capitals(given, meant, corpus, tokenizer_dir):
+    tables = [fastpack.pack_files(corpus, tokenizer_dir, max_length=256, **it) for it in (given, meant)]
+    assert tables[0].equals(tables[1])
+
+
+def wrong_things(corpus, tokenizer_dir, folder):
+    """Calls with the wrong thing in the right place, each with what is told."""
+    table = pa.table({"text": ["a"]})
+    pack_files, pack_table, pack_records = fastpack.pack_files, fastpack.pack_table, fastpack.pack_records
+    near = corpus.with_name(corpus.name.replace(".jsonl", ".json"))
+    (folder / "empty").mkdir()
+    return [
+        (lambda **it: pack_files(tokenizer_dir, corpus, **it), f"`{corpus}` holds records, not a tokenizer"),
+        (lambda **it: pack_files(corpus, corpus, **it), "the files come first, then the tokenizer"),
+        (
+            lambda **it: pack_files(pd.DataFrame({"text": ["a"]}), tokenizer_dir, **it),
+            "`pack_table` takes tables",
+        ),
+        (
+            lambda **it: pack_files(pl.DataFrame({"text": ["a"]}), tokenizer_dir, **it),
+            "`pack_table` takes tables",
+        ),
+        (lambda **it: pack_files(table, tokenizer_dir, **it), "`pack_table` takes tables"),
+        (lambda **it: pack_files([{"text": "a"}], tokenizer_dir, **it), "`pack_records` takes records"),
+        (lambda **it: pack_files("org/some_chats", tokenizer_dir, **it), 'load_dataset("org/some_chats"'),
+        (lambda **it: pack_files(near, tokenizer_dir, **it), f"did you mean `{corpus}`?"),
+        (lambda **it: pack_files(corpus, **it), "only records that are ids need none"),
+        (lambda **_: pack_files(corpus, tokenizer_dir, 512), "as in `max_length=512`"),
+        (lambda **_: pack_files(corpus, tokenizer_dir), "invalid option `max_length`: must be given"),
+        (lambda **it: pack_files(corpus, folder / "empty", **it), "tokenizer.json: is missing"),
+        (lambda **it: pack_table(pl.LazyFrame({"text": ["a"]}), tokenizer_dir, **it), "`.collect()` it"),
+        (lambda **it: pack_files(pl.LazyFrame({"text": ["a"]}), tokenizer_dir, **it), "`.collect()` it"),
+        (lambda **it: pack_table(str(corpus), tokenizer_dir, **it), "use `pack_files`"),
+        (lambda **it: pack_table([{"text": "a"}], tokenizer_dir, **it), "`pack_records` takes iterables"),
+        (lambda **it: pack_records({"text": "a"}, tokenizer_dir, **it), "put the one record into a list"),
+        (lambda **it: pack_records(["a"], tokenizer_dir, **it), '{"text": "..."}'),
+        (
+            lambda **it: pack_records([{"messages": [{"author": "user", "text": "a"}]}], tokenizer_dir, **it),
+            "the message has the keys `author`, `text`, where `role` and `content`",
+        ),
+        (
+            lambda **it: pack_records(
+                [{"messages": [{"role": "assistent", "content": "a"}]}], tokenizer_dir, **it
+            ),
+            "`assistant` is meant?",
+        ),
+        (
+            lambda **it: pack_records([{"mesages": MESSAGES}], tokenizer_dir, **it),
+            'did you mean `fields={"messages": "mesages"}`?',
+        ),
+        (lambda **it: fastpack.pack_dir(corpus, tokenizer_dir, **it), "the output comes second"),
+        (lambda **it: fastpack.pack_dir(corpus, tokenizer=tokenizer_dir, **it), "`output`: must be given"),
+        (lambda **_: fastpack.Report.of(table), "carries no report"),
+        (lambda **_: fastpack.Report.of(folder / "empty"), "holds no report.json"),
+        (lambda **_: fastpack.inspect(table), "no packed row: it has no `input_ids`"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(26))
+def test_the_wrong_thing_in_the_right_place_is_named(number, corpus, tokenizer_dir, tmp_path):
+    call, told = wrong_things(corpus, tokenizer_dir, tmp_path)[number]
+    with pytest.raises(fastpack.FastpackError) as caught:
+        call(max_length=256)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_wrong_thing_is_tried(corpus, tokenizer_dir, tmp_path):
+    assert len(wrong_things(corpus, tokenizer_dir, tmp_path)) == 26
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("pack", "pack_files"), ("pack_file", "pack_files"), ("tokeniser", "Tokenizer")]
+)
+def test_a_name_that_the_package_does_not_have_is_answered_with_one_that_it_has(name, meant):
+    with pytest.raises(AttributeError, match=f"did you mean '{meant}'"):
+        getattr(fastpack, name)
+
+
+COMMAND_LINES = [
+    (["pak"], "did you mean `pack`?"),
+    (["preprocess", "x"], "did you mean `pack`?"),
+    (["stats", "x"], "did you mean `report`?"),
+    (
+        ["chat.jsonl", "-o", "out"],
+        "`chat.jsonl` is a file, no command; did you mean `fastpack pack chat.jsonl ...`?",
+    ),
+    (["pack", "chat.jsonl", "-o", "out", "--max-lenght", "5"], "did you mean `--max-length`?"),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--max-seq-length", "5"], "did you mean `--max-length`?"),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--num-workers", "5"], "did you mean `--threads`?"),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--packing"], "rows are always packed"),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "8", "--strategy", "bfd"], 'did you mean "best_fit"?'),
+    (["pack", "chat.jsonl", "-o", "out", "-m", "eight"], "no number of tokens such as 4096 or 4k"),
+    (["scan", "chat.jsonl", "--tokeniser", "x"], "did you mean `--tokenizer`?"),
+    (["inspect", "a", "b"], "`b` is one argument too many"),
+    (["completion", "powershell"], "must be one of bash, zsh, fish"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), COMMAND_LINES, ids=[" ".join(it) for it, _ in COMMAND_LINES])
+def test_a_wrong_command_line_is_answered_with_the_right_one(arguments, told, tmp_path):
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": MESSAGES}) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "fastpack", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert told in done.stderr
+
+
+def test_names_of_other_tools_stand_for_names_that_exist():
+    words = {option: fastpack_words(option) for option in FOREIGN_WORDS}
+    assert set(FOREIGN_OPTIONS.values()) <= set(OPTIONS)
+    assert not set(FOREIGN_OPTIONS) & set(OPTIONS)
+    assert set(FOREIGN_NAMES.values()) <= set(fastpack.__all__)
+    for option, foreign in FOREIGN_WORDS.items():
+        assert set(foreign.values()) <= set(words[option]), option
+        assert not set(foreign) & set(words[option]), option
+
+
+def fastpack_words(option):
+    from fastpack._meant import words_of
+
+    return words_of(option, "pack_dir")
+
+
+def test_commands_of_other_tools_stand_for_commands_that_exist():
+    from fastpack.cli.commands import COMMANDS
+
+    assert set(FOREIGN_COMMANDS.values()) <= set(COMMANDS)
+    assert not set(FOREIGN_COMMANDS) & set(COMMANDS)
