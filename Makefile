@@ -125,10 +125,9 @@ docs: setup  ## build the site into .build/site; a link that leads nowhere is an
 chart: $(STAMPS)/python  ## write the chart of README from the tables of benches/results
 	$(BIN)/python scripts/chart.py
 
-screenshots: setup  ## leave screenshots of reports and of the site in .build/screenshots, by headless Chromium
-	@mkdir -p $(STAMPS)/screenshots
+screenshots: setup  ## leave screenshots of reports, notebook and site in .build/screenshots, by Chromium
 	$(site)
-	FASTPACK_SCREENSHOTS=$(abspath $(STAMPS)/screenshots) $(BIN)/pytest -q tests/python/test_browser.py
+	$(BIN)/python scripts/screenshots.py
 
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
 	PYTHONPATH=python $(BIN)/python scripts/signatures.py

@@ -50,7 +50,7 @@ def main() -> int:
             subprocess.run([python, "-m", "venv", folder], check=True)
             inside = Path(folder) / "bin"
             environment = os.environ if built.suffix == ".whl" else os.environ | BUILD
-            install = [inside / "python", "-m", "pip", "install", "--quiet", built]
+            install: list[str | Path] = [inside / "python", "-m", "pip", "install", "--quiet", built]
             subprocess.run(install, check=True, env=environment)
             done = subprocess.run(
                 [inside / "python", "-c", TRIAL], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True

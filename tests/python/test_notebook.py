@@ -22,7 +22,7 @@ CELLS = [
     ("folder = tempfile.mkdtemp()", None),
     ("fastpack.pack_dir(CHAT, folder, tokenizer=TOKENIZER, max_length=512)", "documents a row"),
     ("fastpack.inspect(folder, row=-1)", "row 3 of 4"),
-    ("fastpack.stream(CHAT, TOKENIZER, max_length=512)", None),
+    ("fastpack.stream(CHAT, TOKENIZER, max_length=512)", "A stream of packed rows"),
 ]
 
 

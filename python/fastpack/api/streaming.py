@@ -108,6 +108,12 @@ class PackStream:
         self._state = _state_text(table)
         return table
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from fastpack.display.notebook import stream_fragment  # noqa: PLC0415  needed where it is shown
+
+        return stream_fragment(self)
+
     def state_dict(self) -> StateDict:
         """Where the stream is behind the table that it gave last: what JSON can hold, of some kilobytes.
 

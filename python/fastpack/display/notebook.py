@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fastpack._inspect import PackedRow
     from fastpack._scan import ScanReport
     from fastpack._types import Splits
+    from fastpack.api.streaming import PackStream
     from fastpack.report import Report
     from fastpack.tokenizer import Tokenizer
 
@@ -28,6 +29,7 @@ __all__ = [
     "scan_fragment",
     "scan_losses",
     "splits_fragment",
+    "stream_fragment",
     "tokenizer_fragment",
 ]
 
@@ -190,6 +192,15 @@ def tokenizer_fragment(tokenizer: Tokenizer) -> str:
                 ("chat templates", ", ".join(tokenizer.chat_templates) or "none"),
             ],
         )
+    )
+
+
+def stream_fragment(stream: PackStream) -> str:
+    """A stream: its report once it has ended, and how it is read before."""
+    if stream.report is not None:
+        return report_fragment(stream.report)
+    return fragment(
+        "<p>A stream of packed rows: a loop over it gives tables, and its report comes at the end.</p>"
     )
 
 
