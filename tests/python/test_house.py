@@ -283,6 +283,7 @@ def test_the_package_imports_downwards():
         "_inspect",
         "display.terminal",
         "display.pages",
+        "display.tokenizer",
         "display.rows",
         "display.progress",
         "display.charts",

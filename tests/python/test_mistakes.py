@@ -13,7 +13,13 @@ import pytest
 
 import fastpack
 from fastpack.options import OPTIONS
-from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_NAMES, FOREIGN_OPTIONS, FOREIGN_WORDS
+from fastpack.options.foreign import (
+    FOREIGN_COMMANDS,
+    FOREIGN_NAMES,
+    FOREIGN_OPTIONS,
+    FOREIGN_WORDS,
+    OPTION_ADVICE,
+)
 
 MESSAGES = [{"role": "user", "content": "the river"}, {"role": "assistant", "content": "a boat"}]
 
@@ -218,7 +224,7 @@ def test_a_wrong_command_line_is_answered_with_the_right_one(arguments, told, tm
 def test_names_of_other_tools_stand_for_names_that_exist():
     words = {option: fastpack_words(option) for option in FOREIGN_WORDS}
     assert set(FOREIGN_OPTIONS.values()) <= set(OPTIONS)
-    assert not set(FOREIGN_OPTIONS) & set(OPTIONS)
+    assert not {*FOREIGN_OPTIONS, *OPTION_ADVICE} & set(OPTIONS)
     assert set(FOREIGN_NAMES.values()) <= set(fastpack.__all__)
     for option, foreign in FOREIGN_WORDS.items():
         assert set(foreign.values()) <= set(words[option]), option

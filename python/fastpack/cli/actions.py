@@ -13,7 +13,7 @@ from fastpack.errors import FastpackError, LossError, OptionError
 if TYPE_CHECKING:
     from fastpack.cli.flags import Function
 
-__all__ = ["Failed", "completion", "inspect", "pack", "report", "scan", "verify"]
+__all__ = ["Failed", "completion", "inspect", "pack", "report", "scan", "tokenizer", "verify"]
 
 _FALLBACK_LENGTH: Final = 8192
 """Tokens of a row where neither a command nor a length is given."""
@@ -109,6 +109,13 @@ def report(function: Function, given: dict[str, object]) -> object:
 
         write_card(folder)
     return found
+
+
+def tokenizer(tokenizer: str, revision: str | None = None) -> object:
+    """A tokenizer in words, and how fast it is."""
+    from fastpack.display.tokenizer import facts_of  # noqa: PLC0415  loads more than other commands need
+
+    return facts_of(fastpack.Tokenizer(tokenizer, threads=1, revision=revision))
 
 
 def completion(shell: str) -> str:

@@ -52,7 +52,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "pad_sequences_to",
         "sequence_parallel_multiple",
     ),
-    "balance_ranks": ("data_parallel_size", "dp_size", "num_ranks", "num_replicas", "world_size"),
+    "balance_ranks": ("data_parallel_size", "dp_size", "num_ranks", "num_replicas"),
     "seed": ("packing_seed", "random_seed", "random_state", "rng", "shuffle_seed"),
     "pad_to": ("pad_length", "pad_to_max_length", "pad_to_multiple_of", "pad_to_sequence_len"),
     "pad_token_id": ("pad_id", "pad_token", "padding_value"),
@@ -169,7 +169,6 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "weights": '`sources=[{"path": "...", "repeat": 2}]` reads files more than once',
     "split": "`validation` sets documents aside; a table is of one split",
     "streaming": "`fastpack.stream` packs while it reads",
-    "batch_size": "`fastpack.stream` and `fastpack.torch.collate` make batches",
 }
 """A sentence for an option of another tool that is no single option here."""
 

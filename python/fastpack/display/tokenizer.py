@@ -5,17 +5,18 @@ from __future__ import annotations
 import random
 import time
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._fastpack import one_line
-from fastpack.report import labelled
+from fastpack.display.pages import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fastpack._types import JsonValue
     from fastpack.tokenizer import Tokenizer
 
-__all__ = ["describe"]
+__all__ = ["TokenizerFacts", "facts_of"]
 
 _TEXTS: Final = 200
 """Texts that are encoded to measure the speed."""
@@ -30,10 +31,30 @@ _TEMPLATE_CHARACTERS: Final = 60
 """Characters of the first line of a chat template that are shown."""
 
 
-def describe(tokenizer: Tokenizer) -> Iterator[str]:
-    """The lines that `fastpack tokenizer` prints."""
-    for label, value in _facts(tokenizer):
-        yield f"{label:<15} {one_line(value)}"
+class TokenizerFacts(NamedTuple):
+    """What `fastpack tokenizer` prints.
+
+    Attributes:
+        lines: Labels and values; a line without a label belongs to the one before it.
+    """
+
+    lines: tuple[tuple[str, str], ...]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The values, by their labels."""
+        found: dict[str, list[str]] = {}
+        for label, value in self.lines:
+            found.setdefault(label or next(reversed(found), ""), []).append(value)
+        return {label: values[0] if len(values) == 1 else [*values] for label, values in found.items()}
+
+    def __str__(self) -> str:
+        """The page."""
+        return "\n".join(f"{label:<15} {one_line(value)}" for label, value in self.lines)
+
+
+def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
+    """What there is to say of a tokenizer; its speed is measured, which takes a second."""
+    return TokenizerFacts(tuple(_facts(tokenizer)))
 
 
 def _facts(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
