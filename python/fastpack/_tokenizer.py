@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from fastpack._call import live_defaults
 from fastpack._checks import check_choice, check_type, path_of, shown
 from fastpack._fastpack import Pretrained
 from fastpack._render import command
@@ -67,7 +68,7 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
     if isinstance(tokenizer, TransformersTokenizer):
         return _from_transformers(tokenizer)
     if isinstance(tokenizer, BackendTokenizer):
-        return Pretrained.from_json(_serialised(tokenizer), [], [])
+        return Pretrained.from_json(_serialised(tokenizer), [], [], "{}")
     message = (
         f"a `{type(tokenizer).__module__}.{type(tokenizer).__qualname__}` is no tokenizer that fastpack "
         "can use; it takes a folder, a `tokenizer.json`, a hub name, a `tokenizers.Tokenizer`, or a "
@@ -138,7 +139,7 @@ def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
         named = [("default", templates)]
     split = bool(getattr(tokenizer, "split_special_tokens", False))
     json = _serialised(tokenizer.backend_tokenizer, split_special_tokens=split)
-    return Pretrained.from_json(json, special_tokens, named)
+    return Pretrained.from_json(json, special_tokens, named, live_defaults(tokenizer))
 
 
 def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False) -> str:

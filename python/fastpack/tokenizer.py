@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 
 from fastpack import _fastpack
+from fastpack._call import arranged, as_tensors, cut, cut_to, defaults, frame, padded_to
 from fastpack._checks import check_switch, is_series, shown
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
-from fastpack.errors import OptionTypeError, TokenizerError
+from fastpack.errors import OptionError, OptionTypeError, TokenizerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,6 +210,88 @@ class Tokenizer:
             _texts(texts), add_special_tokens, return_offsets, verify, self._threads
         )
         return (ids, offsets) if characters is None else (ids, offsets, characters)
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        text_pair: None = None,
+        *,
+        add_special_tokens: bool = True,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        return_tensors: Literal["np", "pt"] | None = None,
+    ) -> dict[str, object]:
+        """Gives what a call of the transformers tokenizer gives, so that it can stand in for one in a data loader.
+
+        Args:
+            text: One text, or a list of them.
+            text_pair: Pairs of texts are not encoded; must be `None`.
+            add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
+            padding: `True` or `"longest"` fills up to the longest text, `"max_length"` to `max_length`, or to the
+                model's own if there is none.
+            truncation: `True` cuts texts to `max_length` tokens, special ones included, or to the model's own.
+            max_length: Tokens; without padding and `truncation`, it cuts by itself.
+            return_tensors: `"np"` for numpy arrays, `"pt"` for tensors of PyTorch, both int64 and of shape
+                `(texts, tokens)`; lists if not given.
+
+        Returns:
+            `input_ids`, `attention_mask` and, where the class has them, `token_type_ids`: for one text lists, for
+            several lists of lists.
+
+        Raises:
+            OptionTypeError: A text is no `str`; a `TypeError`.
+            OptionError: An option has no such value, there is no padding token, or rows of different lengths are to be
+                tensors; a `ValueError`.
+            TokenizerError: The folder asks for `token_type_ids` that fastpack does not give.
+
+        Examples:
+            >>> import fastpack
+            >>> tokenizer = fastpack.Tokenizer("examples/tokenizer")
+            >>> tokenizer("a river", truncation=True, max_length=1)
+            {'input_ids': [67], 'attention_mask': [1]}
+        """
+        check_switch("add_special_tokens", add_special_tokens)
+        if text_pair is not None:
+            message = "invalid option `text_pair`: must be None; fastpack encodes no pairs of texts"
+            raise OptionError(message, "text_pair")
+        known = defaults(self._pretrained.call)
+        fills = padded_to(padding, max_length, known)
+        length = cut_to(truncation, max_length, pads=padding is not False, known=known)
+        pad = None if fills is False else self._pad_id()
+        texts = [text] if isinstance(text, str) else text
+        if length is None:
+            rows = self._rows(texts, add_special_tokens)
+        else:
+            around = frame(self._ids) if add_special_tokens else ([], [])
+            rows = [cut(ids, around, length, known.truncation_side) for ids in self._rows(texts, False)]
+        columns = arranged(rows, fills, pad or 0, known)
+        if return_tensors is not None:
+            return as_tensors(columns, return_tensors)
+        return {name: column[0] if isinstance(text, str) else column for name, column in columns.items()}
+
+    def _rows(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[int]]:
+        """The ids of each text."""
+        ids, offsets = self.encode_batch(texts, add_special_tokens=add_special_tokens)
+        bounds = offsets.tolist()
+        return [ids[start:end].tolist() for start, end in pairwise(bounds)]
+
+    def _ids(self, text: str, add_special_tokens: bool) -> list[int]:
+        ids: list[int] = self.encode(text, add_special_tokens=add_special_tokens).tolist()
+        return ids
+
+    def _pad_id(self) -> int:
+        """The id of the padding token, or of the unknown one if the vocabulary lacks it."""
+        special = self.special_tokens
+        for name in ("pad_token", "unk_token"):
+            token = special.get(name)
+            if token is None and name == "pad_token":
+                break
+            found = None if token is None else self._pretrained.token_to_id(token)
+            if found is not None:
+                return found
+        message = "invalid option `padding`: the tokenizer has no padding token to fill up with"
+        raise OptionError(message, "padding")
 
     def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str:
         """The text of `ids`, special tokens included."""

@@ -8,6 +8,7 @@ import random
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from conftest import DATA
 
@@ -469,6 +470,95 @@ def test_ids_of_folders_with_lists_equal_transformers(model: str, tmp_path: Path
             assert_equal(folder, documents)
             compared.add(name)
     assert len(compared) >= 8
+
+
+CALLS: list[dict[str, Any]] = [
+    {},
+    {"padding": True},
+    {"padding": "longest", "return_tensors": "np"},
+    {"padding": "max_length", "max_length": 40, "truncation": True, "return_tensors": "np"},
+    {"padding": "max_length", "max_length": 6},
+    {"truncation": True, "max_length": 7},
+    {"max_length": 5},
+    {"truncation": "only_first", "max_length": 9, "add_special_tokens": False},
+    {"truncation": True},
+    {"padding": "max_length"},
+    {"truncation": False, "max_length": 5},
+    {"padding": "do_not_pad", "truncation": "longest_first", "max_length": 4},
+]
+CALLED = {
+    "bytes": [
+        "GPT2Tokenizer",
+        "RobertaTokenizer",
+        "DebertaTokenizer",
+        "CohereTokenizer",
+        "PreTrainedTokenizerFast",
+    ],
+    "pieces": ["LlamaTokenizer", "GemmaTokenizer", "Tipsv2Tokenizer", "NllbTokenizer"],
+    "words": ["BertTokenizer", "DistilBertTokenizer", "ConvBertTokenizer", "MPNetTokenizer"],
+    "unigram": ["T5Tokenizer", "XLNetTokenizer", "AlbertTokenizer", "FNetTokenizer", "XGLMTokenizer"],
+}
+SIDES: list[dict[str, Any]] = [
+    {"pad_token": "<pad>"},
+    {
+        "pad_token": "[PAD]",
+        "padding_side": "left",
+        "truncation_side": "left",
+        "model_max_length": 12,
+        "model_input_names": ["input_ids", "token_type_ids"],
+    },
+    {"pad_token": None, "padding_side": "right", "model_max_length": 1e30},
+]
+
+
+@pytest.mark.parametrize("model", CALLED)
+def test_a_call_gives_what_the_call_of_transformers_gives(model: str, tmp_path: Path) -> None:
+    documents = [text for text in texts(6) if text]
+    tokenizer = MODELS[model][0]().to_str()
+    compared = 0
+    for name in CALLED[model]:
+        for number, settings in enumerate(SIDES):
+            folder = tmp_path / f"{name}-{number}"
+            write(folder, tokenizer, {"tokenizer_config.json": settings}, name)
+            theirs = AutoTokenizer.from_pretrained(folder)
+            for ours in (fastpack.Tokenizer(folder), fastpack.Tokenizer(theirs)):
+                if name == "XLNetTokenizer" and "model_input_names" in settings:
+                    with pytest.raises(fastpack.TokenizerError, match="token_type_ids"):
+                        ours("a")
+                    continue
+                for options in CALLS:
+                    for given in (documents, documents[0], [documents[1]]):
+                        try:
+                            want = theirs(given, **options)
+                        except ValueError:
+                            with pytest.raises(fastpack.OptionError):
+                                ours(given, **options)
+                            continue
+                        got = ours(given, **options)
+                        assert set(got) == set(want), (name, settings, options)
+                        for key, column in got.items():
+                            same = (
+                                np.array_equal(column, want[key]) and column.dtype == want[key].dtype
+                                if "return_tensors" in options
+                                else column == want[key]
+                            )
+                            assert same, (name, settings, options, key, given, column, want[key])
+                        compared += 1
+    assert compared > 500
+
+
+def test_tensors_of_texts_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "model", byte_level().to_str(), {"tokenizer_config.json": {}}, "GPT2Tokenizer")
+    tokenizer = fastpack.Tokenizer(tmp_path / "model")
+    for options, named in [
+        ({"return_tensors": "np"}, "return_tensors"),
+        ({"return_tensors": "tf"}, "return_tensors"),
+        ({"padding": "widest"}, "padding"),
+        ({"truncation": "only_second"}, "truncation"),
+        ({"text_pair": "a"}, "text_pair"),
+    ]:
+        with pytest.raises(fastpack.OptionError, match=named):
+            tokenizer(["a", "the river"], **options)
 
 
 @pytest.mark.parametrize("name", REFUSED)

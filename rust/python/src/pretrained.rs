@@ -41,7 +41,12 @@ impl PyPretrained {
         let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
             let json = regular::read_to_string(&path).map_err(Error::io(&path))?;
             let tokenizer = Tokenizer::from_json(&json)?;
-            Ok(Pretrained { tokenizer, special_tokens: Vec::new(), chat_templates: Vec::new() })
+            Ok(Pretrained {
+                tokenizer,
+                special_tokens: Vec::new(),
+                chat_templates: Vec::new(),
+                call: "{}".to_owned(),
+            })
         })?;
         Ok(Self::new(pretrained, Some(name)))
     }
@@ -53,6 +58,7 @@ impl PyPretrained {
         json: String,
         special_tokens: Vec<(String, String)>,
         chat_templates: Vec<(String, String)>,
+        call: String,
     ) -> PyResult<Self> {
         let pretrained = supervise::run(py, None, Interrupted::Abandon, move |_, _| {
             let templates = chat_templates.into_iter();
@@ -62,6 +68,7 @@ impl PyPretrained {
                 chat_templates: templates
                     .map(|(name, source)| NamedTemplate { name, source })
                     .collect(),
+                call,
             })
         })?;
         Ok(Self::new(pretrained, None))
@@ -84,6 +91,12 @@ impl PyPretrained {
     #[getter]
     fn special_contents(&self) -> Vec<String> {
         self.pretrained.tokenizer.special_tokens().to_vec()
+    }
+
+    /// The class and its settings for padding and truncation, as a JSON object.
+    #[getter]
+    fn call(&self) -> String {
+        self.pretrained.call.clone()
     }
 
     /// The number of tokens, added ones included.
@@ -116,6 +129,11 @@ impl PyPretrained {
     /// The content of a token.
     fn id_to_token(&self, id: u32) -> Option<String> {
         self.pretrained.tokenizer.id_to_token(id)
+    }
+
+    /// The id of a token.
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.pretrained.tokenizer.token_to_id(token)
     }
 
     /// The text of ids, special tokens included.

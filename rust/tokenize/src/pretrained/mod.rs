@@ -20,7 +20,7 @@ mod vocabulary;
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::load;
@@ -53,7 +53,14 @@ pub struct Pretrained {
     pub special_tokens: Vec<(String, String)>,
     /// The chat templates of the folder; empty if it has none.
     pub chat_templates: Vec<NamedTemplate>,
+    /// The class that a folder stands for and its settings for padding and truncation, as a JSON object with `class`,
+    /// `model_input_names`, `model_max_length`, `padding_side` and `truncation_side`; `{}` if there is no folder.
+    pub call: String,
 }
+
+/// The settings that decide what a call of the tokenizer object gives, beside the ids.
+const OF_CALLS: [&str; 4] =
+    ["model_input_names", "model_max_length", "padding_side", "truncation_side"];
 
 impl Pretrained {
     /// Reads a model folder as `AutoTokenizer.from_pretrained` does, or refuses its class by name.
@@ -92,6 +99,12 @@ impl Pretrained {
                 ),
             ));
         };
+        let settings = OF_CALLS.map(|name| (name, tokenizer_config.get(name)));
+        let mut call = json!({"class": class});
+        for (name, value) in settings {
+            call[name] = value.cloned().unwrap_or_default();
+        }
+        let call = call.to_string();
         let files = Files { folder: &folder, class: &class, is_listed, config: tokenizer_config };
         // Most tokenizers can be understood without their merges, in a fraction of the time. Whatever is unusual
         // about one is found, and said, by reading all of it.
@@ -108,7 +121,7 @@ impl Pretrained {
             let special_tokens = backend.special_tokens_map();
             (Tokenizer::from_engine(&model, backend.engine), special_tokens)
         };
-        Ok(Self { tokenizer, special_tokens, chat_templates })
+        Ok(Self { tokenizer, special_tokens, chat_templates, call })
     }
 
     /// The token that fills rows up (`pad_token`), if the tokenizer names one.
