@@ -11,6 +11,8 @@ import sys
 import pytest
 from conftest import ROOT
 
+import fastpack
+
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -61,3 +63,13 @@ def test_the_text_beside_the_chart_has_its_numbers():
     packing, tokenizing = ratios[:2], ratios[2:]
     expected = [min(packing), max(packing), min(tokenizing), max(tokenizing)]
     assert [int(number) for number in told.groups()] == expected
+
+
+def test_every_public_name_is_on_the_page():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = {place.rpartition(".")[2] for place in re.findall(r"::: (\S+)", page)}
+    # Shown as a whole with the modules and classes that they belong to, or made by what is shown.
+    elsewhere = {"Progress", "Splits", "Plan", "Verification", "__version__"}
+    errors = {name for name in fastpack.__all__ if name.endswith("Error")}
+    assert set(fastpack.__all__) - elsewhere - errors <= shown
+    assert "errors" in shown

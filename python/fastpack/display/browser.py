@@ -84,7 +84,7 @@ def scan_html(scan: ScanReport) -> str:
         (f"{fit.max_length:,} tokens a row", fit.lost_tokens / max(scan.read.tokens, 1)) for fit in scan.fits
     ]
     chart = named_bars(
-        [(name, share, f"{share:.2%} of the tokens lost") for name, share in losses],
+        [(name, share, f"{share:.2%}") for name, share in losses],
         title="Tokens lost in rows of each length",
     )
     return _page(
@@ -93,7 +93,9 @@ def scan_html(scan: ScanReport) -> str:
         listed("warnings", scan.warnings),
         section("Inputs", table((), [(it.named,) for it in scan.inputs])),
         section(
-            "Rows of each length", scan_fits(scan), _figure(chart, "What rows of each length would lose.")
+            "Rows of each length",
+            scan_fits(scan),
+            _figure(chart, "The share of the tokens that rows of each length would lose."),
         ),
         section("Lost whatever the length", scan_losses(scan)),
         section("Lengths of documents, in tokens", f"<p>{escaped(shown_lengths(scan.lengths))}</p>"),

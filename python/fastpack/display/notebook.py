@@ -6,7 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 from fastpack.display.markup import STYLE, escaped, listed, table, tiles
-from fastpack.display.pages import shown_lengths
+from fastpack.display.pages import labelled, shown_lengths
 from fastpack.display.rows import heading, row_title
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def report_fragment(report: Report) -> str:
     """A report: the numbers seen first, what was lost, and warnings."""
     return fragment(
         report_tiles(report),
-        table((), [("inputs", it.named) for it in report.inputs]),
+        table((), labelled("inputs", (it.named for it in report.inputs))),
         losses_table(report),
         table((), [("lengths", shown_lengths(report.lengths)), *_splits(report)]),
         listed("warnings", report.warnings),
@@ -102,7 +102,7 @@ def scan_fragment(scan: ScanReport) -> str:
     """A scan: the numbers seen first, what is lost, and what rows of each length come to."""
     return fragment(
         scan_tiles(scan),
-        table((), [("inputs", it.named) for it in scan.inputs]),
+        table((), labelled("inputs", (it.named for it in scan.inputs))),
         scan_fits(scan),
         scan_losses(scan),
         table((), [("lengths", shown_lengths(scan.lengths)), ("engine", scan.engine)]),
