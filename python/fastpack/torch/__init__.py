@@ -18,15 +18,19 @@ from fastpack.torch.checks import check
 from fastpack.torch.losses import WeightedLabels, count_trained, loss
 from fastpack.torch.rows import PackedDataset, Row
 from fastpack.torch.sampling import PackSampler
+from fastpack.torch.streams import StreamDataset
 
 if TYPE_CHECKING:
     from fastpack.torch.callback import CheckCallback
+    from fastpack.torch.stream_callback import StreamCallback
 
 __all__ = [
     "CheckCallback",
     "PackSampler",
     "PackedDataset",
     "Row",
+    "StreamCallback",
+    "StreamDataset",
     "WeightedLabels",
     "check",
     "collate",
@@ -36,10 +40,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Loads the callback, which needs `transformers`, where it is used."""
+    """Loads the callbacks, which need `transformers`, where they are used."""
     if name == "CheckCallback":
         from fastpack.torch.callback import CheckCallback  # noqa: PLC0415  slow to import
 
         return CheckCallback
+    if name == "StreamCallback":
+        from fastpack.torch.stream_callback import StreamCallback  # noqa: PLC0415  likewise
+
+        return StreamCallback
     message = f"module 'fastpack.torch' has no attribute {name!r}"
     raise AttributeError(message)

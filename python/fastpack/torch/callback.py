@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fastpack._types import StrPath
     from fastpack.torch.batches import Batch, Values
 
-__all__ = ["CheckCallback"]
+__all__ = ["CheckCallback", "calling_trainer"]
 
 _ORDERED: Final = ("SequentialSampler", "PackSampler")
 """Samplers that keep the order of rows, or their groups."""
@@ -74,7 +74,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         Raises:
             BatchError: Documents would mix, or other tokens be trained than the rows say.
         """
-        trainer = _calling_trainer()
+        trainer = calling_trainer()
         folders = [self._folder] if self._folder else _folders_of(trainer.train_dataset)
         _check_settings(trainer, folders)
         if (
@@ -99,7 +99,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         check(trainer.model_wrapped, batch, seq_lengths=lengths)
 
 
-def _calling_trainer() -> Trainer:
+def calling_trainer() -> Trainer:
     """The trainer that called the callback, which gets all but the trainer itself."""
     frame = sys._getframe(1)  # noqa: SLF001  a documented function of CPython
     while frame is not None:

@@ -1,0 +1,271 @@
+"""`StreamDataset`: each rank its own rows of a stream, each document once, also across a resume."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import fastpack
+from fastpack import BatchError, FastpackError, OptionError
+from fastpack.torch import StreamDataset, collate
+
+HERE = Path(__file__).parent
+DOCUMENTS = 720
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files of documents, whose tokens are their numbers; small ones, for the vocabulary of the models."""
+    (tmp_path / "files").mkdir()
+    numbers = iter(range(DOCUMENTS))
+    for name in range(3):
+        lines = []
+        for number in itertools.islice(numbers, DOCUMENTS // 3):
+            # Two tokens tell one document from all others: the model knows few.
+            ids = [3 + number % 90, 3 + number // 90] + [3 + number % 90] * (number % 5)
+            lines.append(json.dumps({"input_ids": ids}))
+        (tmp_path / "files" / f"{name}.jsonl").write_text("\n".join(lines))
+    return tmp_path / "files"
+
+
+def stream_of(files, **options):
+    given = {
+        "max_length": 24,
+        "batch_size": 3,
+        "lanes": 12,
+        "open_packs": 4,
+        "epochs": None,
+        "threads": 1,
+        "seed": 5,
+        **options,
+    }
+    return fastpack.stream(f"{files}/*.jsonl", **given)
+
+
+def documents_of(rows):
+    """The documents of rows, by their numbers."""
+    found = []
+    for row in rows:
+        at = 0
+        for length in row["seq_lengths"]:
+            first, second = (int(token) - 3 for token in row["input_ids"][at : at + 2])
+            found.append(first + 90 * second)
+            at += length
+    return found
+
+
+def taken(dataset, rows):
+    """The documents of so many rows."""
+    loop = iter(dataset)
+    found = documents_of(itertools.islice(loop, rows))
+    loop.close()
+    return found
+
+
+def test_one_rank_reads_every_document_once(files):
+    dataset = StreamDataset(stream_of(files, epochs=1))
+    assert sorted(documents_of(dataset)) == list(range(DOCUMENTS))
+    assert sorted(documents_of(dataset)) == list(range(DOCUMENTS))  # the next epoch
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_share_the_documents(files, ranks):
+    alone = taken(StreamDataset(stream_of(files)), 12)
+    shared = [
+        taken(
+            StreamDataset(stream_of(files, batch_size=3 if ranks == 2 else 1), rank=rank, world_size=ranks),
+            12 // ranks,
+        )
+        for rank in range(ranks)
+    ]
+    assert sorted(itertools.chain.from_iterable(shared)) == sorted(alone)
+    assert len(set(alone)) == len(alone)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("batch", [2, 3, 4])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_stateful_loader_goes_on_at_the_very_row(files, workers, batch, steps):
+    """Batches need not be tables of the stream."""
+
+    def loader():
+        return StatefulDataLoader(
+            StreamDataset(stream_of(files)), batch_size=batch, num_workers=workers, collate_fn=collate
+        )
+
+    expected = [each["input_ids"].tolist() for each in itertools.islice(loader(), steps + 3)]
+    first = loader()
+    loop = iter(first)
+    got = [next(loop)["input_ids"].tolist() for _ in range(steps)]
+    state = json.loads(json.dumps(first.state_dict())) if not workers else first.state_dict()
+    second = loader()
+    second.load_state_dict(state)
+    got += [each["input_ids"].tolist() for each in itertools.islice(second, 3)]
+    assert got == expected
+
+
+def test_a_state_of_two_ranks_is_gone_on_with_by_one(files):
+    ranks = [StreamDataset(stream_of(files), rank=rank, world_size=2) for rank in range(2)]
+    before = []
+    for dataset in ranks:
+        loop = iter(dataset)
+        before += documents_of(itertools.islice(loop, 6))
+    states = [dataset.state_dict() for dataset in ranks]
+    merged = {"stream": fastpack.merge_state_dicts([state["stream"] for state in states]), "rows": 0}
+    alone = StreamDataset(stream_of(files, batch_size=6))
+    alone.load_state_dict(merged)
+    after = taken(alone, 12)
+    assert sorted([*before, *after]) == sorted(taken(StreamDataset(stream_of(files, batch_size=6)), 24))
+
+
+def test_a_loop_that_is_dropped_loses_nothing(files):
+    """As `CheckCallback` does, which draws a batch before a trainer begins."""
+    dataset = StreamDataset(stream_of(files))
+    first = taken(dataset, 4)
+    assert taken(dataset, 4) == first
+    dataset.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+    second = taken(dataset, 4)
+    assert taken(dataset, 4) == second
+    assert not set(first) & set(second)
+
+
+def test_a_data_set_is_pickled(files):
+    dataset = StreamDataset(stream_of(files))
+    again = pickle.loads(pickle.dumps(dataset))
+    assert taken(again, 6) == taken(dataset, 6)
+
+
+def test_several_workers_are_refused(files):
+    loader = DataLoader(StreamDataset(stream_of(files)), batch_size=2, num_workers=2, collate_fn=collate)
+    with pytest.raises(BatchError, match=r"2 workers would give the same rows: .* num_workers=0 or 1"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_loader_that_accelerate_shares_is_refused(files, processes):
+    from accelerate.data_loader import prepare_data_loader
+
+    loader = DataLoader(StreamDataset(stream_of(files)), batch_size=2, collate_fn=collate)
+    prepared = prepare_data_loader(
+        loader,
+        num_processes=processes,
+        process_index=0,
+        put_on_device=processes == 1,
+        dispatch_batches=processes == 1,
+        device="cpu" if processes == 1 else None,
+    )
+    with pytest.raises(BatchError, match=r"leave the loader out of `accelerator.prepare`"):
+        next(iter(prepared))
+
+
+def test_arguments_that_contradict_are_refused(files):
+    with pytest.raises(OptionError, match="`rank`: goes with `world_size`"):
+        StreamDataset(stream_of(files), rank=1)
+    with pytest.raises(OptionError, match="`state_dict`: is none of a StreamDataset"):
+        StreamDataset(stream_of(files)).load_state_dict({"step": 3})
+    with pytest.raises(OptionError, match="`gather`"):
+        StreamDataset(stream_of(files), gather=1)
+    begun = stream_of(files)
+    next(begun)
+    with pytest.raises(FastpackError, match="has started"):
+        StreamDataset(begun)
+    begun.close()
+
+
+def test_a_mesh_says_the_rank(files):
+    class Mesh:
+        ndim, mesh_dim_names = 1, ("dp",)
+
+        def get_local_rank(self):
+            return 1
+
+        def size(self):
+            return 2
+
+        def get_group(self):
+            return None
+
+    expected = taken(StreamDataset(stream_of(files), rank=1, world_size=2), 6)
+    assert taken(StreamDataset(stream_of(files), mesh=Mesh()), 6) == expected
+    Mesh.ndim, Mesh.mesh_dim_names = 2, ("dp", "tp")
+    with pytest.raises(
+        OptionError, match="one dimension, the data-parallel one, not 2: take one of `dp`, `tp`"
+    ):
+        StreamDataset(stream_of(files), mesh=Mesh())
+
+
+def run(files, kind, steps, out, ranks, **environment):
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+    )
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "python")])
+    return subprocess.run(
+        [sys.executable, *launcher, str(HERE / "train_stream.py"), str(files), kind, str(steps), str(out)],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def trained(out):
+    """The first tokens of the documents that each rank trained, a list a step."""
+    return [
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in sorted(out.glob("trained-*.jsonl"))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["trainer", "accelerate", "lightning"])
+def test_two_ranks_train_each_document_once_also_across_a_resume(files, tmp_path, kind):
+    """Six steps at once, and three and three: the same documents on each rank, those of one rank with both shares."""
+    for name, parts in (("whole", [6]), ("parts", [3, 6])):
+        for steps in parts:
+            done = run(files, kind, steps, tmp_path / name, 2)
+            assert done.returncode == 0, done.stderr[-3000:]
+    whole, parts = trained(tmp_path / "whole"), trained(tmp_path / "parts")
+    assert [len(rank) for rank in whole] == [6, 6]
+    assert parts == whole
+    rows = itertools.islice(iter(StreamDataset(stream_of(files, batch_size=6))), 24)
+    expected = [int(row["input_ids"][end - length]) for row in rows for end, length in ends(row)]
+    assert sorted(itertools.chain.from_iterable(itertools.chain.from_iterable(whole))) == sorted(expected)
+
+
+def ends(row):
+    return zip(itertools.accumulate(map(int, row["seq_lengths"])), map(int, row["seq_lengths"]), strict=True)
+
+
+def test_a_trainer_without_the_callback_is_refused(files, tmp_path):
+    done = run(files, "trainer", 2, tmp_path / "out", 1, BARE="1")
+    assert done.returncode != 0
+    assert "callbacks=[fastpack.torch.StreamCallback()]" in done.stderr
+
+
+def test_lightning_without_a_length_is_refused(files, tmp_path):
+    done = run(files, "lightning", 2, tmp_path / "out", 1, ENDLESS="1")
+    assert done.returncode != 0
+    assert "give fastpack.stream `max_steps`" in done.stderr
+
+
+def test_a_stream_of_so_many_steps_has_a_length(files):
+    dataset = StreamDataset(stream_of(files, max_steps=4), rank=1, world_size=2)
+    assert len(dataset) == 12 == sum(1 for _ in dataset)
+    with pytest.raises(TypeError, match="without `max_steps` has no length"):
+        len(StreamDataset(stream_of(files)))
+
+
+def test_a_trainer_that_is_checked_trains_the_same(files, tmp_path):
+    for name, environment in (("plain", {}), ("checked", {"CHECKED": "1"})):
+        done = run(files, "trainer", 4, tmp_path / name, 1, **environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert trained(tmp_path / "checked") == trained(tmp_path / "plain")
