@@ -23,7 +23,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt signatures
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -131,6 +131,9 @@ screenshots: setup  ## leave screenshots of reports, notebook and site in .build
 
 signatures: $(STAMPS)/python  ## write the public functions and docs/options.md from the table of options
 	PYTHONPATH=python $(BIN)/python scripts/signatures.py
+
+help-pages: setup  ## write the golden help pages of the command line anew
+	FASTPACK_WRITE_HELP=1 $(BIN)/pytest -q tests/python/test_help.py
 
 fmt:  ## format everything
 	cargo fmt --all

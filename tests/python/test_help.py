@@ -1,6 +1,6 @@
 """The help pages of the command line, at 80 columns, against golden files.
 
-`FASTPACK_WRITE_HELP=1 pytest tests/python/test_help.py` writes them anew. How argparse sets a page differs a little from
+`make help-pages` writes them anew. How argparse sets a page differs a little from
 one Python to the next, so they are compared on the Python that wrote them.
 """
 
@@ -41,7 +41,7 @@ def test_help_is_the_golden_page(command):
     path = PAGES / f"{command}.txt"
     if os.environ.get("FASTPACK_WRITE_HELP"):
         path.write_text(page, encoding="utf-8")
-    assert page == path.read_text(encoding="utf-8")
+    assert page == path.read_text(encoding="utf-8"), "help has changed: `make help-pages` writes it anew"
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.txt")), ids=lambda page: page.stem)

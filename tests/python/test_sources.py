@@ -112,7 +112,8 @@ def test_streams_and_folders_take_sources(files, tokenizer_dir, tmp_path):
     sources: Any = [{"path": files["texts"], "limit": 3, "repeat": 2}, {"path": files["chats"], "limit": 4}]
     options: Any = {"sources": sources, "tokenizer": tokenizer_dir, "max_length": 256}
     expected = fastpack.pack_files(strategy="sequential", **options).to_pylist()
-    assert [row for table in fastpack.stream(**options) for row in table.to_pylist()] == expected
+    stream = fastpack.stream(strategy="sequential", shuffle=False, lanes=1, **options)
+    assert [row for table in stream for row in table.to_pylist()] == expected
     first = fastpack.pack_dir(output=tmp_path / "out", **options)
     assert fastpack.pack_dir(output=tmp_path / "out", **options) == first
     sources[0]["limit"] = 4
