@@ -218,6 +218,15 @@ class ScanReport:
 
         Raises:
             StorageError: The file cannot be written.
+
+        Examples:
+            >>> import fastpack, tempfile, pathlib
+            >>> scan = fastpack.scan("examples/chat.jsonl", "examples/tokenizer", max_length=512)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = pathlib.Path(folder, "scan.html")
+            ...     scan.to_html(page)
+            ...     "Rows of each length" in page.read_text(encoding="utf-8")
+            True
         """
         from fastpack.display.browser import scan_html, write_html  # noqa: PLC0415  needed where it is written
 

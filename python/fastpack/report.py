@@ -385,6 +385,17 @@ class Report:
         Raises:
             InputNotFoundError: There is no such folder.
             StorageError: The file cannot be written.
+
+        Examples:
+            >>> import fastpack, tempfile, pathlib
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     report = fastpack.pack_dir(
+            ...         "examples/chat.jsonl", folder, tokenizer="examples/tokenizer", max_length=512
+            ...     )
+            ...     page = pathlib.Path(folder, "report.html")
+            ...     report.to_html(page, packed=folder)
+            ...     page.read_text(encoding="utf-8").count("<svg")
+            3
         """
         from fastpack.display.browser import report_html, write_html  # noqa: PLC0415  needed where it is written
 
