@@ -30,8 +30,9 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
         _refuse_misplaced(name, parameters, args, kwargs)
         for option, value in kwargs.items():
-            if isinstance(value, (str, list, tuple)) and option not in _FREE:
-                kwargs[option] = spelled_as_ours(value, words_of(option, name))
+            words = () if option in _FREE else words_of(option, name)
+            if words and isinstance(value, (str, list, tuple)):
+                kwargs[option] = spelled_as_ours(value, words)
         try:
             return function(*args, **kwargs)
         except OptionError as refused:
