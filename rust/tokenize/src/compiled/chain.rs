@@ -10,7 +10,7 @@ use super::charsmap::Charsmap;
 use super::compose::Composer;
 use super::models::byte_letters;
 use super::normalize::Normalized;
-use crate::pattern::{Automaton, Pattern};
+use crate::pattern::{Automaton, Pattern, Tails};
 use crate::unicode::{self, Changes};
 
 /// Several normalizers, one behind the other.
@@ -174,9 +174,9 @@ impl Step {
                 replaced(text, found, content)
             }
             Self::Pattern { automaton, content } => {
-                let mut from = 0;
+                let (mut from, mut tails) = (0, Tails::default());
                 let found = std::iter::from_fn(|| {
-                    let found = automaton.find(text.as_bytes(), 0, from)?;
+                    let found = automaton.find(text.as_bytes(), 0, from, 0, &mut tails)?;
                     from = found.1;
                     Some(found)
                 });
@@ -201,8 +201,17 @@ impl Step {
             Self::Lowercase => {
                 let lowers = |c: char| !c.to_lowercase().eq([c]);
                 let first = text.char_indices().find(|(_, c)| lowers(*c))?.0;
-                let mut out = text[..first].to_owned();
-                out.extend(text[first..].chars().flat_map(char::to_lowercase));
+                let mut out = String::with_capacity(text.len());
+                out.push_str(&text[..first]);
+                for part in text[first..].chunk_by_ascii() {
+                    if part.is_ascii() {
+                        let start = out.len();
+                        out.push_str(part);
+                        out[start..].make_ascii_lowercase();
+                    } else {
+                        out.extend(part.chars().flat_map(char::to_lowercase));
+                    }
+                }
                 Some(out)
             }
         }

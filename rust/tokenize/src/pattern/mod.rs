@@ -7,6 +7,7 @@ mod class;
 mod follow;
 mod parse;
 mod program;
+mod tails;
 mod tree;
 
 use std::fmt;
@@ -17,6 +18,8 @@ pub(crate) use class::CodePoints;
 use follow::{Alphabet, DEAD, Follower};
 use parse::parse;
 use program::Program;
+use tails::Passed;
+pub(crate) use tails::Tails;
 use tree::{Node, Times};
 
 /// Bytes of the longest pattern that is read.
@@ -108,6 +111,10 @@ pub(crate) struct Automaton {
     looks_behind: bool,
     /// Whether something matches at every place of every text.
     total: bool,
+    /// Whether a search can read on without end behind what it has matched, or in vain.
+    wanders: bool,
+    /// The bytes with which a match can begin.
+    begins: Box<[bool; 256]>,
 }
 
 impl Automaton {
@@ -144,8 +151,16 @@ impl Automaton {
             starts: starts.into(),
             looks_behind: !program.behind.is_empty(),
             total: false,
+            wanders: false,
+            begins: Box::new([true; 256]),
         };
         automaton.total = automaton.matches_all();
+        automaton.wanders = automaton.has_vain_circle();
+        for byte in 0..128 {
+            let letter = automaton.ascii[byte];
+            let leads = |start: &u16| automaton.entry(*start, letter) != number(DEAD);
+            automaton.begins[byte] = automaton.starts.iter().any(leads);
+        }
         Ok(automaton)
     }
 
@@ -172,6 +187,34 @@ impl Automaton {
             }
         }
         true
+    }
+
+    /// Whether some states lead to each other again and again while nothing is matched.
+    fn has_vain_circle(&self) -> bool {
+        let count = self.table.len() >> self.shift;
+        let next = |state: usize| {
+            let state = number(state);
+            let entries = (0..self.end).map(move |letter| self.entry(state, letter));
+            entries.filter(|entry| entry & MATCHED == 0).map(usize::from).filter(|it| *it != DEAD)
+        };
+        // States that no vain step leads out of are taken away, again and again; the others go round.
+        let mut left: Vec<usize> = (0..count).map(|state| next(state).count()).collect();
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for state in 0..count {
+            next(state).for_each(|to| before[to].push(state));
+        }
+        let mut done: Vec<usize> = (0..count).filter(|state| left[*state] == 0).collect();
+        let mut gone = done.len();
+        while let Some(state) = done.pop() {
+            for from in &before[state] {
+                left[*from] -= 1;
+                if left[*from] == 0 {
+                    gone += 1;
+                    done.push(*from);
+                }
+            }
+        }
+        gone < count
     }
 
     #[inline]
@@ -216,8 +259,20 @@ impl Automaton {
     }
 
     /// The end of the match that begins at `at`, if one does; nothing is seen beyond the end of `text` and before `from`.
+    ///
+    /// `tails` is of all searches of the text; `split` tells those of one automaton from those of others.
     #[inline]
-    pub(crate) fn match_at(&self, text: &[u8], from: usize, at: usize) -> Option<usize> {
+    pub(crate) fn match_at(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        split: usize,
+        tails: &mut Tails,
+    ) -> Option<usize> {
+        if self.wanders {
+            return self.match_with(text, from, at, Passed::new(tails, split, text.len()));
+        }
         let mut state = self.start(text, from, at);
         let (mut at, mut found) = (at, None);
         loop {
@@ -234,11 +289,48 @@ impl Automaton {
         }
     }
 
-    /// The first match at or behind `at`.
-    pub(crate) fn find(&self, text: &[u8], from: usize, at: usize) -> Option<(usize, usize)> {
+    /// As [`Self::match_at`], where a search can read on in vain.
+    fn match_with(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        mut passed: Passed<'_>,
+    ) -> Option<usize> {
+        let mut state = self.start(text, from, at);
+        let (mut at, mut found) = (at, None);
+        loop {
+            let (letter, length) = self.letter(text, at);
+            let entry = self.entry(state, letter);
+            if entry & MATCHED != 0 {
+                found = Some(at);
+                passed.matched();
+            }
+            state = entry & !MATCHED;
+            if usize::from(state) == DEAD || !passed.step(at, at + length, state) {
+                passed.finish();
+                return found;
+            }
+            at += length;
+        }
+    }
+
+    /// The first match at or behind `at`; as [`Self::match_at`].
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        split: usize,
+        tails: &mut Tails,
+    ) -> Option<(usize, usize)> {
         let mut start = at;
         while start < text.len() {
-            if let Some(end) = self.match_at(text, from, start) {
+            if !self.begins[usize::from(text[start])] {
+                start += 1;
+                continue;
+            }
+            if let Some(end) = self.match_at(text, from, start, split, tails) {
                 return Some((start, end));
             }
             start += self.letter(text, start).1;

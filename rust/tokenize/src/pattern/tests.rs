@@ -162,8 +162,8 @@ fn text(random: &mut Random) -> String {
 
 /// All matches, one behind the other.
 fn matches(automaton: &Automaton, text: &str) -> Vec<(usize, usize)> {
-    let (mut at, mut found) = (0, Vec::new());
-    while let Some((start, end)) = automaton.find(text.as_bytes(), 0, at) {
+    let (mut at, mut found, mut tails) = (0, Vec::new(), Tails::default());
+    while let Some((start, end)) = automaton.find(text.as_bytes(), 0, at, 0, &mut tails) {
         found.push((start, end));
         at = end;
     }
@@ -243,6 +243,41 @@ fn a_pattern_that_matches_everywhere_is_known() {
     assert!(!total(r"\s+"));
     assert!(!total(r"\p{N}{1,3}"));
     assert!(!total(r"\s|\S(?=a)"));
+}
+
+#[test]
+fn a_search_in_vain_takes_time_in_proportion() {
+    let letters = "a".repeat(2_000_000);
+    let pairs = "ab".repeat(1_000_000);
+    for (text, written, count) in [
+        (&letters, "a+b", 0),
+        (&letters, "(?:aa)+b|aaa", 666_666),
+        (&letters, "a+b|a", 2_000_000),
+        (&pairs, "[ab]+c|b", 1_000_000),
+    ] {
+        let automaton = pattern(written).automaton().expect("it is small");
+        // Two million letters, each read from every one before it, would take hours.
+        assert_eq!(matches(&automaton, text).len(), count, "{written}");
+    }
+}
+
+#[test]
+fn searches_in_vain_match_what_the_reference_matches() {
+    let mut random = Random(7);
+    for written in
+        ["a+b", "(?:aa)+b|aaa", "[ab]+c|b", "(?:a|bb)*c|ab?", "a[^c]*c|[ab]{3}", r"\s*x|\s\S+z|a"]
+    {
+        let reference = SysRegex::new(written).expect("a sound pattern");
+        let automaton = pattern(written).automaton().expect("it is small");
+        for _ in 0..300 {
+            let letters = ["a", "a", "a", "b", "b", "c", "x", " ", "é"];
+            let kinds = 1 + random.below(letters.len());
+            let text: String =
+                (0..random.below(900)).map(|_| letters[random.below(kinds)]).collect();
+            let expected: Vec<_> = reference.find_iter(&text).collect();
+            assert_eq!(matches(&automaton, &text), expected, "{written:?} on {text:?}");
+        }
+    }
 }
 
 #[test]

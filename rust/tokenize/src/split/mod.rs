@@ -14,6 +14,8 @@ mod window;
 
 use std::sync::Arc;
 
+use crate::pattern::Tails;
+
 pub(crate) use cl100k::Cl100k;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use classify::avx2 as classify_avx2;
@@ -55,7 +57,7 @@ pub(crate) enum Splitter {
 }
 
 /// How far a stretch has been cut.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     /// Where the next piece begins.
     pub(crate) at: usize,
@@ -65,12 +67,14 @@ pub(crate) struct Cursor {
     region_end: usize,
     /// The part that each of several splits has cut out last: where it begins and ends.
     parts: [(u32, u32); MOST_STEPS],
+    /// Where the patterns of splits match nothing more.
+    tails: Tails,
 }
 
 impl Cursor {
     /// A cursor at the start of a stretch that begins at `at`.
     pub(crate) fn new(at: usize) -> Self {
-        Self { at, begin: at, region_end: at, parts: [(0, 0); MOST_STEPS] }
+        Self { at, begin: at, region_end: at, parts: [(0, 0); MOST_STEPS], tails: Tails::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A sequence of splits by patterns, each of which cuts what the one before has left together.
 
 use super::{Cursor, position};
-use crate::pattern::Automaton;
+use crate::pattern::{Automaton, Tails};
 
 /// The most splits of a sequence.
 pub(crate) const MOST_STEPS: usize = 8;
@@ -41,23 +41,31 @@ struct Item {
 impl Step {
     /// What begins at `at`, which is before the end of `text`; the part that is split begins at `from`.
     #[inline]
-    fn item(&self, text: &[u8], from: usize, at: usize) -> Item {
-        let matched = self.automaton.match_at(text, from, at);
-        let end = matched.unwrap_or_else(|| self.before(text, from, at));
+    fn item(&self, text: &[u8], from: usize, at: usize, level: usize, tails: &mut Tails) -> Item {
+        let matched = self.automaton.match_at(text, from, at, level, tails);
+        let end = matched.unwrap_or_else(|| self.before(text, from, at, level, tails));
         Item { end, delimits: matched.is_some() != self.invert }
     }
 
     /// Where the first match behind `at` begins, or the end of the text.
     #[cold]
-    fn before(&self, text: &[u8], from: usize, at: usize) -> usize {
-        self.automaton.find(text, from, at).map_or(text.len(), |found| found.0)
+    fn before(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        level: usize,
+        tails: &mut Tails,
+    ) -> usize {
+        let found = self.automaton.find(text, from, at, level, tails);
+        found.map_or(text.len(), |found| found.0)
     }
 
     /// Calls `piece` with each part of `text[from..]` that is no delimiter.
     pub(crate) fn kept(&self, text: &[u8], from: usize, mut piece: impl FnMut(usize, usize)) {
-        let mut at = from;
+        let (mut at, mut tails) = (from, Tails::default());
         while at < text.len() {
-            let item = self.item(text, from, at);
+            let item = self.item(text, from, at, 0, &mut tails);
             if !item.delimits {
                 piece(at, item.end);
             }
@@ -67,9 +75,18 @@ impl Step {
 
     /// The end of the piece that begins at `at`.
     #[inline]
-    fn piece_end(&self, text: &[u8], from: usize, at: usize) -> usize {
-        let first = self.item(text, from, at);
-        let next = |item: Item| (item.end < text.len()).then(|| self.item(text, from, item.end));
+    fn piece_end(
+        &self,
+        text: &[u8],
+        from: usize,
+        at: usize,
+        level: usize,
+        tails: &mut Tails,
+    ) -> usize {
+        let first = self.item(text, from, at, level, tails);
+        let mut next = |item: Item| {
+            (item.end < text.len()).then(|| self.item(text, from, item.end, level, tails))
+        };
         match (self.behavior, first.delimits) {
             (Behavior::Contiguous, _) => {
                 let mut last = first;
@@ -111,7 +128,8 @@ pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut 
                     (from as usize, to as usize)
                 }
             };
-            let end = steps[level].piece_end(&text[..to], from, cursor.at);
+            let (at, tails) = (cursor.at, &mut cursor.tails);
+            let end = steps[level].piece_end(&text[..to], from, at, level, tails);
             cursor.parts[level] = (position(cursor.at), position(end));
             level += 1;
         }
@@ -129,7 +147,7 @@ fn alone(step: &Step, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usi
         if at >= text.len() {
             break;
         }
-        at = step.item(text, cursor.begin, at).end;
+        at = step.item(text, cursor.begin, at, 0, &mut cursor.tails).end;
         *end = position(at);
         count += 1;
     }
