@@ -181,7 +181,7 @@ class PackOptions:
     def __new__(
         cls,
         *,
-        max_length: int,
+        max_length: int | None,
         strategy: str,
         overlong: str | None,
         truncation_side: str,
@@ -215,7 +215,7 @@ class Plan:
     @property
     def lower_bound(self) -> int: ...
     @property
-    def max_length(self) -> int: ...
+    def max_length(self) -> int | None: ...
 
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
 

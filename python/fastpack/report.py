@@ -232,9 +232,15 @@ class Report:
         return _real(self._values.get("documents_per_row"))
 
     @property
-    def max_length(self) -> int:
-        """Tokens that a row holds at most."""
-        return whole(self._values.get("max_length"))
+    def max_length(self) -> int | None:
+        """Tokens that a row holds at most; nothing where each document has a row, however long."""
+        most = self._values.get("max_length")
+        return None if most is None else whole(most)
+
+    @property
+    def room(self) -> str:
+        """The tokens that a row holds at most, in words."""
+        return "any number of" if self.max_length is None else f"{self.max_length:,}"
 
     @property
     def strategy(self) -> str:

@@ -182,7 +182,7 @@ proptest! {
         let plan = plan_of(&lengths, &options);
         for row in 0..plan.rows() {
             let tokens: u64 = plan.row(row).map(|piece| u64::from(piece.length)).sum();
-            prop_assert!((1..=u64::from(options.max_length.get())).contains(&tokens));
+            prop_assert!((1..=u64::from(options.row_limit().get())).contains(&tokens));
             let most = options.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get);
             prop_assert!(plan.row(row).len() <= most as usize);
         }
@@ -214,19 +214,19 @@ proptest! {
     fn mix_makes_no_more_rows_than_first_fit_decreasing((options, lengths) in packable()) {
         let most = options.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get);
         let lengths: Vec<u32> =
-            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+            lengths.into_iter().map(|length| length.min(options.row_limit().get())).collect();
         let mixed = plan_of(&lengths, &PackOptions { strategy: Strategy::Mix, ..options.clone() });
-        prop_assert!(mixed.rows() <= first_fit_rows(&lengths, options.max_length.get(), most));
+        prop_assert!(mixed.rows() <= first_fit_rows(&lengths, options.row_limit().get(), most));
     }
 
     #[test]
     fn best_fit_makes_the_rows_of_the_textbook((options, lengths) in packable()) {
         let lengths: Vec<u32> =
-            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+            lengths.into_iter().map(|length| length.min(options.row_limit().get())).collect();
         let options =
             PackOptions { strategy: Strategy::BestFit, order: Some(Order::Input), ..options };
         let most = options.max_documents_per_pack.map_or(usize::MAX, |most| most.get() as usize);
-        let oracle = best_fit_oracle(&lengths, options.max_length.get(), most);
+        let oracle = best_fit_oracle(&lengths, options.row_limit().get(), most);
         prop_assert_eq!(rows(&plan_of(&lengths, &options)), in_input_order(oracle));
     }
 
@@ -235,8 +235,8 @@ proptest! {
         (options, lengths) in packable(), align in prop::sample::select(&[2, 8, 64][..]),
     ) {
         prop_assume!(options.strategy != Strategy::Concat);
-        let longest = options.max_length.get().next_multiple_of(align);
-        let options = PackOptions { max_length: max(longest), ..options };
+        let longest = options.row_limit().get().next_multiple_of(align);
+        let options = PackOptions { max_length: Some(max(longest)), ..options };
         let rooms: Vec<u32> = lengths.iter().map(|length| length.next_multiple_of(align)).collect();
         let expected = plan_of(&rooms, &options);
         let aligned = PackOptions { align_documents_to: NonZeroU32::new(align), ..options };
@@ -288,7 +288,7 @@ proptest! {
     #[test]
     fn the_lower_bound_counts_documents_too((options, lengths) in packable()) {
         let lengths: Vec<u32> =
-            lengths.into_iter().map(|length| length.min(options.max_length.get())).collect();
+            lengths.into_iter().map(|length| length.min(options.row_limit().get())).collect();
         let options = PackOptions { strategy: Strategy::Mix, ..options };
         let mut histogram = BTreeMap::<u32, u64>::new();
         for &length in &lengths {

@@ -24,7 +24,7 @@ pub(crate) fn max(length: u32) -> NonZeroU32 {
 /// Rows in input order, without constraints.
 pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     PackOptions {
-        max_length: max(max_length),
+        max_length: Some(max(max_length)),
         strategy,
         overlong: None,
         truncation_side: Side::Right,

@@ -167,3 +167,31 @@ def test_options_that_cannot_hold_are_refused_by_name(options, option):
     with pytest.raises(fastpack.OptionError) as caught:
         fastpack.pack_table(documents(3), max_length=8, **options)
     assert caught.value.option == option
+
+
+def test_rows_of_one_document_need_no_longest_length(texts, tokenizer_dir):
+    rows = fastpack.pack_files(texts, tokenizer_dir, strategy="none")
+    bounded = fastpack.pack_files(texts, tokenizer_dir, strategy="none", max_length=4096)
+    assert rows.to_pylist() == bounded.to_pylist()
+    report = fastpack.Report.of(rows)
+    assert (report.max_length, report.fill, report.lower_bound) == (None, 1.0, report.rows)
+    plan = fastpack.plan([3, 5], strategy="none")
+    assert (plan.max_length, plan.fill, plan.lower_bound) == (None, 1.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "max_length"),
+        ({"strategy": "concat"}, "max_length"),
+        ({"strategy": "none", "pad_to": "max_length"}, "pad_to"),
+    ],
+)
+def test_all_other_rows_need_a_longest_length(options, named):
+    with pytest.raises(fastpack.OptionError, match=f"invalid option `{named}`"):
+        fastpack.pack_table(documents(3), **options)
+
+
+def test_rows_of_any_length_are_filled_up_to_a_multiple():
+    table = fastpack.pack_table(documents(5, 9), strategy="none", pad_to=8, pad_token_id=0)
+    assert [len(row) for row in table["input_ids"].to_pylist()] == [8, 16]

@@ -44,10 +44,9 @@ def pack(function: Function, given: dict[str, object]) -> object:
     if fallback and "max_length" not in given:
         given["max_length"] = _FALLBACK_LENGTH
         sys.stderr.write(f"fastpack: no -m given: rows hold {_FALLBACK_LENGTH:,} tokens at most\n")
-    for name in ("output", "max_length"):
-        if name not in given:
-            message = f"invalid option `{name}`: must be given"
-            raise OptionError(message, name)
+    if "output" not in given:
+        message = "invalid option `output`: must be given"
+        raise OptionError(message, "output")
     if dry_run:
         from fastpack.cli.dry import foreseen  # noqa: PLC0415  few command lines ask for it
 

@@ -168,7 +168,7 @@ def _charts(report: Report, facts: Facts) -> Iterator[str]:
         bins(facts.lengths.tolist(), 0, max(longest, 1), whole=True),
         title="Lengths of documents in the rows",
         unit="documents",
-        mark=(most, f"max_length {most:,}"),
+        mark=(most, f"{'longest' if report.max_length is None else 'max_length'} {most:,}"),
     )
     fill = histogram(
         bins(facts.fills.tolist(), 0.0, 1.0), title="Fill of the rows", unit="rows", percent=True

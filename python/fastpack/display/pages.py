@@ -56,7 +56,7 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield from _cut_and_repeated(report)
     for label, place in labelled("places", report.places):
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
-    yield "rows", f"{report.rows:,} of {report.max_length:,} tokens, by {report.strategy}"
+    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
     for label, (name, split) in labelled("splits", report.splits.items()):
         yield (

@@ -9,7 +9,6 @@ from fastpack.options.option import (
     ORDERING_CALLS,
     PACKING,
     PIECE_CALLS,
-    REQUIRED,
     ROW_CALLS,
     RUN,
     Differs,
@@ -22,10 +21,10 @@ __all__ = ["ROW_OPTIONS"]
 ROW_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         "max_length",
-        "int",
-        REQUIRED,
+        "int | None",
+        None,
         EVERY_CALL,
-        "Tokens that a row holds at most.",
+        "Tokens that a row holds at most. Only `strategy=\"none\"` needs none: then a row is as long as its document.",
         group=PACKING,
         differs={
             "scan": Differs(

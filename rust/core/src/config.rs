@@ -264,7 +264,7 @@ impl RowOptions {
     fn room_of_a_row(&self) -> Result<()> {
         let packing = &self.packing;
         let (option, tokens) = match (self.pad_to, packing.align_documents_to) {
-            (PadTo::MaxLength, _) => ("max_length", packing.max_length.get()),
+            (PadTo::MaxLength, _) => ("max_length", packing.row_limit().get()),
             (PadTo::Multiple(multiple), _) => ("pad_to", multiple.get()),
             (PadTo::Nothing, Some(align)) => ("align_documents_to", align.get()),
             (PadTo::Nothing, None) => return Ok(()),

@@ -1,6 +1,7 @@
 //! What a run came to: the ledger, how full the rows are, and how long it took.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,8 @@ pub struct Report {
     pub fastpack: String,
     /// How documents were put together.
     pub strategy: String,
-    /// Tokens a row holds at most.
-    pub max_length: u32,
+    /// Tokens a row holds at most; nothing where each document has a row, however long.
+    pub max_length: Option<u32>,
     /// What was read, and by which engines.
     #[serde(flatten)]
     pub facts: RunFacts,
@@ -277,11 +278,14 @@ impl Report {
             *text = in_one_line(std::mem::take(text));
         }
         let dropped = ledger.dropped_in_all();
-        let room = rows * u64::from(options.rows.packing.max_length.get());
+        let packing = &options.rows.packing;
+        let max_length = packing.max_length.map(NonZeroU32::get);
+        // A row of any length is as long as its document.
+        let room = max_length.map_or(ledger.kept.tokens, |most| rows * u64::from(most));
         Self {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             strategy: options.rows.packing.strategy.name().to_owned(),
-            max_length: options.rows.packing.max_length.get(),
+            max_length,
             facts,
             documents: Balance {
                 read: ledger.read.documents,

@@ -20,7 +20,7 @@ impl PyPackOptions {
     #[pyo3(signature = (*, max_length, strategy, overlong, truncation_side, drop_last, shuffle, max_documents_per_pack, align_documents_to, order, balance_ranks, on_remainder, seed))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
-        max_length: PyMaxLength,
+        max_length: Option<PyMaxLength>,
         strategy: PyStrategy,
         overlong: Option<PyOverlong>,
         truncation_side: PyTruncationSide,
@@ -34,7 +34,7 @@ impl PyPackOptions {
         seed: PySeed,
     ) -> PyResult<Self> {
         let options = PackOptions {
-            max_length: max_length.0,
+            max_length: max_length.map(|most| most.0),
             strategy: strategy.0,
             overlong: overlong.map(|overlong| overlong.0),
             truncation_side: truncation_side.0,

@@ -1,5 +1,8 @@
 //! `fastpack.plan`: packing alone, for callers who keep the tokens themselves.
 
+use std::num::NonZeroU32;
+
+use fastpack_core::config::PackOptions;
 use fastpack_core::pack::{Lengths, PlanColumns, PlannedLengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -33,7 +36,7 @@ pub(crate) struct PyPlan {
     #[pyo3(get)]
     lower_bound: u64,
     #[pyo3(get)]
-    max_length: u32,
+    max_length: Option<u32>,
 }
 
 #[pymethods]
@@ -43,7 +46,8 @@ impl PyPlan {
     }
 
     fn __repr__(&self) -> String {
-        let Self { rows, tokens, fill, lower_bound, max_length, .. } = self;
+        let Self { rows, tokens, fill, lower_bound, .. } = self;
+        let max_length = self.max_length.map_or_else(|| "None".to_owned(), |it| it.to_string());
         format!(
             "Plan(rows={rows}, max_length={max_length}, tokens={tokens}, fill={fill:.4}, \
              lower_bound={lower_bound})"
@@ -52,10 +56,15 @@ impl PyPlan {
 }
 
 impl PyPlan {
-    fn new(py: Python<'_>, planned: PlannedLengths) -> Self {
+    fn new(py: Python<'_>, planned: PlannedLengths, options: &PackOptions) -> Self {
         let PlannedLengths { plan, dropped, lower_bound } = planned;
-        let (rows, tokens, fill) = (plan.rows(), plan.tokens(), plan.fill());
-        let max_length = plan.max_length().get();
+        let (rows, tokens) = (plan.rows(), plan.tokens());
+        let max_length = options.max_length.map(NonZeroU32::get);
+        // A row of any length is as long as its document, and cannot be shared.
+        let (fill, lower_bound) = match max_length {
+            Some(_) => (plan.fill(), lower_bound),
+            None => (f64::from(u8::from(rows > 0)), rows as u64),
+        };
         let PlanColumns { offsets, members, starts, lengths } = plan.into_columns();
         let numbers = |values: Vec<u32>| fixed(py, values.into_iter().map(i64::from).collect());
         // What stays as wide stays in its memory.
@@ -91,10 +100,11 @@ pub(crate) fn plan(
     options: &PyPackOptions,
 ) -> PyResult<PyPlan> {
     let options = options.0.clone();
+    let packing = options.clone();
     // One pass over numbers of the caller's, which it would take as long to copy.
     let lengths = Lengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
     let planned = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
         lengths.plan(&options, control)
     })?;
-    Ok(PyPlan::new(py, planned))
+    Ok(PyPlan::new(py, planned, &packing))
 }

@@ -47,6 +47,7 @@ __all__ = ["FileArguments", "OutputArguments", "RecordArguments"]
 class RecordArguments(TypedDict, total=False):
     """How records become rows; each as in `pack_records`."""
 
+    max_length: int | None
     strategy: Strategy
     overlong: Overlong | None
     truncation_side: Side
@@ -91,6 +92,7 @@ class RecordArguments(TypedDict, total=False):
 class FileArguments(TypedDict, total=False):
     """How files become rows; each as in `pack_files`."""
 
+    max_length: int | None
     strategy: Strategy
     overlong: Overlong | None
     truncation_side: Side
@@ -139,6 +141,7 @@ class FileArguments(TypedDict, total=False):
 class OutputArguments(TypedDict, total=False):
     """How records become rows in a folder; each as in `pack_records`."""
 
+    max_length: int | None
     strategy: Strategy
     overlong: Overlong | None
     truncation_side: Side

@@ -57,7 +57,7 @@ def pack_dir(
     files: Files | None = None,
     output: StrPath | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -123,7 +123,8 @@ def pack_dir(
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
             a list of these. A folder's files are read in the order of their paths.
         output: The folder; made if it is not there.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:

@@ -58,7 +58,6 @@ def pack_files(
     files: Files | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
     validation: None = None,
     **options: Unpack[FileArguments],
 ) -> pa.Table: ...
@@ -67,7 +66,6 @@ def pack_files(
     files: Files | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
     validation: Validation,
     **options: Unpack[FileArguments],
 ) -> Splits: ...
@@ -76,7 +74,7 @@ def pack_files(
     files: Files | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -129,7 +127,8 @@ def pack_files(
             a list of these. A folder's files are read in the order of their paths.
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:

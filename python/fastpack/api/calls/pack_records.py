@@ -60,7 +60,6 @@ def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
     output: StrPath,
     validation: Validation | None = None,
     **options: Unpack[OutputArguments],
@@ -70,7 +69,6 @@ def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
     output: None = None,
     validation: None = None,
     **options: Unpack[RecordArguments],
@@ -80,7 +78,6 @@ def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
     output: None = None,
     validation: Validation,
     **options: Unpack[RecordArguments],
@@ -90,7 +87,7 @@ def pack_records(
     records: Iterable[Mapping[str, JsonValue]],
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -154,7 +151,8 @@ def pack_records(
             set, with a length and items by number, these are the items; tensors are lists.
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:

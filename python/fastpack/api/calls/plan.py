@@ -21,7 +21,7 @@ __all__ = ["plan"]
 def plan(
     lengths: Lengths,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -38,7 +38,8 @@ def plan(
 
     Args:
         lengths: The length of each document, in tokens.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:

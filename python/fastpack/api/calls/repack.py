@@ -39,7 +39,7 @@ def repack(
     source: StrPath,
     output: StrPath,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: Strategy = "mix",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -77,7 +77,8 @@ def repack(
     Args:
         source: The folder that `pack_dir` wrote.
         output: Another folder; made if it is not there.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:

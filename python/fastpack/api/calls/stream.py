@@ -51,7 +51,7 @@ def stream(
     files: Files | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
-    max_length: int,
+    max_length: int | None = None,
     strategy: StreamStrategy = "best_fit",
     overlong: Overlong | None = None,
     truncation_side: Side = "right",
@@ -109,7 +109,8 @@ def stream(
             a list of these. A folder's files are read in the order of their paths.
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
-        max_length: Tokens that a row holds at most.
+        max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
+            its document.
         strategy: How each lane puts documents together: `best_fit` over `open_packs` rows; or `sequential`,
             `concat` or `none`, which give the rows of `pack_files` with `shuffle=False, lanes=1`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what

@@ -26,7 +26,7 @@ impl Padding {
         let aligned = packing.align_documents_to;
         let multiple = match options.rows.pad_to {
             PadTo::Nothing => aligned.map_or(1, NonZeroU32::get),
-            PadTo::MaxLength => packing.max_length.get(),
+            PadTo::MaxLength => packing.row_limit().get(),
             PadTo::Multiple(multiple) => multiple.get(),
         };
         let whole_rows =

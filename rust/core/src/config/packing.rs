@@ -115,8 +115,11 @@ pub enum PadTo {
 impl PadTo {
     /// Checks that no row is made longer than `max_length`, and that padding is aligned as documents are.
     pub(super) fn validate(self, packing: &PackOptions) -> Result<()> {
-        let max_length = packing.max_length;
         match self {
+            Self::MaxLength if packing.max_length.is_none() => {
+                let reason = "is \"max_length\", which is not given; fill rows up to a multiple, or give both";
+                Err(Error::option("pad_to", reason))
+            }
             Self::Multiple(multiple)
                 if packing
                     .align_documents_to
@@ -126,9 +129,14 @@ impl PadTo {
                     format!("is {multiple}, but must be a multiple of align_documents_to too");
                 Err(Error::option("pad_to", reason))
             }
-            Self::Multiple(multiple) if !max_length.get().is_multiple_of(multiple.get()) => {
+            Self::Multiple(multiple)
+                if packing
+                    .max_length
+                    .is_some_and(|it| !it.get().is_multiple_of(multiple.get())) =>
+            {
                 let reason = format!(
-                    "is {multiple}, but must divide max_length={max_length}, or rows would outgrow it"
+                    "is {multiple}, but must divide max_length={}, or rows would outgrow it",
+                    packing.row_limit()
                 );
                 Err(Error::option("pad_to", reason))
             }
@@ -140,8 +148,8 @@ impl PadTo {
 /// How documents become rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackOptions {
-    /// Tokens a row holds at most.
-    pub max_length: NonZeroU32,
+    /// Tokens a row holds at most; nothing where each document has a row, however long.
+    pub max_length: Option<NonZeroU32>,
     /// How documents are put together.
     pub strategy: Strategy,
     /// What happens to documents longer than a row; if nothing is said, a text is split and anything else dropped.
@@ -167,18 +175,34 @@ pub struct PackOptions {
 }
 
 impl PackOptions {
+    /// The length of rows that have no other limit: the reach of an Arrow list.
+    const LONGEST: NonZeroU32 = NonZeroU32::new(i32::MAX.cast_unsigned()).expect("not zero");
+
+    /// Tokens a row holds at most, whether or not the caller said so.
+    pub fn row_limit(&self) -> NonZeroU32 {
+        self.max_length.unwrap_or(Self::LONGEST)
+    }
+
     /// Checks the rules that one option alone cannot break.
     pub fn validate(&self) -> Result<()> {
-        if i32::try_from(self.max_length.get()).is_err() {
+        if self.row_limit() > Self::LONGEST {
             let reason = "must be below 2147483648, the reach of an Arrow list";
             return Err(Error::option("max_length", reason));
         }
+        if self.max_length.is_none() && self.strategy != Strategy::None {
+            let reason = format!(
+                "must be given with strategy=\"{}\": the tokens that a row holds; only \"none\" has rows of any length",
+                self.strategy.name()
+            );
+            return Err(Error::option("max_length", reason));
+        }
         if let Some(align) = self.align_documents_to
-            && !self.max_length.get().is_multiple_of(align.get())
+            && let Some(max_length) = self.max_length
+            && !max_length.get().is_multiple_of(align.get())
         {
             let reason = format!(
                 "is {align}, but must divide max_length={}, or a document could outgrow its row",
-                self.max_length
+                max_length
             );
             return Err(Error::option("align_documents_to", reason));
         }

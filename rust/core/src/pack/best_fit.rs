@@ -14,7 +14,7 @@ use crate::error::Result;
 pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
     let histogram = histogram(lengths, control)?;
     let order = longest_first(lengths, &histogram, control)?;
-    let max = options.max_length.get();
+    let max = options.row_limit().get();
     let (row_of, rows) = if table_pays(max, lengths.len()) {
         assign(&histogram, order.len(), options, Table::new(max), control)?
     } else {
@@ -35,7 +35,7 @@ fn assign(
     mut spaces: impl Spaces,
     control: &Control,
 ) -> Result<(Vec<u32>, u32)> {
-    let (max, most) = (options.max_length.get(), options.most_documents());
+    let (max, most) = (options.row_limit().get(), options.most_documents());
     let mut row_of = Vec::with_capacity(pieces);
     let mut opened = 0;
     let mut next_look = 0;

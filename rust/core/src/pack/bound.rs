@@ -12,7 +12,7 @@ use crate::config::PackOptions;
 ///
 /// If a length is more than `max_length`.
 pub fn lower_bound(histogram: &[(u32, u64)], options: &PackOptions) -> u64 {
-    let capacity = options.max_length.get();
+    let capacity = options.row_limit().get();
     assert!(
         histogram.last().is_none_or(|&(length, _)| length <= capacity),
         "no length exceeds a row"

@@ -20,7 +20,7 @@ pub(super) struct Laid {
 ///
 /// A row ends where it is full or has as many pieces as a row may have.
 pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control) -> Result<Laid> {
-    let (max, most) = (options.max_length.get(), options.most_documents() as usize);
+    let (max, most) = (options.row_limit().get(), options.most_documents() as usize);
     let mut pieces = Pieces::with_capacity(documents.len());
     let mut rows = Rows::with_capacity(documents.len());
     let (mut space, mut begin) = (max, 0);

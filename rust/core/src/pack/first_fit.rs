@@ -39,7 +39,7 @@ pub(super) fn fewer_rows(
     fewer_than: usize,
     control: &Control,
 ) -> Result<Option<Patterns>> {
-    let (max, most) = (options.max_length.get(), options.most_documents());
+    let (max, most) = (options.row_limit().get(), options.most_documents());
     let mut found = Patterns::default();
     let mut rows = 0;
     while let Some(longest) = stock.at_most(max) {

@@ -44,7 +44,7 @@ impl Lengths {
             ));
         }
         // Mostly they all fit, which takes no look at each by itself.
-        let most = options.max_length.get().min(i32::MAX.cast_unsigned());
+        let most = options.row_limit().get().min(i32::MAX.cast_unsigned());
         let fits = |&length: &i64| (1..=i64::from(most)).contains(&length);
         if lengths.iter().fold(true, |all, length| all & fits(length)) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they fit")]
@@ -110,7 +110,7 @@ fn cut_all(
             Cut::Refuse => {
                 let rule = format!(
                     "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
-                    options.max_length
+                    options.row_limit()
                 );
                 return refuse(index, length, &rule);
             }
@@ -124,7 +124,7 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
     if options.overlong != Some(Overlong::Split) {
         return lengths.len() as u64;
     }
-    let max = u64::from(options.max_length.get());
+    let max = u64::from(options.row_limit().get());
     let pieces = |&length: &i64| u64::try_from(length).unwrap_or(0).div_ceil(max);
     lengths.iter().map(pieces).fold(0, u64::saturating_add)
 }

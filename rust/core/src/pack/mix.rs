@@ -30,7 +30,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
         return Ok(Rows::with_capacity(0));
     }
     let histogram = histogram(lengths, control)?;
-    let max = options.max_length.get();
+    let max = options.row_limit().get();
     let mut random = Random::new(options.seed);
     let shapes = if table_pays(max, lengths.len()) {
         let stock = Table::new(&histogram, max);
@@ -131,7 +131,7 @@ impl<'a, S: Stock> Mixer<'a, S> {
         options: &PackOptions,
         random: &'a mut Random,
     ) -> Self {
-        let max_length = options.max_length.get();
+        let max_length = options.row_limit().get();
         let tokens: u64 = histogram.iter().map(|&(length, count)| u64::from(length) * count).sum();
         let mean = tokens.div_ceil(lengths.len().max(1) as u64);
         let mean = u32::try_from(mean).expect("a mean is at most the longest");

@@ -70,7 +70,7 @@ impl OpenPacks {
     ///
     /// If the piece is empty, or longer than `max_length` for any strategy but `concat`.
     pub fn push(&mut self, piece: Piece, done: &mut Plan) {
-        let max = self.options.max_length.get();
+        let max = self.options.row_limit().get();
         if self.options.strategy == Strategy::Concat {
             let mut left = piece;
             while left.length > 0 {
@@ -89,7 +89,7 @@ impl OpenPacks {
 
     /// Adds a piece that a row has room for.
     fn push_whole(&mut self, piece: Piece, done: &mut Plan) {
-        let (max, most_documents) = (self.options.max_length.get(), self.most_documents);
+        let (max, most_documents) = (self.options.row_limit().get(), self.most_documents);
         let room = self.options.room(piece.length);
         let best = self.packs.range((room, 0)..).next().map(|(&key, _)| key);
         let (space, mut pack) = if let Some(key) = best {

@@ -52,7 +52,7 @@ impl ExactSizeIterator for Stretches {}
 /// tokens before each, ascending.
 pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> Cut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
-    let max = options.max_length.get();
+    let max = options.row_limit().get();
     if length <= max || options.strategy == Strategy::Concat {
         return Cut::Into(whole);
     }

@@ -104,7 +104,7 @@ impl Plan {
             starts,
             lengths,
             repeated,
-            ..Self::new(options.max_length).aligned_to(options.align_documents_to)
+            ..Self::new(options.row_limit()).aligned_to(options.align_documents_to)
         };
         let first = offsets.len() - 1 - repeated;
         for (at, row) in offsets.windows(2).enumerate().filter(|(_, row)| row[0] < row[1]) {

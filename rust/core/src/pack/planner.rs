@@ -71,7 +71,7 @@ impl Planned {
 pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<Planned> {
     let longest = match options.strategy {
         Strategy::Concat => u32::MAX,
-        _ => options.max_length.get(),
+        _ => options.row_limit().get(),
     };
     let mut bounds = (u32::MAX, 0);
     for lengths in pieces.lengths().chunks(TICK) {
@@ -132,7 +132,7 @@ fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
         return whole;
     }
     let tokens: u64 = pieces.lengths().iter().copied().map(u64::from).sum();
-    whole + tokens / u64::from(options.max_length.get())
+    whole + tokens / u64::from(options.row_limit().get())
 }
 
 /// Fails if a plan cannot count so many pieces, or memory has no room for them.

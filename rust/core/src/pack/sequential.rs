@@ -17,7 +17,7 @@ pub(super) fn next_fit(
     options: &PackOptions,
     control: &Control,
 ) -> Result<Rows> {
-    let (max, most) = (options.max_length.get(), options.most_documents());
+    let (max, most) = (options.row_limit().get(), options.most_documents());
     let mut rows = Rows::with_capacity(lengths.len());
     let (mut space, mut documents) = (max, 0);
     for (dealt, index) in order.enumerate() {

@@ -134,7 +134,12 @@ impl Books {
     /// Counts the rows that no packing can do without, once all rows are counted.
     pub(crate) fn close(mut self, options: &Options) -> Self {
         let packed = mem::take(&mut self.packed);
-        self.lower_bound = lower_bound(&packed.pairs(), &options.rows.packing);
+        let packing = &options.rows.packing;
+        self.lower_bound = if packing.max_length.is_some() {
+            lower_bound(&packed.pairs(), packing)
+        } else {
+            self.rows
+        };
         self
     }
 
@@ -251,7 +256,7 @@ pub(in crate::pipeline) fn fate(
         Cut::Refuse => {
             let message = format!(
                 "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
-                options.rows.packing.max_length
+                options.rows.packing.row_limit()
             );
             return Err(Error::Record {
                 origin: document.origin(),

@@ -76,7 +76,7 @@ impl<'a> Packer<'a> {
                 let mut packing = rolling.finish(&mut write)?;
                 if packing.books.is_without_rows() {
                     // Whoever writes them learns the schema by a batch of none.
-                    let none = Plan::new(packing.options.rows.packing.max_length);
+                    let none = Plan::new(packing.options.rows.packing.row_limit());
                     packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }
                 packing.report(about, started)

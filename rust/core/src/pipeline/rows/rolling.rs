@@ -60,7 +60,7 @@ impl<'a> Rolling<'a> {
         control: &'a Control,
     ) -> Self {
         let packs = &packing.options.rows.packing;
-        let closed = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
+        let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
         let batches = Batches::new(packing.layout.padding(), batch.rows, batch.tokens);
         let patience = (SEGMENTS, BYTES);
         Self { packing, open, closed, batches, done, pieces: Vec::new(), patience, control }

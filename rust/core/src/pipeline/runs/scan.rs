@@ -377,7 +377,7 @@ struct Fitting {
 impl Fitting {
     fn new(options: &Options, max_length: NonZeroU32) -> Self {
         let mut options = options.clone();
-        options.rows.packing.max_length = max_length;
+        options.rows.packing.max_length = Some(max_length);
         Self { options, books: Books::default(), pieces: Pieces::default() }
     }
 
@@ -414,9 +414,9 @@ impl Fitting {
         let rows = plan.rows() as u64;
         let dropped = ledger.dropped.iter();
         Ok(Fit {
-            max_length: packing.max_length.get(),
+            max_length: packing.row_limit().get(),
             rows,
-            fill: ratio(ledger.kept.tokens, rows * u64::from(packing.max_length.get())),
+            fill: ratio(ledger.kept.tokens, rows * u64::from(packing.row_limit().get())),
             lower_bound: lower_bound(&lengths.pairs(), packing),
             kept: ledger.kept,
             dropped: dropped.map(|(reason, count)| (reason.name().to_owned(), *count)).collect(),
