@@ -153,6 +153,7 @@ def pack_dir(
     tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
+    cache_dir: str | PathLike[str] | None,
     progress: NativeProgress | None,
 ) -> Report: ...
 def pack_files(
@@ -173,6 +174,7 @@ def pack_records(
     chat_template: NativeTemplate,
     transform: NativeTransform,
     validation: Validation | None,
+    cache_dir: str | PathLike[str] | None,
     progress: NativeProgress | None,
 ) -> tuple[pa.Table, pa.Table | None]: ...
 
@@ -304,6 +306,7 @@ def write_records(
     tokenizer: Pretrained | None,
     chat_template: NativeTemplate,
     transform: NativeTransform,
+    cache_dir: str | PathLike[str] | None,
     progress: NativeProgress | None,
 ) -> Report: ...
 

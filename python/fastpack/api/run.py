@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from fastpack._types import Lengths, Splits
+    from fastpack._types import Lengths, Splits, StrPath
     from fastpack.report import Report
 
 Given: TypeAlias = "Mapping[str, Any]"  # type: ignore[explicit-any]  # the native module checks what they are
@@ -58,8 +58,7 @@ def pack_files(given: Given) -> pa.Table | Splits:
     inputs = native_inputs(given)
     aside = native_validation(given)
     model = native_model(given)
-    cache_dir = given["cache_dir"]
-    cache = None if cache_dir is None else folder_of("cache_dir", cache_dir)
+    cache = _cache(given)
     with watching(given["progress"]) as callback:
         return tables(_fastpack.pack_files(inputs, options, *model, aside, cache, callback))
 
@@ -71,7 +70,7 @@ def pack_dir(given: Given) -> Report:
     destination = native_output(given, recipe=recipe_of(given))
     model = native_model(given)
     with watching(given["progress"]) as callback:
-        return _fastpack.pack_dir(inputs, destination, options, *model, callback)
+        return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
 
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:
@@ -91,11 +90,17 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
     """Packs records into the folder that a call names, or else into tables."""
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
-    reading = native_reading(given)
+    reading, cache = native_reading(given), _cache(given)
     with watching(given["progress"]) as callback:
         if folder is not None:
-            return _fastpack.write_records(records, reading, folder, options, *model, callback)
-        return tables(_fastpack.pack_records(records, reading, options, *model, aside, callback))
+            return _fastpack.write_records(records, reading, folder, options, *model, cache, callback)
+        return tables(_fastpack.pack_records(records, reading, options, *model, aside, cache, callback))
+
+
+def _cache(given: Given) -> StrPath | None:
+    """The folder in which tokens are kept from call to call, if one is given."""
+    folder = given["cache_dir"]
+    return None if folder is None else folder_of("cache_dir", folder)
 
 
 def stream(given: Given) -> PackStream:

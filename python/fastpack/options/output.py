@@ -8,6 +8,7 @@ from fastpack.options.option import (
     FOLDER_CALLS,
     KEEPING_CALLS,
     OUTPUT,
+    PACKING_CALLS,
     REQUIRED,
     SPLITTING_CALLS,
     Differs,
@@ -203,12 +204,13 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "cache_dir",
         "StrPath | None",
         None,
-        frozenset({"pack_files"}),
+        PACKING_CALLS,
         (
-            "A folder in which tokens are kept from one call to the next. They are found by the content of the files, "
-            "whatever their names, and by the tokenizer, the template and the options that decide them; other rows of "
+            "A folder in which tokens are kept from one call to the next. They are found by the content of the files or of "
+            "the table, whatever their names, and by the tokenizer, the template and the options that decide them; other rows of "
             "them, such as of another `max_length`, take no tokenizing. A template that tells the time finds them for "
             "the same `now` alone."
         ),
+        flag=Flag("--cache-dir", "a folder in which tokens are kept from one run to the next", metavar="DIR"),
     ),
 )

@@ -24,7 +24,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "int | None",
         None,
         EVERY_CALL,
-        "Tokens that a row holds at most. Only `strategy=\"none\"` needs none: then a row is as long as its document.",
+        'Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as its document.',
         group=PACKING,
         differs={
             "scan": Differs(

@@ -56,12 +56,14 @@ pub(crate) fn pack_dir(
     tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
+    cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
-        pipeline::pack_dir(parts.job(caller)?, &inputs, &output, control)
+        let job = parts.job(caller)?;
+        pipeline::pack_dir(job, &inputs, &output, cache_dir.as_deref(), control)
     })
     .map(PyReport)
 }
@@ -94,17 +96,26 @@ pub(crate) fn pack_records(
     chat_template: PyChatTemplate,
     transform: PyTransform,
     validation: Option<&PyValidation>,
+    cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyTables> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let validation = validation.map(|it| it.0);
+    let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
-        supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
-            let (job, memory, mut tables) =
-                (parts.job(caller)?, records.given_by(caller), Tables::default());
-            let report =
-                pipeline::pack_memory(&job, memory, reading, validation, control, &mut tables)?;
+        supervise::run(py, progress.as_ref(), interrupted, move |control, caller| {
+            let (job, memory) = (parts.job(caller)?, records.given_by(caller));
+            let (cache, mut tables) = (cache_dir.as_deref(), Tables::default());
+            let report = pipeline::pack_memory(
+                job,
+                memory,
+                reading,
+                validation,
+                cache,
+                control,
+                &mut tables,
+            )?;
             Ok((tables, report))
         })?;
     reported(tables, &options.0.rows.columns, report)
@@ -122,6 +133,7 @@ pub(crate) fn write_records(
     tokenizer: Option<&PyPretrained>,
     chat_template: PyChatTemplate,
     transform: PyTransform,
+    cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let parts = Parts::new(options, tokenizer, chat_template, transform);
@@ -129,7 +141,8 @@ pub(crate) fn write_records(
     let output = output.0.clone();
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let memory = records.given_by(caller);
-        pipeline::write_memory(parts.job(caller)?, memory, reading, &output, control)
+        let job = parts.job(caller)?;
+        pipeline::write_memory(job, memory, reading, &output, cache_dir.as_deref(), control)
     })
     .map(PyReport)
 }

@@ -84,6 +84,7 @@ class RecordArguments(TypedDict, total=False):
     map_fingerprint: str | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
+    cache_dir: StrPath | None
     threads: int | None
     verify: int
     progress: ProgressOption
@@ -186,6 +187,7 @@ class OutputArguments(TypedDict, total=False):
     keep_tokens: bool
     overwrite: bool
     wait: bool
+    cache_dir: StrPath | None
     memory: int | str | None
     threads: int | None
     verify: int

@@ -221,9 +221,9 @@ def pack_files(
             their own: a number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those
             that `pack_dir` sets aside of the same files.
         cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
-            the files, whatever their names, and by the tokenizer, the template and the options that decide them;
-            other rows of them, such as of another `max_length`, take no tokenizing. A template that tells the
-            time finds them for the same `now` alone.
+            the files or of the table, whatever their names, and by the tokenizer, the template and the options
+            that decide them; other rows of them, such as of another `max_length`, take no tokenizing. A template
+            that tells the time finds them for the same `now` alone.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
             not given. Never changes the output.
         verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so

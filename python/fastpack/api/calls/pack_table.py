@@ -134,6 +134,7 @@ def pack_table(
     keep_tokens: bool = False,
     overwrite: bool = False,
     wait: bool = True,
+    cache_dir: StrPath | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
     verify: int = 0,
@@ -258,6 +259,10 @@ def pack_table(
             others never are: one in the place of a file of the job is refused.
         wait: Whether to wait where another process packs into the folder, and return its report or raise its
             error, rather than to fail: so all ranks of a training run can call this, and one does the work.
+        cache_dir: A folder in which tokens are kept from one call to the next. They are found by the content of
+            the files or of the table, whatever their names, and by the tokenizer, the template and the options
+            that decide them; other rows of them, such as of another `max_length`, take no tokenizing. A template
+            that tells the time finds them for the same `now` alone.
         memory: Memory that documents may take, in bytes or as a text such as `2GB`; what is past it is read back
             from the folder. A quarter of what the machine and cgroup allow, if not given.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
@@ -336,6 +341,7 @@ def pack_table(
             "keep_tokens": keep_tokens,
             "overwrite": overwrite,
             "wait": wait,
+            "cache_dir": cache_dir,
             "memory": memory,
             "threads": threads,
             "verify": verify,

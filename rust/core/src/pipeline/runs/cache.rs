@@ -1,6 +1,6 @@
-//! Tokens kept from one call of [`pack_files`](crate::pipeline::pack_files) to the next, by what they are made of.
+//! Tokens kept from one call to the next in a `cache_dir`, by what they are made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,41 +10,49 @@ use crate::assemble::Sources;
 use crate::config::{Coding, Format, Output, RowLayout};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::{FileContent, Identity, MadeBy, Packed, ReadAs};
+use crate::identity::{FileContent, Identity, MadeBy, MemoryState, Packed, ReadAs};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::fate;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::runs::dir::{in_folder, made_by};
+use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
+use crate::pipeline::runs::records::Records;
 use crate::regular::{self, Links};
-use crate::report::Report;
+use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
-use crate::source::{Blocks, Found, SourceFile};
+use crate::source::{Found, SourceFile};
 use crate::store::Log;
 
-/// Where the tokens of some files are kept: a folder in the cache, named after all that decides them.
-pub(in crate::pipeline) struct Entry {
+/// Where the tokens of some records are kept: a folder in the cache, named after all that decides them.
+pub(super) struct Entry {
     identity: Arc<Identity>,
     output: Output,
 }
 
 impl Entry {
-    /// The entry of `found` in the folder `cache`.
+    /// The entry of `records` in the folder `cache`.
     ///
-    /// It is found by the content of the files, and by all that decides what becomes of it: a file that was renamed or
+    /// It is found by the content of the files, or the identity of the records in memory, and by all that decides what becomes of it: a file that was renamed or
     /// touched has the same one.
-    pub(in crate::pipeline) fn of(
+    pub(super) fn of(
         job: &Job,
-        found: &Found,
+        records: &Records,
         cache: &Path,
         control: &Control,
     ) -> Result<Self> {
-        let inputs = Packed::Content(content(&found.files, job, control)?);
+        let inputs = match records {
+            Records::Files(found) => Packed::Content(content(&found.files, job, control)?),
+            Records::Memory(memory, _) => {
+                let name = memory.name().to_string_lossy().into_owned();
+                let state = MemoryState { records: memory.identity(control)? };
+                Packed::Memory([(name, state)].into())
+            }
+        };
         let identity = Identity {
             fastpack: Identity::version(),
             inputs,
-            sources: found.sources.iter().map(ReadAs::from).collect(),
+            sources: records.sources().iter().map(ReadAs::from).collect(),
             made_by: Some(MadeBy { time: template_time(job), ..made_by(job) }),
             token_options: job.options.tokens.clone(),
             row_options: None,
@@ -71,24 +79,63 @@ impl Entry {
         Ok(Self { identity: Arc::new(identity), output })
     }
 
-    /// Calls `pack` with the tokens of `found`, made unless they are there. A call that is stopped on the way is gone on
-    /// with by the next, and of several at a time one does the work.
+    /// Calls `pack` with the tokens of files, made unless they are there. A call that is stopped on the way is resumed
+    /// by the next, and of several at a time one does the work.
     ///
-    /// An entry that is damaged is made anew, and `pack` called again; it gets the warning that says so.
-    pub(in crate::pipeline) fn use_tokens<T>(
+    /// An entry that is damaged is made anew, and `pack` called again.
+    pub(super) fn use_tokens(
         &self,
         job: &mut Job,
         found: &Found,
         control: &Control,
-        mut pack: impl FnMut(&Job, &Kept, Option<String>) -> Result<T>,
-    ) -> Result<T> {
+        mut pack: impl FnMut(&Job, KeptRecords<'_>) -> Result<Report>,
+    ) -> Result<Report> {
+        let records = || Some(Records::Files(found.clone()));
+        self.use_or_make(job, &mut || records(), control, &mut pack)
+    }
+
+    /// The same with records that are read once, and a `pack` that is called once. Tokens that turn out to be damaged
+    /// while they are packed are removed, so that the next call makes them anew.
+    pub(super) fn use_tokens_once(
+        &self,
+        job: &mut Job,
+        records: Records,
+        control: &Control,
+        pack: impl FnOnce(&Job, KeptRecords<'_>) -> Result<Report>,
+    ) -> Result<Report> {
+        let (mut records, mut pack) = (Some(records), Some(pack));
+        self.use_or_make(job, &mut || records.take(), control, &mut |job, kept| {
+            pack.take().ok_or_else(|| self.gone())?(job, kept)
+        })
+    }
+
+    fn use_or_make(
+        &self,
+        job: &mut Job,
+        records: &mut dyn FnMut() -> Option<Records>,
+        control: &Control,
+        pack: &mut dyn FnMut(&Job, KeptRecords<'_>) -> Result<Report>,
+    ) -> Result<Report> {
         let dir = &self.output.dir;
-        let mut with = |job: &mut Job, warning| {
-            self.make(job, found, control).and_then(|kept| pack(job, &kept, warning))
+        let mut with = |job: &mut Job, records: Records, warning: Option<String>| {
+            let mut about = records.about(job);
+            let kept = self.make(job, records, control)?;
+            let before = read_report(&kept.report, dir)?;
+            // Documents know their files by the names that those had when the tokens were made.
+            let names = before.facts.sources.iter();
+            let sources = Sources::new(names.map(|name| Arc::from(Path::new(name))));
+            let names = before.facts.sources.into_iter().zip(about.sources.names()).collect();
+            let facts = RunFacts { sources: Vec::new(), ..before.facts };
+            let (tokenizer, bytes) = (about.facts.tokenizer.take(), about.facts.bytes);
+            about.facts = RunFacts { tokenizer, bytes, ..facts };
+            about.facts.warnings.extend(warning);
+            pack(job, KeptRecords { tokens: &kept, about, sources, names })
         };
+        let is_of_entry = |path: &Path| path.starts_with(dir);
         if !is_damaged(dir, &self.identity)? {
-            match with(job, None) {
-                Err(Error::Output { .. }) => {}
+            let first = records().ok_or_else(|| self.gone())?;
+            match with(job, first, None) {
+                Err(Error::Output { path, .. }) if is_of_entry(&path) => {}
                 other => return other,
             }
         }
@@ -96,44 +143,62 @@ impl Entry {
         let warning = damaged.then(|| {
             format!("the tokens kept in `{}` were damaged, and were made anew", dir.display())
         });
-        with(job, warning).map_err(|error| match error {
-            Error::Output { .. } if damaged => {
-                let reason = "holds tokens that are damaged, beside files that fastpack did not write; remove it, or name another `cache_dir`".to_owned();
-                Error::Output { path: dir.clone(), reason }
-            }
+        let again = records().ok_or_else(|| self.gone())?;
+        with(job, again, warning).map_err(|error| match error {
+            Error::Output { path, .. } if damaged && is_of_entry(&path) => self.damaged(
+                "holds tokens that are damaged, beside files that fastpack did not write; remove it, or name another `cache_dir`",
+            ),
             other => other,
         })
     }
 
-    /// The tokens of `found`, made unless they are there.
-    fn make(&self, job: &mut Job, found: &Found, control: &Control) -> Result<Kept> {
+    /// The error for an entry that was found damaged while its tokens were packed into what cannot be begun again.
+    fn gone(&self) -> Error {
+        self.damaged("held tokens that were damaged; they are removed: call again")
+    }
+
+    fn damaged(&self, reason: &str) -> Error {
+        Error::Output { path: self.output.dir.clone(), reason: reason.to_owned() }
+    }
+
+    /// The tokens of `records`, made unless they are there.
+    fn make(&self, job: &mut Job, records: Records, control: &Control) -> Result<Kept> {
         let now = job.options.now();
         in_folder(&self.output, &self.identity, (now, None), control, |folder| {
             if let JobTemplate::Ready(template) = &mut job.template {
                 template.set_now(folder.now());
             }
-            tokenize(folder, job, found, control)
+            tokenize(folder, job, records, control)
         })?;
         kept(&self.output.dir)
     }
 }
 
-/// Writes the tokens of `found` down.
-fn tokenize(folder: &mut Folder, job: &Job, found: &Found, control: &Control) -> Result<Report> {
+/// Records whose tokens are kept.
+pub(super) struct KeptRecords<'k> {
+    pub(super) tokens: &'k Kept,
+    pub(super) about: About,
+    /// The files by the names that documents know.
+    pub(super) sources: Sources,
+    /// The names that the files have now, by those that documents know.
+    pub(super) names: HashMap<String, String>,
+}
+
+/// Writes the tokens of `records` down.
+fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control) -> Result<Report> {
     let log = Log::open(&folder.blocks())?;
-    let mut about = About::new(job, found);
+    let mut about = records.about(job);
     let mut blocks = 0;
     let mut pieces = Vec::new();
-    let seen =
-        Intake::new(job, control).read(Blocks::new(found.clone()), Some(&log), |outcome| {
-            blocks += 1;
-            // What the rows would refuse is refused here: otherwise a bad record further down would be met first.
-            for document in outcome.documents.iter() {
-                fate(document, 0, &job.options, &mut pieces)?;
-                pieces.clear();
-            }
-            Ok(())
-        })?;
+    let seen = Intake::new(job, control).read(records.into_blocks(), Some(&log), |outcome| {
+        blocks += 1;
+        // What the rows would refuse is refused here: otherwise a bad record further down would be met first.
+        for document in outcome.documents.iter() {
+            fate(document, 0, &job.options, &mut pieces)?;
+            pieces.clear();
+        }
+        Ok(())
+    })?;
     about.read(job, seen);
     let report = about.alone(&job.options);
     let (bytes, blake3) = log.finish()?;

@@ -6,22 +6,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use chrono::NaiveDateTime;
 use fastpack_tokenize::Tokenizer;
 
-use crate::config::{Inputs, MaxLost, Output, Reading, RowLayout, Source};
+use crate::config::{Inputs, Output, Reading, RowLayout, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
-use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::packer::Packer;
 use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::runs::cache::Entry;
+use crate::pipeline::runs::folder::{in_folder, made_by};
 use crate::pipeline::runs::per_file::pack_each;
+use crate::pipeline::runs::records::Records;
+use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
-use crate::sink::{Folder, Opened, Tokens, open};
-use crate::source::{Blocks, Found, Memory, SourceFile, discover};
+use crate::sink::{Folder, Tokens};
+use crate::source::{Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 
 /// Packs all of `inputs` into files in `output.dir`.
@@ -32,6 +34,7 @@ pub fn pack_dir(
     mut job: Job,
     inputs: &Inputs,
     output: &Output,
+    cache: Option<&Path>,
     control: &Control,
 ) -> Result<Report> {
     job.validate(inputs)?;
@@ -42,7 +45,7 @@ pub fn pack_dir(
     let output = Output { once, ..output.clone() };
     let files = Packed::Files(states(&found.files));
     let identity = identity(&job, files, &found.sources, &output);
-    pack_job(&mut job, Records::Files(found), &output, identity, control)
+    pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
 }
 
 /// Packs records that are in memory into files in `output.dir`, as [`pack_dir`] does with those of files.
@@ -54,6 +57,7 @@ pub fn write_memory(
     memory: Memory,
     reading: Reading,
     output: &Output,
+    cache: Option<&Path>,
     control: &Control,
 ) -> Result<Report> {
     let source = Source::of(Vec::new(), reading.clone());
@@ -69,39 +73,22 @@ pub fn write_memory(
         &[source],
         &output,
     );
-    pack_job(&mut job, Records::Memory(memory, Box::new(reading)), &output, identity, control)
-}
-
-/// What is packed.
-enum Records {
-    Files(Found),
-    Memory(Memory, Box<Reading>),
-}
-
-impl Records {
-    /// Their blocks, and what a report says of them.
-    fn open(self, job: &Job) -> (Blocks, About) {
-        match self {
-            Self::Files(found) => {
-                let about = About::new(job, &found);
-                (Blocks::new(found), about)
-            }
-            Self::Memory(memory, reading) => {
-                let about = About::of_memory(job, &memory);
-                (Blocks::of_memory(memory, *reading), about)
-            }
-        }
-    }
+    let records = Records::Memory(memory, Box::new(reading));
+    pack_job(&mut job, records, (&output, cache), identity, control)
 }
 
 /// Packs records into a folder, unless the job has finished there before.
 fn pack_job(
     job: &mut Job,
     records: Records,
-    output: &Output,
+    (output, cache): (&Output, Option<&Path>),
     mut identity: Identity,
     control: &Control,
 ) -> Result<Report> {
+    let cache = cache.filter(|_| !output.once);
+    if cache.is_some() {
+        refuse_beside_cache(output)?;
+    }
     if output.once {
         // Rows that are packed of its tokens must be known from those of another run.
         identity.run = Some(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
@@ -113,36 +100,48 @@ fn pack_job(
         if let JobTemplate::Ready(template) = &mut job.template {
             template.set_now(folder.now());
         }
+        if let Some(cache) = cache {
+            return pack_cached(folder, job, records, (output, cache), control);
+        }
         let log = Arc::clone(opened.insert(Arc::new(Log::open(&folder.blocks())?)));
         pack_into(folder, job, records, (output, &log), control)
     })
 }
 
-/// Runs `work` in the output folder, unless the job has finished there before.
-pub(in crate::pipeline) fn in_folder(
-    output: &Output,
-    identity: &Arc<Identity>,
-    (now, max_lost): (NaiveDateTime, Option<MaxLost>),
+/// Packs records into a folder by the tokens that are kept in `cache`, which are made first unless they are there.
+fn pack_cached(
+    folder: &mut Folder,
+    job: &mut Job,
+    records: Records,
+    (output, cache): (&Output, &Path),
     control: &Control,
-    work: impl FnOnce(&mut Folder) -> Result<Report>,
 ) -> Result<Report> {
-    let mut folder = match open(output, identity, now, control)? {
-        Opened::Ready(folder) => folder,
-        Opened::Finished(report) => {
-            let report = read_report(&report, &output.dir)?;
-            report.allow(max_lost)?;
-            return Ok(report);
-        }
-    };
-    work(&mut folder).inspect_err(|error| folder.fail(error))
+    let entry = Entry::of(job, &records, cache, control)?;
+    entry.use_tokens_once(job, records, control, |job, kept| {
+        let layout = job.file_layout(kept.sources, output.coding.layout)?;
+        let mut content = Content::default();
+        let mut consumed = |outcome: &Outcome| content.add(outcome);
+        let rows = KeptRows { layout, validation: output.validation, about: kept.about };
+        let report = pack_kept(kept.tokens, &job.options, rows, &mut consumed, control, folder)?;
+        let hashes = content.into_hashes().into_iter();
+        let hashes =
+            hashes.map(|(name, hash)| (kept.names.get(&name).cloned().unwrap_or(name), hash));
+        folder.finish(&report.to_json(), hashes.collect(), None)?;
+        Ok(report)
+    })
 }
 
-/// A report as it was written into `dir`.
-pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
-    serde_json::from_str(report).map_err(|error| Error::Output {
-        path: dir.to_owned(),
-        reason: format!("its report cannot be read ({error}); `overwrite=True` packs again"),
-    })
+/// Refuses what a folder cannot be with tokens that are kept elsewhere.
+fn refuse_beside_cache(output: &Output) -> Result<()> {
+    if output.per_file {
+        let reason = "cannot be given with per_file=True, which tokenizes each file by itself; leave one of them out";
+        return Err(Error::option("cache_dir", reason));
+    }
+    if output.keep_tokens {
+        let reason = "cannot be given with keep_tokens=True, which keeps the tokens in the folder; leave one of them out";
+        return Err(Error::option("cache_dir", reason));
+    }
+    Ok(())
 }
 
 /// Packs records into a folder, from wherever the last run of the job got to.
@@ -165,7 +164,8 @@ fn pack_into(
             pack_each(job, found, folder, (log, output), &mut consumed, control)?
         }
         records => {
-            let (blocks, mut about) = records.open(job);
+            let mut about = records.about(job);
+            let blocks = records.into_blocks();
             let store = Store::over(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
@@ -269,23 +269,4 @@ fn states(files: &[SourceFile]) -> BTreeMap<String, FileState> {
         (file.path.to_string_lossy().into_owned(), state)
     };
     (0..).zip(files).map(state).collect()
-}
-
-/// What makes tokens of the records of a job.
-pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
-    let template = match &job.template {
-        JobTemplate::Ready(template) => Some(template.fingerprint()),
-        JobTemplate::Refused(_) => None,
-    };
-    MadeBy {
-        tokenizer: job.tokenizer.as_ref().map(Tokenizer::fingerprint).map(str::to_owned),
-        bos_id: job.bos_id,
-        eos_id: job.eos_id,
-        pad_id: job.pad_id,
-        largest_id: None,
-        template,
-        transform: job.transform.identity.clone(),
-        trims: job.options.rows.trims(),
-        time: None,
-    }
 }

@@ -1,13 +1,11 @@
 //! [`pack_files`]: records of files to tables in memory.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::cache::Entry;
-use super::dir::read_report;
-use super::repack::pack_kept;
-use crate::assemble::Sources;
+use super::cache::{Entry, KeptRecords};
+use super::records::Records;
+use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Validation};
 use crate::control::Control;
 use crate::error::Result;
@@ -16,7 +14,7 @@ use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::Job;
 use crate::pipeline::rows::packer::Packer;
 use crate::pipeline::rows::packing::Packing;
-use crate::report::{Report, RunFacts};
+use crate::report::Report;
 use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, discover};
 
@@ -38,22 +36,25 @@ pub fn pack_files(
         let about = About::new(&job, &found);
         return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
     };
-    let entry = Entry::of(&job, &found, cache, control)?;
-    entry.use_tokens(&mut job, &found, control, |job, kept, warning| {
-        let before = read_report(&kept.report, cache)?;
-        // Documents know their files by the names that those had when the tokens were made.
-        let sources =
-            Sources::new(before.facts.sources.iter().map(|name| Arc::from(Path::new(name))));
-        let mut about = About::new(job, &found);
-        let RunFacts { inputs, template_engine, template_engine_reason, warnings, .. } =
-            before.facts;
-        about.facts = RunFacts { inputs, template_engine, template_engine_reason, ..about.facts };
-        about.facts.warnings = warnings;
-        about.facts.warnings.extend(warning);
-        let layout = job.layout(sources)?;
+    let records = Records::Files(found.clone());
+    let entry = Entry::of(&job, &records, cache, control)?;
+    entry.use_tokens(&mut job, &found, control, |job, kept| {
         *tables = Tables::default();
-        pack_kept(kept, &job.options, (about, layout, validation), control, tables)
+        to_tables(job, kept, validation, control, tables)
     })
+}
+
+/// Packs tokens that are kept into `tables`.
+pub(super) fn to_tables(
+    job: &Job,
+    kept: KeptRecords<'_>,
+    validation: Option<Validation>,
+    control: &Control,
+    tables: &mut Tables,
+) -> Result<Report> {
+    let KeptRecords { tokens, about, sources, .. } = kept;
+    let rows = KeptRows { layout: job.layout(sources)?, validation, about };
+    pack_kept(tokens, &job.options, rows, &mut |_| (), control, tables)
 }
 
 /// Packs all of `blocks` into `sink`.

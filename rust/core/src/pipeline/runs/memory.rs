@@ -1,5 +1,10 @@
 //! [`pack_memory`]: records that the caller has in memory.
 
+use std::path::Path;
+
+use super::cache::Entry;
+use super::files::to_tables;
+use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
 use crate::control::Control;
 use crate::error::Result;
@@ -10,18 +15,28 @@ use crate::report::Report;
 use crate::sink::Tables;
 use crate::source::{Blocks, Memory};
 
-/// Packs records that are in memory into `tables`, as [`pack_files`](crate::pipeline::pack_files) does with those of files.
+/// Packs records that are in memory into `tables`, and keeps their tokens in `cache` if they can be told from others, as [`pack_files`](crate::pipeline::pack_files) does with those of files.
 pub fn pack_memory(
-    job: &Job,
+    mut job: Job,
     memory: Memory,
     reading: Reading,
     validation: Option<Validation>,
+    cache: Option<&Path>,
     control: &Control,
     tables: &mut Tables,
 ) -> Result<Report> {
     let inputs =
         Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], recursive: false };
     job.validate(&inputs)?;
-    let about = About::of_memory(job, &memory);
-    pack_blocks(job, Blocks::of_memory(memory, reading), (about, validation), control, tables)
+    let known = memory.identity(control)?.is_some() && job.transform.is_identified();
+    let Some(cache) = cache.filter(|_| known) else {
+        let about = About::of_memory(&job, &memory);
+        let blocks = Blocks::of_memory(memory, reading);
+        return pack_blocks(&job, blocks, (about, validation), control, tables);
+    };
+    let records = Records::Memory(memory, Box::new(reading));
+    let entry = Entry::of(&job, &records, cache, control)?;
+    entry.use_tokens_once(&mut job, records, control, |job, kept| {
+        to_tables(job, kept, validation, control, tables)
+    })
 }

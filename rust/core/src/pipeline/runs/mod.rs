@@ -3,8 +3,10 @@
 mod cache;
 pub(crate) mod dir;
 pub(crate) mod files;
+mod folder;
 pub(crate) mod memory;
 mod pace;
 mod per_file;
+mod records;
 pub(crate) mod repack;
 pub(crate) mod scan;

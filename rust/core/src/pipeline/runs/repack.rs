@@ -15,7 +15,7 @@ use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packer::Packer;
 use crate::pipeline::rows::packing::Packing;
-use crate::pipeline::runs::dir::{in_folder, read_report};
+use crate::pipeline::runs::folder::{in_folder, read_report};
 use crate::report::Report;
 use crate::sink::{Kept, Sink, kept};
 use crate::store::{Log, Store};
@@ -82,26 +82,35 @@ pub fn repack(
             let packing = Packing::with_store(options, layout, store);
             let packing = packing.with_validation(output.validation);
             let packer = Packer::new(packing, folder, control, started);
-            let report = take_all(&kept, &log, packer, options, control)?.finish(about)?;
+            let report =
+                take_all(&kept, &log, packer, &mut |_| (), options, control)?.finish(about)?;
             folder.finish(&report.to_json(), BTreeMap::new(), None)?;
             Ok(report)
         },
     )
 }
 
-/// Packs tokens that were kept into `sink`.
-pub(in crate::pipeline) fn pack_kept(
+/// The rows that tokens which were kept become.
+pub(super) struct KeptRows {
+    pub(super) layout: Layout,
+    pub(super) validation: Option<Validation>,
+    pub(super) about: About,
+}
+
+/// Packs tokens that were kept into `sink`; `consumed` is told of each block.
+pub(super) fn pack_kept(
     kept: &Kept,
     options: &Options,
-    (about, layout, validation): (About, Layout, Option<Validation>),
+    rows: KeptRows,
+    consumed: &mut dyn FnMut(&Outcome),
     control: &Control,
     sink: &mut dyn Sink,
 ) -> Result<Report> {
     let started = Instant::now();
     let log = Log::open_finished(&kept.tokens)?;
-    let packing = Packing::new(options, layout).with_validation(validation);
+    let packing = Packing::new(options, rows.layout).with_validation(rows.validation);
     let packer = Packer::new(packing, sink, control, started);
-    take_all(kept, &log, packer, options, control)?.finish(about)
+    take_all(kept, &log, packer, consumed, options, control)?.finish(rows.about)
 }
 
 /// Gives all blocks of the log to `packer`, in the order of the input.
@@ -109,6 +118,7 @@ fn take_all<'a>(
     kept: &Kept,
     log: &Log,
     mut packer: Packer<'a>,
+    consumed: &mut dyn FnMut(&Outcome),
     options: &Options,
     control: &Control,
 ) -> Result<Packer<'a>> {
@@ -131,7 +141,7 @@ fn take_all<'a>(
                 ledger: entry.ledger,
                 work: Work::default(),
                 place: Some(place),
-                fingerprint: None,
+                fingerprint: Some(entry.fingerprint),
                 share: None,
                 left_out: Vec::new(),
                 records: Vec::new(),
@@ -139,7 +149,10 @@ fn take_all<'a>(
             })
         }
     };
-    ordered(options.work.threads, next, worker, |outcome| packer.take(outcome))?;
+    ordered(options.work.threads, next, worker, |outcome| {
+        consumed(&outcome);
+        packer.take(outcome)
+    })?;
     Ok(packer)
 }
 

@@ -1,0 +1,61 @@
+//! The output folder of a run: opened, or finished by an earlier run of the same job.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::NaiveDateTime;
+use fastpack_tokenize::Tokenizer;
+
+use crate::config::{MaxLost, Output};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::identity::{Identity, MadeBy};
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::report::Report;
+use crate::sink::{Folder, Opened, open};
+
+/// Runs `work` in the output folder, unless the job has finished there before.
+pub(in crate::pipeline) fn in_folder(
+    output: &Output,
+    identity: &Arc<Identity>,
+    (now, max_lost): (NaiveDateTime, Option<MaxLost>),
+    control: &Control,
+    work: impl FnOnce(&mut Folder) -> Result<Report>,
+) -> Result<Report> {
+    let mut folder = match open(output, identity, now, control)? {
+        Opened::Ready(folder) => folder,
+        Opened::Finished(report) => {
+            let report = read_report(&report, &output.dir)?;
+            report.allow(max_lost)?;
+            return Ok(report);
+        }
+    };
+    work(&mut folder).inspect_err(|error| folder.fail(error))
+}
+
+/// A report as it was written into `dir`.
+pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
+    serde_json::from_str(report).map_err(|error| Error::Output {
+        path: dir.to_owned(),
+        reason: format!("its report cannot be read ({error}); `overwrite=True` packs again"),
+    })
+}
+
+/// What makes tokens of the records of a job.
+pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
+    let template = match &job.template {
+        JobTemplate::Ready(template) => Some(template.fingerprint()),
+        JobTemplate::Refused(_) => None,
+    };
+    MadeBy {
+        tokenizer: job.tokenizer.as_ref().map(Tokenizer::fingerprint).map(str::to_owned),
+        bos_id: job.bos_id,
+        eos_id: job.eos_id,
+        pad_id: job.pad_id,
+        largest_id: None,
+        template,
+        transform: job.transform.identity.clone(),
+        trims: job.options.rows.trims(),
+        time: None,
+    }
+}

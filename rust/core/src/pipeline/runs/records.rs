@@ -1,0 +1,40 @@
+//! [`Records`]: the input of a run, files or records in memory.
+
+use crate::config::{Reading, Source};
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::job::Job;
+use crate::source::{Blocks, Found, Memory};
+
+/// The input of a run.
+pub(super) enum Records {
+    /// Files, which can be read any number of times.
+    Files(Found),
+    /// Records in memory, which can be read once.
+    Memory(Memory, Box<Reading>),
+}
+
+impl Records {
+    /// What a report says of them before they are read.
+    pub(super) fn about(&self, job: &Job) -> About {
+        match self {
+            Self::Files(found) => About::new(job, found),
+            Self::Memory(memory, _) => About::of_memory(job, memory),
+        }
+    }
+
+    /// The sources that they are read as.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        match self {
+            Self::Files(found) => found.sources.clone(),
+            Self::Memory(_, reading) => vec![Source::of(Vec::new(), (**reading).clone())],
+        }
+    }
+
+    /// Their blocks.
+    pub(super) fn into_blocks(self) -> Blocks {
+        match self {
+            Self::Files(found) => Blocks::new(found),
+            Self::Memory(memory, reading) => Blocks::of_memory(memory, *reading),
+        }
+    }
+}
