@@ -201,8 +201,7 @@ impl PackOptions {
             && !max_length.get().is_multiple_of(align.get())
         {
             let reason = format!(
-                "is {align}, but must divide max_length={}, or a document could outgrow its row",
-                max_length
+                "is {align}, but must divide max_length={max_length}, or a document could outgrow its row"
             );
             return Err(Error::option("align_documents_to", reason));
         }

@@ -151,7 +151,7 @@ impl OpenPacks {
         self.clock = self.clock.max(oldest + count + 1);
         for (number, (age, pieces)) in (0..).zip(rows) {
             let room: u32 = pieces.iter().map(|piece| self.options.room(piece.length)).sum();
-            let space = self.options.max_length.get().checked_sub(room).filter(|_| room > 0);
+            let space = self.options.row_limit().get().checked_sub(room).filter(|_| room > 0);
             let space = space.expect("an open row has some pieces and room for them");
             let pack = Pack { opened: self.clock - age, pieces };
             self.packs.insert((space, self.clock - count + number), pack);

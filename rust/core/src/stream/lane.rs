@@ -90,7 +90,7 @@ pub(super) struct Bench<'b> {
 impl Lane {
     pub(super) fn new(open: OpenPacks, options: &Options, pools: usize, from: LaneState) -> Self {
         let packs = &options.rows.packing;
-        let closed = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
+        let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
         let age = AGE.saturating_mul(open.most() as u64);
         let state = Arc::new(from.to_bytes());
         let pool = |at: usize| {
@@ -357,7 +357,7 @@ impl Lane {
             let row = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
             let rooms = row.iter().map(|it| u64::from(bench.options.rows.packing.room(it.length)));
             let room: u64 = rooms.sum();
-            let most = u64::from(bench.options.rows.packing.max_length.get());
+            let most = u64::from(bench.options.rows.packing.row_limit().get());
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
         };
         for pieces in &state.closed {

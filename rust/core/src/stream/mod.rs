@@ -370,7 +370,7 @@ impl Delivery<'_, '_> {
         }
         self.next = if share.is_alone() { row } else { self.next + share.step() };
         self.step += 1;
-        let mut plan = Plan::new(packs.max_length).aligned_to(packs.align_documents_to);
+        let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
         for (_, pieces) in &rows_of {
             plan.push(pieces);
         }

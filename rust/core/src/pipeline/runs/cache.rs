@@ -126,8 +126,8 @@ impl Entry {
             let sources = Sources::new(names.map(|name| Arc::from(Path::new(name))));
             let names = before.facts.sources.into_iter().zip(about.sources.names()).collect();
             let facts = RunFacts { sources: Vec::new(), ..before.facts };
-            let (tokenizer, bytes) = (about.facts.tokenizer.take(), about.facts.bytes);
-            about.facts = RunFacts { tokenizer, bytes, ..facts };
+            let (bytes, tokenizer) = (about.facts.bytes, about.facts.tokenizer.take());
+            about.facts = RunFacts { bytes, tokenizer, ..facts };
             about.facts.warnings.extend(warning);
             pack(job, KeptRecords { tokens: &kept, about, sources, names })
         };
