@@ -83,7 +83,7 @@ class CallDefaults(NamedTuple):
 
 
 def defaults(call: str) -> CallDefaults:
-    """Reads what the native module says of calls."""
+    """The defaults of a loaded tokenizer; `call` is what the native module holds of them, as JSON."""
     values: dict[str, JsonValue] = json.loads(call)
     name = str(values.get("class", ""))
     names: tuple[str, ...] = _NAMES
@@ -113,7 +113,7 @@ def defaults(call: str) -> CallDefaults:
 
 
 def live_defaults(tokenizer: TransformersTokenizer) -> str:
-    """The same of a live tokenizer."""
+    """The defaults of a live tokenizer, as JSON for the native module to hold."""
     names = ("model_input_names", "model_max_length", "padding_side", "truncation_side")
     values = {name: getattr(tokenizer, name, None) for name in names}
     return json.dumps({"class": type(tokenizer).__name__, **values})

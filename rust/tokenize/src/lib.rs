@@ -3,10 +3,10 @@
 //! A [`Tokenizer`] is shared by all threads. Each thread takes an [`Encoder`] of its own from it, which
 //! owns whatever the engine needs to write to, so that no lock stands on the hot path.
 //!
-//! A tokenizer whose every component is known is compiled: byte-level BPE with the patterns of
-//! GPT-2, cl100k, Llama 3, Qwen, o200k, Tekken and `DeepSeek` V3 and any other that an automaton can follow, SentencePiece-style
-//! BPE with byte fallback, `Unigram`, and `WordPiece` behind BERT's normalizer and pre-tokenizer. Any other keeps the engine of the Hugging Face crate, and
-//! [`Tokenizer::engine`] names the component that forced it.
+//! A tokenizer whose every component is known is compiled. Byte-level BPE, SentencePiece-style BPE with byte fallback,
+//! `Unigram` and `WordPiece` behind their usual steps cut a text where it stands; any other sequence of steps in front of
+//! any model writes down what the model reads. What is left, such as a pattern that no automaton can follow, keeps the
+//! engine of the Hugging Face crate, and [`Tokenizer::engine`] names the component that forced it.
 //!
 //! ```text
 //! tokenizer.json ── load ──► Tokenizer ── encoder() ──► Encoder ── encode(text, spans) ──► Encoding

@@ -3,6 +3,7 @@
 use tokenizers::utils::SysRegex;
 
 use super::*;
+use crate::contain::contain;
 
 /// Random patterns that are tried each time.
 const PATTERNS: usize = 800;
@@ -188,7 +189,10 @@ fn run(count: usize, seed: u64) {
         known += 1;
         for _ in 0..TEXTS {
             let text = text(&mut random);
-            let expected: Vec<_> = reference.find_iter(&text).collect();
+            // Oniguruma gives up where it has tried too many ways, which panics.
+            let Ok(expected) = contain(|| reference.find_iter(&text).collect::<Vec<_>>()) else {
+                continue;
+            };
             assert_eq!(matches(&automaton, &text), expected, "{written:?} on {text:?}");
         }
     }
@@ -202,7 +206,7 @@ fn random_patterns_match_what_the_reference_matches() {
 }
 
 #[test]
-#[ignore = "takes most of an hour"]
+#[ignore = "takes a quarter of an hour"]
 fn a_million_random_patterns_match_what_the_reference_matches() {
     run(MANY_PATTERNS, 0xD134_2543_DE82_EF95);
 }
