@@ -61,8 +61,13 @@ def main() -> int:
 
 
 def pythons() -> list[str]:
-    """The oldest and the newest Python at hand."""
-    found = [name for minor in MINORS if (name := shutil.which(f"python3.{minor}"))]
+    """The oldest and the newest Python at hand that runs."""
+    named = (shutil.which(f"python3.{minor}") for minor in MINORS)
+    found = [
+        name
+        for name in named
+        if name and subprocess.run([name, "-c", ""], check=False, capture_output=True).returncode == 0
+    ]
     return list(dict.fromkeys([found[0], found[-1]])) if found else [sys.executable]
 
 
