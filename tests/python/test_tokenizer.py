@@ -165,7 +165,7 @@ def test_the_slow_engine_is_named_with_its_reason_and_its_price(slow_tokenizer, 
     said = repr(fastpack.Tokenizer(slow_tokenizer))
     assert "reference engine, 20 to 80 times slower" in said
     assert "normalizer Replace with pattern `(a)\\1`" in said
-    path = write_jsonl([{"text": "a"}])
+    path = write_jsonl([{"text": "a river"}])
     scan = fastpack.scan(path, slow_tokenizer)
     report = fastpack.pack_dir(path, tmp_path / "out", tokenizer=slow_tokenizer, max_length=8)
     for warnings in (scan.warnings, report.warnings):
