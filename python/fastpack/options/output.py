@@ -211,6 +211,11 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             "them, such as of another `max_length`, take no tokenizing. A template that tells the time finds them for "
             "the same `now` alone."
         ),
-        flag=Flag("--cache-dir", "a folder in which tokens are kept from one run to the next", metavar="DIR"),
+        flag=Flag(
+            "--cache-dir",
+            "a folder in which tokens are kept from one run to the next",
+            metavar="DIR",
+            unset="none",
+        ),
     ),
 )
