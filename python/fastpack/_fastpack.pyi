@@ -324,6 +324,10 @@ class StreamOptions:
         world_size: int,
         rank_source: str | None,
         max_steps: int | None,
+        names: Sequence[str],
+        weights: Sequence[tuple[int, Sequence[float]]],
+        weight_unit: str,
+        on_exhausted: str,
     ) -> StreamOptions: ...
 
 def check_state(state: str) -> None: ...

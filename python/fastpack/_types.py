@@ -43,7 +43,9 @@ __all__ = [
     "Lengths",
     "MaxLost",
     "NamedPrompt",
+    "NamedSources",
     "OnBadRecord",
+    "OnExhausted",
     "OnRemainder",
     "Order",
     "Overlong",
@@ -67,6 +69,8 @@ __all__ = [
     "TrainOnEos",
     "TransformersTokenizer",
     "Validation",
+    "WeightUnit",
+    "Weights",
 ]
 
 NOT_TRAINED: Final = -100
@@ -118,6 +122,10 @@ RecordMap: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | A
 JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
+OnExhausted: TypeAlias = Literal["repeat", "stop", "drop"]
+WeightUnit: TypeAlias = Literal["tokens", "documents"]
+Weights: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]"
+NamedSources: TypeAlias = "Mapping[str, Files | Source]"
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
 Overlong: TypeAlias = Literal["drop", "truncate", "trim", "split", "error"]
 Order: TypeAlias = Literal["shuffle", "input", "balanced"]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, TypeAlias, final
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, check_type
+from fastpack._checks import check_switch, check_type, shown
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
 from fastpack.api.options import native_inputs, native_model, native_options
 from fastpack.errors import FastpackError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
-    from typing import Any
 
     import pyarrow as pa
 
@@ -27,7 +28,29 @@ if TYPE_CHECKING:
 
 StateDict: TypeAlias = "dict[str, JsonValue]"
 
-__all__ = ["PackStream", "merge_state_dicts", "state_of"]
+__all__ = ["PackStream", "StreamStats", "merge_state_dicts", "state_of"]
+
+
+class StreamStats(NamedTuple):
+    """What a stream has given.
+
+    Attributes:
+        step: Tables.
+        rows: Rows of this rank.
+        tokens: Tokens in them, without padding.
+        fill: Tokens over the room of the rows, from 0 to 1.
+        shares: The share of each source with a weight among the tokens that were packed, from 0 to 1.
+        dropped: Documents that were dropped, by reason.
+        wait_seconds: How long this process waited for tables.
+    """
+
+    step: int
+    rows: int
+    tokens: int
+    fill: float
+    shares: dict[str, float]
+    dropped: dict[str, int]
+    wait_seconds: float
 
 
 class _Parts:
@@ -36,6 +59,7 @@ class _Parts:
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         # The core takes the order of records from the stream, and that of documents is none of its options here.
         self.options: _fastpack.Options = native_options({**given, "shuffle": False})
+        names, given = _named(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
         self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(given)
         rank = rank_of(given["rank"], given["world_size"])
@@ -49,6 +73,10 @@ class _Parts:
             world_size=rank.world_size,
             rank_source=rank.source,
             max_steps=given["max_steps"],
+            names=names,
+            weights=_weights(given["weights"], names),
+            weight_unit=given["weight_unit"],
+            on_exhausted=given["on_exhausted"],
         )
         self.progress = watcher(given["progress"])
 
@@ -57,6 +85,41 @@ class _Parts:
         return _fastpack.StreamTables(
             self.inputs, self.options, *self.model, self.packing, state, strict, self.progress
         )
+
+
+def _named(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
+    """The names of the sources, and the arguments with the sources in a list."""
+    files = given["files"]
+    if not isinstance(files, Mapping):
+        return [], given
+    if given["sources"] is not None:
+        message = "invalid option `sources`: stands in place of `files`; give one of them"
+        raise OptionError(message, "sources")
+    if not files or not all(isinstance(name, str) for name in files):
+        message = "invalid option `files`: must name at least one source, by texts"
+        raise OptionError(message, "files")
+    sources = [source if isinstance(source, Mapping) else {"path": source} for source in files.values()]
+    return list(files), {**given, "files": None, "sources": sources}
+
+
+def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]:
+    """The weights of the sources in their order, each list with the row from which it holds."""
+    if weights is None:
+        return []
+    wanted = (
+        "a dict of a weight for each source that `files` names, or a list of such dicts as (row, weights)"
+    )
+    schedule = [(0, weights)] if isinstance(weights, Mapping) else weights
+    found: list[tuple[int, list[float]]] = []
+    try:
+        for row, shares in schedule:  # type: ignore[attr-defined]  # what is no list is refused below
+            if not names or set(shares) != set(names):
+                raise ValueError  # noqa: TRY301  one message for all
+            found.append((int(row), [float(shares[name]) for name in names]))
+    except (TypeError, ValueError) as refused:
+        message = f"invalid option `weights`: must be {wanted}, not `{shown(weights)}`"
+        raise OptionError(message, "weights") from refused
+    return found
 
 
 @final
@@ -80,6 +143,7 @@ class PackStream:
         self._strict = strict
         self._ended = False
         self._closed = False
+        self._waited = 0.0
 
     def __iter__(self) -> PackStream:
         """The stream itself; one that has ended starts again from its beginning."""
@@ -100,11 +164,13 @@ class PackStream:
             if self._tables is None:
                 self._tables = self._parts.start(self._state, strict=self._strict)
             tables = self._tables
+        since = time.monotonic()
         try:
             table = next(tables)
         except StopIteration:
             self._ended = True
             raise
+        self._waited += time.monotonic() - since
         self._state = _state_text(table)
         return table
 
@@ -158,6 +224,30 @@ class PackStream:
             return 0
         step = _loaded(self._state)["step"]
         return step if isinstance(step, int) else 0
+
+    def stats(self) -> StreamStats:
+        """What the tables so far hold, those before a resume included, and how long was waited for those of this process.
+
+        Returns:
+            The counts; nothing but zeros before the first table.
+        """
+        waited = self._waited
+        if self._state is None:
+            return StreamStats(0, 0, 0, 0.0, {}, {}, waited)
+        state = _loaded(self._state)
+        counts: Any = state["counts"]  # type: ignore[explicit-any]  # as the core writes it
+        rows, tokens = counts["rows"], counts["kept"]["tokens"]
+        packed = {name: share["tokens"] for name, share in counts.get("shares", {}).items()}
+        whole = sum(packed.values())
+        return StreamStats(
+            step=self.step,
+            rows=rows,
+            tokens=tokens,
+            fill=tokens / (rows * self._given["max_length"]) if rows else 0.0,
+            shares={name: part / whole for name, part in packed.items()} if whole else {},
+            dropped={reason: count["documents"] for reason, count in counts["dropped"].items()},
+            wait_seconds=waited,
+        )
 
     @property
     def report(self) -> Report | None:

@@ -31,6 +31,15 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
             "list of these. A folder's files are read in the order of their paths."
         ),
         group=INPUTS,
+        differs={
+            "stream": Differs(
+                type="Files | NamedSources | None",
+                doc=(
+                    "Files as in `pack_files`; or a dict of sources by their names, each as `files` or as an entry of "
+                    "`sources`."
+                ),
+            ),
+        },
     ),
     Option(
         "sources",

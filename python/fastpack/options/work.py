@@ -118,6 +118,33 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         "Rows that `best_fit` keeps open in each lane; more of them fill better and come later.",
     ),
     Option(
+        "weights",
+        "Weights | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of which each "
+            "holds from that row of the run on, the first from row 0. Without it all sources are read as one."
+        ),
+    ),
+    Option(
+        "weight_unit",
+        "WeightUnit",
+        "tokens",
+        frozenset({"stream"}),
+        "What `weights` are shares of: `tokens` or `documents`.",
+    ),
+    Option(
+        "on_exhausted",
+        "OnExhausted",
+        "repeat",
+        frozenset({"stream"}),
+        (
+            "What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it again until "
+            "all have been read, `stop` ends the lane, `drop` gives its share to the others."
+        ),
+    ),
+    Option(
         "epochs",
         "int | None",
         1,

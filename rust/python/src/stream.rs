@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
-use fastpack_core::stream::{MOST_LANES, State, StreamOptions, stream};
+use fastpack_core::stream::{MOST_LANES, MixUnit, OnExhausted, State, StreamOptions, stream};
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::arrow::batch;
-use crate::convert::{counts, refuse, switches};
+use crate::convert::{counts, refuse, switches, word, words};
 use crate::error;
 use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
@@ -46,6 +46,22 @@ counts!(
     PyMaxSteps(NonZeroU64), "max_steps", u64::MAX
 );
 
+words!(
+    /// What the weights of sources are parts of.
+    PyWeightUnit(MixUnit), "weight_unit", {
+        "tokens" => MixUnit::Tokens,
+        "documents" => MixUnit::Documents,
+    }
+);
+words!(
+    /// What happens in a lane that has read a source.
+    PyOnExhausted(OnExhausted), "on_exhausted", {
+        "repeat" => OnExhausted::Repeat,
+        "stop" => OnExhausted::Stop,
+        "drop" => OnExhausted::Drop,
+    }
+);
+
 /// The number of a rank.
 struct PyRank(usize);
 
@@ -66,7 +82,7 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps))]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
@@ -78,6 +94,10 @@ impl PyStreamOptions {
         world_size: PyWorldSize,
         rank_source: Option<String>,
         max_steps: Option<PyMaxSteps>,
+        names: Vec<String>,
+        weights: Vec<(u64, Vec<f64>)>,
+        weight_unit: PyWeightUnit,
+        on_exhausted: PyOnExhausted,
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0,
@@ -90,6 +110,10 @@ impl PyStreamOptions {
             rank_source,
             max_steps: max_steps.map(|steps| steps.0.get()),
             strict: true,
+            names,
+            weights,
+            weight_unit: weight_unit.0,
+            on_exhausted: on_exhausted.0,
         };
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))

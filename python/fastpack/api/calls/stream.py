@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         Files,
         JsonValue,
         MaxLost,
+        NamedSources,
         OnBadRecord,
+        OnExhausted,
         Overlong,
         PadTo,
         ProgressOption,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         TemplateEngine,
         TrainOn,
         TrainOnEos,
+        Weights,
+        WeightUnit,
     )
     from fastpack.api.streaming import PackStream
     from fastpack.tokenizer import Tokenizer
@@ -48,7 +52,7 @@ __all__ = ["stream"]
 
 @suggesting
 def stream(
-    files: Files | None = None,
+    files: Files | NamedSources | None = None,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
     *,
     max_length: int | None = None,
@@ -93,6 +97,9 @@ def stream(
     progress: ProgressOption = False,
     batch_size: int = 8,
     open_packs: int = 16,
+    weights: Weights | None = None,
+    weight_unit: WeightUnit = "tokens",
+    on_exhausted: OnExhausted = "repeat",
     epochs: int | None = 1,
     max_steps: int | None = None,
     rank: int | None = None,
@@ -105,8 +112,8 @@ def stream(
     of lane `g % lanes`. So they are the same for any number of ranks and threads.
 
     Args:
-        files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these. A folder's files are read in the order of their paths.
+        files: Files as in `pack_files`; or a dict of sources by their names, each as `files` or as an entry of
+            `sources`.
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
@@ -196,6 +203,12 @@ def stream(
         progress: As in `pack_files`, but no bar unless asked for.
         batch_size: Rows of a table; the last may have fewer.
         open_packs: Rows that `best_fit` keeps open in each lane; more of them fill better and come later.
+        weights: The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of
+            which each holds from that row of the run on, the first from row 0. Without it all sources are read as
+            one.
+        weight_unit: What `weights` are shares of: `tokens` or `documents`.
+        on_exhausted: What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it
+            again until all have been read, `stop` ends the lane, `drop` gives its share to the others.
         epochs: How often the input is read; `None` is without end. Several ranks need `None`.
         max_steps: After how many tables the stream ends, those before a resume included; not before the input
             does, if not given.
@@ -272,6 +285,9 @@ def stream(
             "progress": progress,
             "batch_size": batch_size,
             "open_packs": open_packs,
+            "weights": weights,
+            "weight_unit": weight_unit,
+            "on_exhausted": on_exhausted,
             "epochs": epochs,
             "max_steps": max_steps,
             "rank": rank,

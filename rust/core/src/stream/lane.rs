@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::made::Made;
+use super::mix::Mix;
+use super::options::OnExhausted;
 use super::order::Address;
 use super::place::{DocumentPlace, LaneState, PiecePlace, PoolState};
 use crate::config::Options;
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
+use crate::ledger::Count;
 use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::Books;
 use crate::store::Store;
@@ -39,6 +42,9 @@ pub(super) struct Lane {
     /// The blocks of the documents in the store.
     held: VecDeque<Held>,
     pools: Vec<Pool>,
+    /// Its number, and that of all lanes.
+    number: u64,
+    lanes: u64,
     rows: u64,
     ended: bool,
     /// The state to start from, until its documents are there.
@@ -64,6 +70,10 @@ struct Pool {
     next: (Address, u64),
     current: Option<Current>,
     ended: bool,
+    /// Whether it was read as often as the epochs say.
+    passed: bool,
+    /// What the lane owes it.
+    credit: i64,
     /// Documents of the epoch at hand, if it was read from its beginning.
     documents: Option<u64>,
 }
@@ -80,6 +90,9 @@ struct Current {
 /// What a lane packs with.
 pub(super) struct Bench<'b> {
     pub(super) options: &'b Options,
+    pub(super) mix: &'b Mix,
+    /// What was packed of each pool.
+    pub(super) shares: &'b mut [Count],
     pub(super) books: &'b mut Books,
     /// The next block of a pool.
     pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<Made>>,
@@ -88,7 +101,13 @@ pub(super) struct Bench<'b> {
 }
 
 impl Lane {
-    pub(super) fn new(open: OpenPacks, options: &Options, pools: usize, from: LaneState) -> Self {
+    pub(super) fn new(
+        open: OpenPacks,
+        options: &Options,
+        pools: usize,
+        (number, lanes): (usize, usize),
+        from: LaneState,
+    ) -> Self {
         let packs = &options.rows.packing;
         let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
         let age = AGE.saturating_mul(open.most() as u64);
@@ -96,7 +115,8 @@ impl Lane {
         let pool = |at: usize| {
             let next = from.pools.get(at).map_or((Address::default(), 0), |pool| pool.next);
             let documents = (next == (Address::default(), 0)).then_some(0);
-            Pool { next, documents, ..Pool::default() }
+            let credit = from.pools.get(at).map_or(0, |pool| pool.credit);
+            Pool { next, credit, documents, ..Pool::default() }
         };
         Self {
             open,
@@ -106,6 +126,8 @@ impl Lane {
             store: Store::default(),
             held: VecDeque::new(),
             pools: (0..pools).map(pool).collect(),
+            number: number as u64,
+            lanes: lanes as u64,
             rows: from.rows,
             ended: from.ended,
             pieces: Vec::new(),
@@ -183,16 +205,40 @@ impl Lane {
         }
     }
 
-    /// The pool that the next document comes from; `None` where all have ended.
+    /// The pool that the next document comes from; `None` where no document follows.
     fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Option<usize>> {
         loop {
-            let open = (0..self.pools.len()).find(|&pool| !self.pools[pool].ended);
-            let Some(pool) = open else { return Ok(None) };
+            let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+            let open: Vec<usize> = (0..self.pools.len())
+                .filter(|&at| !self.pools[at].ended && weights[at] > 0)
+                .collect();
+            let credits = open.iter().map(|&at| (at, self.pools[at].credit));
+            let Some(pool) = Mix::choose(credits) else { return Ok(None) };
             if self.is_ready(pool, bench)? {
-                return Ok(Some(pool));
+                let passed = open.iter().all(|&at| self.pools[at].passed);
+                return Ok(Some(pool).filter(|_| !passed));
+            }
+            if self.pools[pool].documents == Some(0) && bench.mix.pools() > 1 {
+                self.refuse_empty(pool, bench)?;
             }
             self.pools[pool].ended = true;
+            if bench.mix.on_exhausted == OnExhausted::Stop {
+                return Ok(None);
+            }
         }
+    }
+
+    /// Fails for a pool that has a weight and gives this lane nothing, unless the others take its share.
+    fn refuse_empty(&self, pool: usize, bench: &Bench<'_>) -> Result<()> {
+        if bench.mix.on_exhausted == OnExhausted::Drop {
+            return Ok(());
+        }
+        let reason = format!(
+            "give source {pool} a share, but lane {} of {} has no document of it; take fewer `lanes`, more records, or \
+             on_exhausted=\"drop\"",
+            self.number, self.lanes
+        );
+        Err(Error::option("weights", reason))
     }
 
     /// Whether a document of a pool is there to be packed; takes blocks until one is.
@@ -211,6 +257,9 @@ impl Lane {
             }
             let Some(made) = (bench.take)(number)? else { return Ok(false) };
             let pool = &mut self.pools[number];
+            let repeats = bench.mix.pools() > 1 && bench.mix.on_exhausted == OnExhausted::Repeat;
+            pool.passed |=
+                repeats && bench.mix.epochs.is_some_and(|epochs| made.address.epoch >= epochs);
             if made.address.epoch > pool.next.0.epoch {
                 // An epoch without a document is followed by others without one.
                 if pool.documents == Some(0) {
@@ -253,6 +302,19 @@ impl Lane {
             let said = bench.books.pieces(again.document(0), name, bench.options, &mut self.pieces);
             return Err(said.err().unwrap_or(refused));
         }
+        let tokens = found.column(INPUTS).len() as u64;
+        bench.shares[number].add(tokens);
+        if self.pools.len() > 1 {
+            let cost = bench.mix.cost(tokens);
+            let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+            let mut all = 0;
+            for (pool, weight) in self.pools.iter_mut().zip(weights).filter(|(pool, _)| !pool.ended)
+            {
+                pool.credit += weight * cost;
+                all += weight;
+            }
+            self.pools[number].credit -= all * cost;
+        }
         for piece in self.pieces.drain(..) {
             self.open.push(piece, &mut self.closed);
         }
@@ -278,7 +340,7 @@ impl Lane {
         };
         let closed = waiting.map(|row| places(&self.closed.row(row).collect::<Vec<_>>()));
         let open = self.open.rows().into_iter().map(|(age, pieces)| (age, places(pieces)));
-        let pool = |pool: &Pool| PoolState { next: pool.next, credit: 0 };
+        let pool = |pool: &Pool| PoolState { next: pool.next, credit: pool.credit };
         let (closed, open): (Vec<_>, Vec<_>) = (closed.collect(), open.collect());
         LaneState {
             rows: self.rows,

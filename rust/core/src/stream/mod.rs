@@ -20,6 +20,7 @@ mod bits;
 mod board;
 mod lane;
 mod made;
+mod mix;
 mod options;
 mod order;
 mod place;
@@ -40,6 +41,7 @@ use crate::config::{Inputs, RowColumn, Strategy};
 use crate::control::{Control, Phase};
 use crate::document::Document;
 use crate::error::{Error, Result};
+use crate::ledger::Count;
 use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
 use crate::report::Report;
@@ -50,11 +52,12 @@ use crate::threads;
 use board::{Board, CloseOnDrop};
 use lane::{Bench, Lane};
 use made::Made;
+use mix::Mix;
 use order::{Address, Order};
 use place::{LaneState, PoolState};
 use walk::{Files, Walk};
 
-pub use options::{MOST_LANES, Share, StreamOptions};
+pub use options::{MOST_LANES, MixUnit, OnExhausted, Share, StreamOptions};
 pub use state::{State, merge_states};
 
 /// The metadata key under which a table of a stream carries the state behind it, as JSON.
@@ -142,8 +145,12 @@ impl<'a> Run<'a> {
         let single = SingleBlocks::new(job, &found.sources, control)?;
         let heads = FileHeads::new(job, found);
         let order = (job.options.rows.packing.seed, options.shuffle);
-        let sources = (0..found.sources.len()).collect();
-        let orders = [Order::new(found, sources, order, share.lanes, self.counted)];
+        let mix = Mix::new(options);
+        let pools = self.pools(&mix)?;
+        let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
+        let order = |pool| Order::new(found, pool, order, share.lanes, self.counted);
+        let orders: Vec<Order<'_>> = pools.into_iter().map(order).collect();
+        let repeats = mix.pools() > 1 && mix.on_exhausted == OnExhausted::Repeat;
         let files = Files { heads: &heads, single: &single, control };
 
         let begun = self.from.as_ref().map_or(0, |state| state.rows);
@@ -162,10 +169,11 @@ impl<'a> Run<'a> {
             for (pool, order) in orders.iter().enumerate() {
                 let next = from.pools.get(pool).map_or((Address::default(), 0), |pool| pool.next);
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let epochs = options.epochs.map(std::num::NonZeroU64::get);
+                let epochs = mix.epochs.filter(|_| !repeats);
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
-            lanes.push(Lane::new(self.open.clone(), &job.options, orders.len(), from));
+            let number = (lane, share.lanes);
+            lanes.push(Lane::new(self.open.clone(), &job.options, orders.len(), number, from));
         }
         let mut books = Books::default();
         if let Some(state) = &self.from {
@@ -177,7 +185,9 @@ impl<'a> Run<'a> {
             run: &self,
             numbers,
             lanes,
-            pools: orders.len(),
+            mix: &mix,
+            shares: names.iter().map(|name| self.packed_of(name)).collect(),
+            names,
             books: &mut books,
             layout,
             next: begun,
@@ -204,6 +214,29 @@ impl<'a> Run<'a> {
         }
         books.allow(job.options.work.max_lost)?;
         books.close(&job.options).report(&job.options, about, started)
+    }
+
+    /// The sources that are read as one, in each pool.
+    fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
+        let sources = 0..self.found.sources.len();
+        if self.options.weights.is_empty() {
+            return Ok(vec![sources.collect()]);
+        }
+        if sources.len() != mix.pools() {
+            let reason = format!("name {} sources of {}", mix.pools(), sources.len());
+            return Err(Error::option("weights", reason));
+        }
+        if self.found.sources.iter().any(|source| source.repeat.get() > 1) {
+            let reason = "is given beside `weights`, which say how often a source comes; leave one of them out";
+            return Err(Error::option("repeat", reason));
+        }
+        Ok(sources.map(|source| vec![source]).collect())
+    }
+
+    /// What was packed of a source before.
+    fn packed_of(&self, name: &str) -> Count {
+        let before = self.from.as_ref();
+        before.map_or_else(Count::default, |state| state.counts.share(name, self.share.rank))
     }
 
     /// The number of the line of a document.
@@ -317,7 +350,10 @@ struct Delivery<'d, 'a> {
     /// The numbers of the lanes of this rank, and the lanes.
     numbers: Vec<usize>,
     lanes: Vec<Lane>,
-    pools: usize,
+    mix: &'d Mix,
+    /// The pools by their names, and what was packed of each.
+    names: Vec<String>,
+    shares: Vec<Count>,
     books: &'d mut Books,
     layout: Layout,
     /// The first row of the run that no rank has delivered.
@@ -333,7 +369,13 @@ impl Delivery<'_, '_> {
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         while self.run.options.max_steps.is_none_or(|most| self.step < most) {
-            let Some(batch) = self.table(take)? else { return Ok(()) };
+            let Some(batch) = self.table(take)? else {
+                if self.names.len() > 1 {
+                    // Blocks that were begun may not be packed to their ends.
+                    self.books.end_early();
+                }
+                return Ok(());
+            };
             self.run.control.count_rows(batch.num_rows() as u64);
             emit(batch)?;
         }
@@ -399,9 +441,11 @@ impl Delivery<'_, '_> {
         at: usize,
         take: &mut dyn FnMut(usize) -> Result<Option<Made>>,
     ) -> Result<Option<Vec<Piece>>> {
-        let (run, pools) = (self.run, self.pools);
+        let (run, pools) = (self.run, self.names.len());
         let mut bench = Bench {
             options: &run.job.options,
+            mix: self.mix,
+            shares: &mut self.shares,
             books: self.books,
             take: &mut |pool| take(at * pools + pool),
             line_of: &|document| run.line_of(document),
@@ -412,6 +456,8 @@ impl Delivery<'_, '_> {
     /// The state behind the last table.
     fn state(&self) -> State {
         let share = self.run.share;
+        let named = self.names.iter().cloned().zip(self.shares.iter().copied());
+        let shares = named.filter(|_| self.names.len() > 1).collect();
         State {
             rows: self.next,
             step: self.step,
@@ -419,7 +465,7 @@ impl Delivery<'_, '_> {
             batch_size: share.batch,
             world_size: share.world_size,
             identity: self.run.identity.clone(),
-            counts: state::Counts::of(self.books),
+            counts: state::Counts::of(self.books, shares),
             states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
         }
     }

@@ -10,9 +10,37 @@ const LANES: usize = 64;
 /// Lanes at most: each takes some kilobytes, read or not.
 pub const MOST_LANES: usize = 1 << 16;
 
+/// What the weights of sources are parts of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MixUnit {
+    /// Tokens.
+    Tokens,
+    /// Documents.
+    Documents,
+}
+
+/// What happens in a lane when it has read a source as often as the epochs say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnExhausted {
+    /// The source is read again, until all sources have been read.
+    Repeat,
+    /// The lane ends.
+    Stop,
+    /// The others share its weight.
+    Drop,
+}
+
 /// How a stream packs.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
+    /// The names of the sources; their numbers serve where there are none.
+    pub names: Vec<String>,
+    /// The weights of the sources, each list from a row of the run on; without any, the sources are read as one.
+    pub weights: Vec<(u64, Vec<f64>)>,
+    /// What weights are parts of.
+    pub weight_unit: MixUnit,
+    /// What happens when a lane has read a source.
+    pub on_exhausted: OnExhausted,
     /// Rows a table holds; the last may hold fewer.
     pub batch_rows: NonZeroUsize,
     /// Rows that each lane keeps open for `best_fit`.
@@ -42,7 +70,27 @@ impl StreamOptions {
     ///
     /// [`Error::Option`] about ranks that cannot share the rows.
     pub fn validate(&self) -> Result<()> {
+        let mut rows = self.weights.iter().map(|(row, _)| *row);
+        if rows.next().is_some_and(|first| first != 0)
+            || !self.weights.is_sorted_by(|a, b| a.0 < b.0)
+        {
+            let reason = "must begin with row 0, and name later rows in ascending order";
+            return Err(Error::option("weights", reason));
+        }
+        for (_, weights) in &self.weights {
+            let sum: f64 = weights.iter().sum();
+            if !sum.is_normal() || weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0)
+            {
+                let reason = "must be numbers of 0 or more, one of them more";
+                return Err(Error::option("weights", reason));
+            }
+        }
         self.share(None).map(drop)
+    }
+
+    /// The name of a source.
+    pub(super) fn name(&self, source: usize) -> String {
+        self.names.get(source).map_or_else(|| source.to_string(), Clone::clone)
     }
 
     /// The rows of this rank, in a run of so many lanes if it was begun with them.

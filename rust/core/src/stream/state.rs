@@ -60,10 +60,13 @@ pub(super) struct Counts {
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
     trained_tokens: u64,
+    /// What was packed of each source that has a weight.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shares: BTreeMap<String, Count>,
 }
 
 impl Counts {
-    pub(super) fn of(books: &Books) -> Self {
+    pub(super) fn of(books: &Books, shares: BTreeMap<String, Count>) -> Self {
         let ledger = &books.ledger;
         Self {
             read: ledger.read,
@@ -72,7 +75,13 @@ impl Counts {
             dropped: ledger.dropped.clone(),
             rows: books.rows,
             trained_tokens: books.trained_tokens,
+            shares,
         }
+    }
+
+    /// What was packed of a source.
+    pub(super) fn share(&self, name: &str, rank: usize) -> Count {
+        self.shares.get(name).copied().filter(|_| rank == 0).unwrap_or_default()
     }
 
     /// Goes on counting from here; on the first rank alone, so that the ranks together count everything once.
@@ -80,7 +89,7 @@ impl Counts {
         if rank > 0 {
             return;
         }
-        let Self { read, kept, truncated, dropped, rows, trained_tokens } = self.clone();
+        let Self { read, kept, truncated, dropped, rows, trained_tokens, .. } = self.clone();
         let ledger = &mut books.ledger;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
@@ -93,6 +102,9 @@ impl Counts {
         self.truncated.merge(other.truncated);
         for (reason, count) in &other.dropped {
             self.dropped.entry(*reason).or_default().merge(*count);
+        }
+        for (name, count) in &other.shares {
+            self.shares.entry(name.clone()).or_default().merge(*count);
         }
         self.rows += other.rows;
         self.trained_tokens += other.trained_tokens;
@@ -116,11 +128,9 @@ impl Identity {
         let tokenizer = job.tokenizer.as_ref().map(Tokenizer::fingerprint);
         for (number, source) in found.sources.iter().enumerate() {
             let files = found.files.iter().filter(|file| file.source == number);
-            say(&format!("source {number}"), json!(files_hash(files, control)?));
-            say(
-                &format!("reading {number}"),
-                json!((&source.reading, source.limit, source.repeat)),
-            );
+            let name = options.name(number);
+            say(&format!("source {name}"), json!(files_hash(files, control)?));
+            say(&format!("reading {name}"), json!((&source.reading, source.limit, source.repeat)));
         }
         say("tokenizer", json!(tokenizer.map(short)));
         say("chat_template", json!(template.as_deref().map(short)));
@@ -133,6 +143,11 @@ impl Identity {
         }
         say("shuffle", json!(options.shuffle));
         say("open_packs", json!(options.open_packs));
+        if !options.weights.is_empty() {
+            say("weights", json!(options.weights));
+            say("weight_unit", json!(format!("{:?}", options.weight_unit).to_lowercase()));
+            say("on_exhausted", json!(format!("{:?}", options.on_exhausted).to_lowercase()));
+        }
         say("eos_id", json!((job.bos_id, job.eos_id, job.pad_id)));
         Ok(Self(identity))
     }

@@ -1,0 +1,71 @@
+//! [`Mix`]: which pool the next document of a lane comes from, by weights.
+//!
+//! Each lane keeps a credit for each pool. A document of a pool costs it what all pools together get for it, each by its
+//! weight; the pool with the most credit gives the next document. So the shares of a lane are off by a document at most,
+//! and a few whole numbers are all there is to remember.
+
+use std::cmp::Reverse;
+
+use super::options::{MixUnit, OnExhausted, StreamOptions};
+
+/// The sum of the weights of all pools, about.
+const WHOLE: f64 = 65_536.0;
+
+/// Chooses among the pools of a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Mix {
+    /// The weights, each from a row of the run on.
+    schedule: Vec<(u64, Vec<i64>)>,
+    unit: MixUnit,
+    pub(super) on_exhausted: OnExhausted,
+    /// The epochs after which a pool that repeats counts as read.
+    pub(super) epochs: Option<u64>,
+}
+
+impl Mix {
+    pub(super) fn new(options: &StreamOptions) -> Self {
+        let whole = |weights: &Vec<f64>| {
+            let sum: f64 = weights.iter().sum();
+            #[expect(clippy::cast_possible_truncation, reason = "a part of 65,536")]
+            let part = |weight: &f64| (weight / sum * WHOLE).round() as i64;
+            // The least weight is one, or a pool would never be chosen.
+            let part = |weight: &f64| if *weight > 0.0 { part(weight).max(1) } else { 0 };
+            weights.iter().map(part).collect()
+        };
+        let mut schedule: Vec<(u64, Vec<i64>)> =
+            options.weights.iter().map(|(row, weights)| (*row, whole(weights))).collect();
+        if schedule.is_empty() {
+            schedule.push((0, vec![1]));
+        }
+        Self {
+            schedule,
+            unit: options.weight_unit,
+            on_exhausted: options.on_exhausted,
+            epochs: options.epochs.map(std::num::NonZeroU64::get),
+        }
+    }
+
+    /// The number of pools.
+    pub(super) fn pools(&self) -> usize {
+        self.schedule[0].1.len()
+    }
+
+    /// The weights of the pools for a row of the run.
+    pub(super) fn weights(&self, row: u64) -> &[i64] {
+        let after = self.schedule.partition_point(|(from, _)| *from <= row);
+        &self.schedule[after.saturating_sub(1)].1
+    }
+
+    /// The pool with the most credit, the first of several.
+    pub(super) fn choose(credits: impl Iterator<Item = (usize, i64)>) -> Option<usize> {
+        credits.max_by_key(|&(pool, credit)| (credit, Reverse(pool))).map(|(pool, _)| pool)
+    }
+
+    /// The cost of a document of so many tokens.
+    pub(super) fn cost(&self, tokens: u64) -> i64 {
+        match self.unit {
+            MixUnit::Tokens => i64::try_from(tokens).expect("documents are made of fewer tokens"),
+            MixUnit::Documents => 1,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+"""Sources of a stream are mixed by weight, and a mix resumes as any stream does."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import sentence
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def loaded(tokenizer_dir: Path) -> fastpack.Tokenizer:
+    return fastpack.Tokenizer(tokenizer_dir)
+
+
+@pytest.fixture
+def sources(write_jsonl: Callable[..., Path]) -> dict[str, Path]:
+    """Two sources whose documents are told by their lengths: short ones, and fewer that are ten times as long."""
+    short = [{"text": sentence(number, 4)} for number in range(600)]
+    long = [{"text": sentence(number, 40)} for number in range(200)]
+    return {"short": write_jsonl(short, "short.jsonl"), "long": write_jsonl(long, "long.jsonl")}
+
+
+LONG = 25
+"""Tokens that no short document has, and every long one."""
+
+OPTIONS: dict[str, Any] = {
+    "max_length": 256,
+    "epochs": None,
+    "lanes": 8,
+    "batch_size": 4,
+    "overlong": "error",
+}
+
+
+def shares_of(stream: fastpack.PackStream, tables: int, unit: str = "tokens") -> float:
+    """The share of the documents that are long, in what some tables hold."""
+    counted = {True: 0, False: 0}
+    for table in itertools.islice(stream, tables):
+        for row in table["seq_lengths"].to_pylist():
+            for length in row:
+                counted[length > LONG] += length if unit == "tokens" else 1
+    return counted[True] / sum(counted.values())
+
+
+@pytest.mark.parametrize("unit", ["tokens", "documents"])
+@pytest.mark.parametrize("weight", [0.2, 0.5, 0.9])
+def test_sources_come_by_their_weights(
+    weight: float, unit: str, sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    weights = {"short": 1 - weight, "long": weight}
+    with fastpack.stream(sources, loaded, weights=weights, weight_unit=unit, **OPTIONS) as stream:
+        assert shares_of(stream, 60, unit) == pytest.approx(weight, abs=0.03)
+        if unit == "tokens":
+            assert stream.stats().shares == pytest.approx(weights, abs=0.03)
+
+
+def test_weights_change_at_their_rows(sources: dict[str, Path], loaded: fastpack.Tokenizer) -> None:
+    schedule = [(0, {"short": 1.0, "long": 0.0}), (160, {"short": 0.0, "long": 1.0})]
+    with fastpack.stream(sources, loaded, weights=schedule, **OPTIONS) as stream:
+        assert shares_of(stream, 40) < 0.05
+        shares_of(stream, 10)
+        assert shares_of(stream, 20) > 0.95
+
+
+@pytest.mark.parametrize("on_exhausted", ["repeat", "stop", "drop"])
+def test_what_happens_to_a_source_that_was_read(
+    on_exhausted: str, sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    """The long source has far more tokens: at equal weights the short one ends first."""
+    options = OPTIONS | {"epochs": 1, "strategy": "none", "lanes": 1}
+    weights = {"short": 1, "long": 1}
+    with fastpack.stream(sources, loaded, weights=weights, on_exhausted=on_exhausted, **options) as stream:
+        lengths = [row[0] for table in stream for row in table["seq_lengths"].to_pylist()]
+    long = sum(length > LONG for length in lengths)
+    short = len(lengths) - long
+    assert {"repeat": short > 900, "stop": short == 600, "drop": short == 600}[on_exhausted]
+    assert {"repeat": long == 200, "stop": long < 150, "drop": long == 200}[on_exhausted]
+
+
+@pytest.mark.parametrize(
+    "weights", [{"short": 3, "long": 1}, [(0, {"short": 1, "long": 1}), (50, {"short": 0, "long": 1})]]
+)
+def test_a_mix_resumes_after_every_table_on_any_number_of_ranks(
+    weights: Any, sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    def make(**more: Any) -> fastpack.PackStream:
+        return fastpack.stream(sources, loaded, weights=weights, **(OPTIONS | more))
+
+    with make() as stream:
+        tables = list(itertools.islice(stream, 24))
+    rows = [table["input_ids"].to_pylist() for table in tables]
+    for number in range(0, 20, 3):
+        with make() as again:
+            again.load_state_dict(fastpack.state_of(tables[number]))
+            assert [next(again)["input_ids"].to_pylist() for _ in range(3)] == rows[number + 1 : number + 4]
+    ranks = [make(rank=rank, world_size=2, batch_size=2) for rank in range(2)]
+    for rank in ranks:
+        rank.load_state_dict(fastpack.state_of(tables[4]))
+    found = [[row for rank in ranks for row in next(rank)["input_ids"].to_pylist()] for _ in range(6)]
+    assert found == rows[5:11]
+    for rank in ranks:
+        rank.close()
+
+
+def test_a_source_with_fewer_records_than_lanes_is_refused(
+    sources: dict[str, Path], write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    few = write_jsonl([{"text": sentence(number, 4)} for number in range(3)], "few.jsonl")
+    weights = {"short": 1, "few": 1}
+    stream = fastpack.stream({"short": sources["short"], "few": few}, loaded, weights=weights, **OPTIONS)
+    with pytest.raises(fastpack.OptionError, match="has no document of it") as refused:
+        list(itertools.islice(stream, 9))
+    assert refused.value.option == "weights"
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"short": 1},
+        {"short": 1, "long": 1, "more": 1},
+        3,
+        [(5, {"short": 1, "long": 1})],
+        {"short": 0, "long": 0},
+    ],
+    ids=str,
+)
+def test_weights_that_are_none_are_refused(
+    weights: Any, sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.stream(sources, loaded, weights=weights, **OPTIONS)
+    assert refused.value.option == "weights"
+
+
+def test_a_repeated_source_beside_weights_is_refused(
+    sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    named: dict[str, Any] = {"short": {"path": str(sources["short"]), "repeat": 2}, "long": sources["long"]}
+    stream = fastpack.stream(named, loaded, weights={"short": 1, "long": 1}, **OPTIONS)
+    with pytest.raises(fastpack.OptionError, match="say how often a source comes"):
+        next(stream)
+
+
+def test_named_sources_without_weights_are_read_as_one(
+    sources: dict[str, Path], loaded: fastpack.Tokenizer
+) -> None:
+    options = {"max_length": 4096, "strategy": "none"}
+    rows = [
+        row for table in fastpack.stream(sources, loaded, **options) for row in table["input_ids"].to_pylist()
+    ]
+    plain = fastpack.pack_files([*sources.values()], loaded, **options)["input_ids"].to_pylist()
+    assert sorted(rows) == sorted(plain)
