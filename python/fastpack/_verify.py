@@ -349,6 +349,7 @@ def _packed_again(
             sources=sources,  # type: ignore[arg-type]  # likewise
             strategy="none",
             on_bad_record="skip",
+            max_lost="100%",
             columns=columns,  # type: ignore[arg-type]  # the line above names them
             now=datetime.fromisoformat(str(now)[:26]) if now else None,
             progress=False,

@@ -52,6 +52,7 @@ def pack(corpus, tokenizer_dir, tmp_path):
         {"chat_template": OWN_TEMPLATE, "train_on": "all"},
         {"chat_template_kwargs": {"shout": True}, "chat_template": OWN_TEMPLATE, "train_on": "all"},
         {"template_engine": "python"},
+        {"strategy": "none", "max_length": None},
         {"shift_labels": True, "eos": True, "overlong": "split", "max_length": 32},
     ],
 )

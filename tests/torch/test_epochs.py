@@ -94,6 +94,13 @@ def test_the_documents_of_many_rows_are_found_at_once(tmp_path):
     assert sum(len(dataset[at]["seq_lengths"]) for at in range(0, 100_000, 1000)) == 200
 
 
+def test_rows_of_one_document_each_need_no_length(tmp_path):
+    columns = {"input_ids": [[5, 6, 7], [8, 9], [4] * 90]}
+    pack(columns, max_length=None, strategy="none", output=tmp_path / "rows", keep_tokens=True)
+    dataset = PackedDataset(tmp_path / "rows", repack=True)
+    assert sorted(len(row["input_ids"]) for row in dataset) == [2, 3, 90]
+
+
 def test_nothing_is_written(kept):
     before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
     PackedDataset(kept, repack=True).set_epoch(3)

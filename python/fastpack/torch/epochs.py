@@ -64,7 +64,7 @@ class Repacked:
         self._documents = np.concatenate(found)
         self.rows = 0
 
-    def pack(self, *, max_length: int, strategy: Strategy, most: int | None, seed: int) -> None:
+    def pack(self, *, max_length: int | None, strategy: Strategy, most: int | None, seed: int) -> None:
         """Decides which documents share a row."""
         from fastpack.api import plan  # noqa: PLC0415  loads the native module
 

@@ -215,7 +215,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             return
         options = self.folders[0].options
         self._repacked.pack(
-            max_length=int(str(options["max_length"])),
+            max_length=cast("int | None", options.get("max_length")),
             strategy=cast("Strategy", options["strategy"]),
             most=cast("int | None", options.get("max_documents_per_pack")),
             seed=self._seed + epoch,
