@@ -37,6 +37,7 @@ __all__ = [
     "content_hash",
     "merge_states",
     "one_line",
+    "option_words",
     "pack_dir",
     "pack_files",
     "pack_records",
@@ -219,6 +220,7 @@ class Plan:
     @property
     def max_length(self) -> int | None: ...
 
+def option_words() -> dict[str, list[str]]: ...
 def plan(lengths: npt.NDArray[np.int64], options: PackOptions) -> Plan: ...
 
 @final

@@ -4,6 +4,7 @@ mod inputs;
 mod packing;
 pub(crate) mod usual;
 mod validation;
+mod words;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::room;
+pub(crate) use words::option_words;
 
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
@@ -21,21 +23,21 @@ pub use inputs::{
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
 pub use validation::{Split, Validation};
 
-/// Which tokens carry a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum TrainOn {
-    /// The assistant's turns of a conversation, what answers a request, all of a text.
-    Auto,
-    /// All tokens.
-    All,
-    /// The assistant's turns, and what answers a request; a text is refused.
-    Assistant,
-    /// The last turn of the assistant, and what answers a request; a text is refused.
-    LastAssistant,
-    /// What answers a request; conversations and texts are refused.
-    Completion,
+option_words! {
+    /// Which tokens carry a label.
+    #[non_exhaustive]
+    pub enum TrainOn {
+        /// The assistant's turns of a conversation, what answers a request, all of a text.
+        Auto = "auto",
+        /// All tokens.
+        All = "all",
+        /// The assistant's turns, and what answers a request; a text is refused.
+        Assistant = "assistant",
+        /// The last turn of the assistant, and what answers a request; a text is refused.
+        LastAssistant = "last_assistant",
+        /// What answers a request; conversations and texts are refused.
+        Completion = "completion",
+    }
 }
 
 /// Whether a document ends with the tokenizer's end-of-text token.
@@ -60,26 +62,26 @@ pub enum Bos {
     Always,
 }
 
-/// Which of the tokens that end trained turns are trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrainOnEos {
-    /// The end of every trained turn.
-    Turn,
-    /// The end of the last trained turn.
-    Last,
-    /// None of them.
-    None,
+option_words! {
+    /// Which of the tokens that end trained turns are trained.
+    pub enum TrainOnEos {
+        /// The end of every trained turn.
+        Turn = "turn",
+        /// The end of the last trained turn.
+        Last = "last",
+        /// None of them.
+        None = "none",
+    }
 }
 
-/// What happens to a record that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnBadRecord {
-    /// The run fails, naming file, line and reason.
-    Error,
-    /// It is left out and counted by its reason.
-    Skip,
+option_words! {
+    /// What happens to a record that cannot be read.
+    pub enum OnBadRecord {
+        /// The run fails, naming file, line and reason.
+        Error = "error",
+        /// It is left out and counted by its reason.
+        Skip = "skip",
+    }
 }
 
 /// The share of the documents, and of their tokens, that a run may lose, from 0 to 1.
@@ -109,35 +111,35 @@ impl fmt::Display for MaxLost {
     }
 }
 
-/// A column of the packed rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RowColumn {
-    /// The tokens.
-    InputIds,
-    /// The tokens where trained, -100 elsewhere; not shifted.
-    Labels,
-    /// Positions that restart at 0 in each document.
-    PositionIds,
-    /// The length of each document in the row.
-    SeqLengths,
-    /// What the loss of each token is multiplied by; 0 where not trained.
-    LossWeights,
-    /// The number of each token's document in the row, from 1; 0 for padding.
-    DocumentIds,
-    /// How much of each entry of `seq_lengths` is no padding.
-    UnpaddedLengths,
-    /// The number of each document's file among the inputs, from 0.
-    SourceFile,
-    /// The line or record of each document in its file, from 1.
-    SourceRow,
-    /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
-    SourceStart,
-    /// What attention costs: the sum of the squared lengths of the documents.
-    AttnCost,
-    /// The number of the step in which ranks that share the rows train on it.
-    Group,
+option_words! {
+    /// A column of the packed rows.
+    #[non_exhaustive]
+    pub enum RowColumn {
+        /// The tokens.
+        InputIds = "input_ids",
+        /// The tokens where trained, -100 elsewhere; not shifted.
+        Labels = "labels",
+        /// Positions that restart at 0 in each document.
+        PositionIds = "position_ids",
+        /// The length of each document in the row.
+        SeqLengths = "seq_lengths",
+        /// What the loss of each token is multiplied by; 0 where not trained.
+        LossWeights = "loss_weights",
+        /// The number of each token's document in the row, from 1; 0 for padding.
+        DocumentIds = "document_ids",
+        /// How much of each entry of `seq_lengths` is no padding.
+        UnpaddedLengths = "unpadded_lengths",
+        /// The number of each document's file among the inputs, from 0.
+        SourceFile = "source_file",
+        /// The line or record of each document in its file, from 1.
+        SourceRow = "source_row",
+        /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
+        SourceStart = "source_start",
+        /// What attention costs: the sum of the squared lengths of the documents.
+        AttnCost = "attn_cost",
+        /// The number of the step in which ranks that share the rows train on it.
+        Group = "group",
+    }
 }
 
 impl RowColumn {
@@ -299,21 +301,21 @@ impl Options {
 /// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
 pub const MOST_THREADS: usize = 1024;
 
-/// The file format of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Format {
-    /// Arrow IPC stream files.
-    Arrow,
-    /// A JSON object a row.
-    Jsonl,
-    /// A `MessagePack` map a row.
-    Msgpack,
-    /// One `MessagePack` array with an array a row: ids, labels, positions, length.
-    MsgpackArrays,
-    /// Parquet files.
-    Parquet,
+option_words! {
+    /// The file format of the output.
+    #[non_exhaustive]
+    pub enum Format {
+        /// Arrow IPC stream files.
+        Arrow = "arrow",
+        /// A JSON object a row.
+        Jsonl = "jsonl",
+        /// A `MessagePack` map a row.
+        Msgpack = "msgpack",
+        /// One `MessagePack` array with an array a row: ids, labels, positions, length.
+        MsgpackArrays = "msgpack_arrays",
+        /// Parquet files.
+        Parquet = "parquet",
+    }
 }
 
 impl Format {
@@ -341,30 +343,31 @@ impl Format {
     }
 }
 
-/// How the columns of a file are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// By LZ4.
-    Lz4,
-    /// By Snappy.
-    Snappy,
-    /// By Zstandard.
-    Zstd,
+option_words! {
+    /// How the columns of a file are compressed.
+    pub enum Compression {
+        /// Not at all.
+        None = "none",
+        /// By LZ4.
+        Lz4 = "lz4",
+        /// By Snappy.
+        Snappy = "snappy",
+        /// By Zstandard.
+        Zstd = "zstd",
+    }
 }
 
-/// The columns that a file holds of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RowLayout {
-    /// All columns of the row, as every reader of Arrow takes them.
-    #[default]
-    Full,
-    /// Ids in 16 bits where the vocabulary allows, the runs of trained tokens, and the lengths of documents: readers of
-    /// fastpack make the other columns of them.
-    Compact,
+option_words! {
+    /// The columns that a file holds of a row.
+    #[derive(Default)]
+    pub enum RowLayout {
+        /// All columns of the row, as every reader of Arrow takes them.
+        #[default]
+        Full = "full",
+        /// Ids in 16 bits where the vocabulary allows, the runs of trained tokens, and the lengths of documents: readers of
+        /// fastpack make the other columns of them.
+        Compact = "compact",
+    }
 }
 
 /// How rows become bytes.

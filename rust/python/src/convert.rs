@@ -5,17 +5,24 @@ use pyo3::types::PyBool;
 
 use crate::error;
 
-/// Makes a newtype of an option that is one of a few words, written once, here.
+/// Makes a newtype of an option that is one of a few words, which the core spells.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, { $($word:literal => $value:expr),+ $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal) => {
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) $kind);
+
+        impl $name {
+            /// The option and its words.
+            pub(crate) fn words() -> (&'static str, Vec<&'static str>) {
+                ($option, <$kind>::WORDS.iter().map(|(word, _)| *word).collect())
+            }
+        }
 
         impl<'py> FromPyObject<'_, 'py> for $name {
             type Error = PyErr;
 
             fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-                word(value, $option, &[$(($word, $value)),+]).map(Self)
+                word(value, $option, <$kind>::WORDS).map(Self)
             }
         }
     };

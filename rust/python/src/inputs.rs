@@ -63,35 +63,11 @@ impl PySource {
 
 words!(
     /// What the records of a file are.
-    PyShape(ShapeName), "shape", {
-        "conversations" => ShapeName::Conversations,
-        "prompt_completion" => ShapeName::PromptCompletion,
-        "instruction" => ShapeName::Instruction,
-        "question_answer" => ShapeName::QuestionAnswer,
-        "text" => ShapeName::Text,
-        "tokens" => ShapeName::Tokens,
-    }
+    PyShape(ShapeName), "shape"
 );
 words!(
     /// A part of a record.
-    PyPart(Part), "fields", {
-        "messages" => Part::Messages,
-        "tools" => Part::Tools,
-        "system" => Part::System,
-        "prompt" => Part::Prompt,
-        "completion" => Part::Completion,
-        "instruction" => Part::Instruction,
-        "input" => Part::Input,
-        "output" => Part::Output,
-        "question" => Part::Question,
-        "answer" => Part::Answer,
-        "text" => Part::Text,
-        "input_ids" => Part::InputIds,
-        "labels" => Part::Labels,
-        "attention_mask" => Part::AttentionMask,
-        "assistant_masks" => Part::AssistantMasks,
-        "loss_weights" => Part::LossWeights,
-    }
+    PyPart(Part), "fields"
 );
 
 counts!(

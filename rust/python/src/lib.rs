@@ -22,6 +22,7 @@ mod scan;
 mod stream;
 mod supervise;
 mod transform;
+mod words;
 mod written;
 
 use pyo3::prelude::*;
@@ -60,6 +61,8 @@ mod _fastpack {
     use crate::scan::scan;
     #[pymodule_export]
     use crate::stream::{PyStreamOptions, PyStreamTables, check_state, merge_states};
+    #[pymodule_export]
+    use crate::words::option_words;
 
     /// Adds what is known only when the extension is built.
     #[pymodule_init]

@@ -75,45 +75,19 @@ impl PyOptions {
 
 words!(
     /// Which tokens carry a label.
-    PyTrainOn(TrainOn), "train_on", {
-        "auto" => TrainOn::Auto,
-        "all" => TrainOn::All,
-        "assistant" => TrainOn::Assistant,
-        "last_assistant" => TrainOn::LastAssistant,
-        "completion" => TrainOn::Completion,
-    }
+    PyTrainOn(TrainOn), "train_on"
 );
 words!(
     /// Which of the tokens that end trained turns are trained.
-    PyTrainOnEos(TrainOnEos), "train_on_eos", {
-        "turn" => TrainOnEos::Turn,
-        "last" => TrainOnEos::Last,
-        "none" => TrainOnEos::None,
-    }
+    PyTrainOnEos(TrainOnEos), "train_on_eos"
 );
 words!(
     /// What happens to a record that cannot be read.
-    PyOnBadRecord(OnBadRecord), "on_bad_record", {
-        "error" => OnBadRecord::Error,
-        "skip" => OnBadRecord::Skip,
-    }
+    PyOnBadRecord(OnBadRecord), "on_bad_record"
 );
 words!(
     /// A column of the rows.
-    PyColumn(RowColumn), "columns", {
-        "input_ids" => RowColumn::InputIds,
-        "labels" => RowColumn::Labels,
-        "position_ids" => RowColumn::PositionIds,
-        "seq_lengths" => RowColumn::SeqLengths,
-        "loss_weights" => RowColumn::LossWeights,
-        "document_ids" => RowColumn::DocumentIds,
-        "unpadded_lengths" => RowColumn::UnpaddedLengths,
-        "source_file" => RowColumn::SourceFile,
-        "source_row" => RowColumn::SourceRow,
-        "source_start" => RowColumn::SourceStart,
-        "attn_cost" => RowColumn::AttnCost,
-        "group" => RowColumn::Group,
-    }
+    PyColumn(RowColumn), "columns"
 );
 
 counts!(

@@ -58,29 +58,15 @@ impl PyOutput {
 
 words!(
     /// The file format of the output.
-    PyFormat(Format), "format", {
-        "arrow" => Format::Arrow,
-        "jsonl" => Format::Jsonl,
-        "msgpack" => Format::Msgpack,
-        "msgpack_arrays" => Format::MsgpackArrays,
-        "parquet" => Format::Parquet,
-    }
+    PyFormat(Format), "format"
 );
 words!(
     /// The columns that a file holds of a row.
-    PyRowLayout(RowLayout), "layout", {
-        "full" => RowLayout::Full,
-        "compact" => RowLayout::Compact,
-    }
+    PyRowLayout(RowLayout), "layout"
 );
 words!(
     /// How the columns of a file are compressed.
-    PyCompression(Compression), "compression", {
-        "none" => Compression::None,
-        "lz4" => Compression::Lz4,
-        "snappy" => Compression::Snappy,
-        "zstd" => Compression::Zstd,
-    }
+    PyCompression(Compression), "compression"
 );
 
 /// How many documents are set aside, where the rows stay in memory.

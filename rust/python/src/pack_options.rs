@@ -54,31 +54,15 @@ impl PyPackOptions {
 
 words!(
     /// How documents are put together.
-    PyStrategy(Strategy), "strategy", {
-        "mix" => Strategy::Mix,
-        "best_fit" => Strategy::BestFit,
-        "heap" => Strategy::Heap,
-        "sequential" => Strategy::Sequential,
-        "concat" => Strategy::Concat,
-        "none" => Strategy::None,
-    }
+    PyStrategy(Strategy), "strategy"
 );
 words!(
     /// What happens to a document longer than a row.
-    PyOverlong(Overlong), "overlong", {
-        "drop" => Overlong::Drop,
-        "truncate" => Overlong::Truncate,
-        "trim" => Overlong::Trim,
-        "split" => Overlong::Split,
-        "error" => Overlong::Error,
-    }
+    PyOverlong(Overlong), "overlong"
 );
 words!(
     /// The end at which a document is truncated.
-    PyTruncationSide(Side), "truncation_side", {
-        "left" => Side::Left,
-        "right" => Side::Right,
-    }
+    PyTruncationSide(Side), "truncation_side"
 );
 switches!(
     /// Whether the last row of `concat` is dropped if it is not full.
@@ -90,26 +74,15 @@ switches!(
 );
 words!(
     /// The order of the rows.
-    PyOrder(Order), "order", {
-        "shuffle" => Order::Shuffle,
-        "input" => Order::Input,
-        "balanced" => Order::Balanced,
-    }
+    PyOrder(Order), "order"
 );
 words!(
     /// What happens where ranks cannot share the rows equally.
-    PyOnRemainder(OnRemainder), "on_remainder", {
-        "pad" => OnRemainder::Pad,
-        "drop" => OnRemainder::Drop,
-        "repeat" => OnRemainder::Repeat,
-    }
+    PyOnRemainder(OnRemainder), "on_remainder"
 );
 words!(
     /// The end of a row at which it is filled up.
-    PySide(Side), "padding_side", {
-        "left" => Side::Left,
-        "right" => Side::Right,
-    }
+    PySide(Side), "padding_side"
 );
 
 counts!(

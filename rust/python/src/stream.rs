@@ -48,18 +48,11 @@ counts!(
 
 words!(
     /// What the weights of sources are parts of.
-    PyWeightUnit(MixUnit), "weight_unit", {
-        "tokens" => MixUnit::Tokens,
-        "documents" => MixUnit::Documents,
-    }
+    PyWeightUnit(MixUnit), "weight_unit"
 );
 words!(
     /// What happens in a lane that has read a source.
-    PyOnExhausted(OnExhausted), "on_exhausted", {
-        "repeat" => OnExhausted::Repeat,
-        "stop" => OnExhausted::Stop,
-        "drop" => OnExhausted::Drop,
-    }
+    PyOnExhausted(OnExhausted), "on_exhausted"
 );
 
 /// The number of a rank.

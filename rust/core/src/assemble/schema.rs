@@ -21,29 +21,11 @@ pub const COMPACT: &str = "fastpack.compact";
 /// fields are packed rows.
 pub const LABEL_SPANS: [&str; 2] = ["label_spans", "shifted_label_spans"];
 
-/// The name of a column of the packed rows.
-pub fn name(column: RowColumn) -> &'static str {
-    match column {
-        RowColumn::InputIds => "input_ids",
-        RowColumn::Labels => "labels",
-        RowColumn::PositionIds => "position_ids",
-        RowColumn::SeqLengths => "seq_lengths",
-        RowColumn::LossWeights => "loss_weights",
-        RowColumn::DocumentIds => "document_ids",
-        RowColumn::UnpaddedLengths => "unpadded_lengths",
-        RowColumn::SourceFile => "source_file",
-        RowColumn::SourceRow => "source_row",
-        RowColumn::SourceStart => "source_start",
-        RowColumn::AttnCost => "attn_cost",
-        RowColumn::Group => "group",
-    }
-}
-
 /// The name of a column of a batch.
 fn stored_name(column: Stored) -> &'static str {
     match column {
-        Stored::Plain(column) => name(column),
-        Stored::Ids(_) => name(RowColumn::InputIds),
+        Stored::Plain(column) => column.name(),
+        Stored::Ids(_) => RowColumn::InputIds.name(),
         Stored::LabelSpans { shifted } => LABEL_SPANS[usize::from(shifted)],
         Stored::LabelWeights => "label_weights",
     }
@@ -81,7 +63,7 @@ pub fn schema(columns: &[RowColumn]) -> SchemaRef {
 
 /// The schema of the compact layout of rows with these columns.
 pub(super) fn compact(stored: &[Stored], columns: &[RowColumn]) -> SchemaRef {
-    let names: Vec<&str> = columns.iter().map(|&column| name(column)).collect();
+    let names: Vec<&str> = columns.iter().map(|&column| column.name()).collect();
     let mut schema = stored_schema(stored);
     schema.metadata.extend([(COMPACT.to_owned(), json!(names).to_string())]);
     Arc::new(schema)

@@ -6,78 +6,65 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::words::option_words;
 use crate::error::{Error, Result};
 
-/// What the records of a file are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ShapeName {
-    /// Lists of messages.
-    Conversations,
-    /// A prompt and its completion, as texts or as lists of messages.
-    PromptCompletion,
-    /// An instruction, what it is about, and the output.
-    Instruction,
-    /// A question and its answer.
-    QuestionAnswer,
-    /// Texts.
-    Text,
-    /// Ids.
-    Tokens,
-}
-
-impl ShapeName {
-    /// The name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Conversations => "conversations",
-            Self::PromptCompletion => "prompt_completion",
-            Self::Instruction => "instruction",
-            Self::QuestionAnswer => "question_answer",
-            Self::Text => "text",
-            Self::Tokens => "tokens",
-        }
+option_words! {
+    /// What the records of a file are.
+    #[non_exhaustive]
+    pub enum ShapeName {
+        /// Lists of messages.
+        Conversations = "conversations",
+        /// A prompt and its completion, as texts or as lists of messages.
+        PromptCompletion = "prompt_completion",
+        /// An instruction, what it is about, and the output.
+        Instruction = "instruction",
+        /// A question and its answer.
+        QuestionAnswer = "question_answer",
+        /// Texts.
+        Text = "text",
+        /// Ids.
+        Tokens = "tokens",
     }
 }
 
-/// A part of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Part {
-    /// The list of messages.
-    Messages,
-    /// The tools that a conversation may use.
-    Tools,
-    /// What is said before a conversation or a request.
-    System,
-    /// What is completed.
-    Prompt,
-    /// What completes it.
-    Completion,
-    /// What is to be done.
-    Instruction,
-    /// What it is to be done with.
-    Input,
-    /// What came of it.
-    Output,
-    /// What is asked.
-    Question,
-    /// What is answered.
-    Answer,
-    /// Plain text.
-    Text,
-    /// Ids.
-    InputIds,
-    /// Ids where trained, -100 elsewhere.
-    Labels,
-    /// Zeros where there is padding.
-    AttentionMask,
-    /// Ones where trained.
-    AssistantMasks,
-    /// What the loss of each id is multiplied by.
-    LossWeights,
+option_words! {
+    /// A part of a record.
+    #[non_exhaustive]
+    pub enum Part {
+        /// The list of messages.
+        Messages = "messages",
+        /// The tools that a conversation may use.
+        Tools = "tools",
+        /// What is said before a conversation or a request.
+        System = "system",
+        /// What is completed.
+        Prompt = "prompt",
+        /// What completes it.
+        Completion = "completion",
+        /// What is to be done.
+        Instruction = "instruction",
+        /// What it is to be done with.
+        Input = "input",
+        /// What came of it.
+        Output = "output",
+        /// What is asked.
+        Question = "question",
+        /// What is answered.
+        Answer = "answer",
+        /// Plain text.
+        Text = "text",
+        /// Ids.
+        InputIds = "input_ids",
+        /// Ids where trained, -100 elsewhere.
+        Labels = "labels",
+        /// Zeros where there is padding.
+        AttentionMask = "attention_mask",
+        /// Ones where trained.
+        AssistantMasks = "assistant_masks",
+        /// What the loss of each id is multiplied by.
+        LossWeights = "loss_weights",
+    }
 }
 
 impl Part {

@@ -4,40 +4,29 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::words::option_words;
 use crate::error::{Error, Result};
 
-/// How documents are put together into rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Strategy {
-    /// The longest first, then others at random, then what fills the row to the last token.
-    Mix,
-    /// Longest first, each into the row that it fills best; TRL's very groups.
-    BestFit,
-    /// Longest first from a max-heap, into the one open row.
-    Heap,
-    /// In input order, into the one open row.
-    Sequential,
-    /// End to end in input order, cut at the end of each row.
-    Concat,
-    /// A row per document, in input order.
-    None,
+option_words! {
+    /// How documents are put together into rows.
+    #[non_exhaustive]
+    pub enum Strategy {
+        /// The longest first, then others at random, then what fills the row to the last token.
+        Mix = "mix",
+        /// Longest first, each into the row that it fills best; TRL's very groups.
+        BestFit = "best_fit",
+        /// Longest first from a max-heap, into the one open row.
+        Heap = "heap",
+        /// In input order, into the one open row.
+        Sequential = "sequential",
+        /// End to end in input order, cut at the end of each row.
+        Concat = "concat",
+        /// A row per document, in input order.
+        None = "none",
+    }
 }
 
 impl Strategy {
-    /// The name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mix => "mix",
-            Self::BestFit => "best_fit",
-            Self::Heap => "heap",
-            Self::Sequential => "sequential",
-            Self::Concat => "concat",
-            Self::None => "none",
-        }
-    }
-
     /// The order of the rows where none is asked for.
     fn order(self) -> Order {
         match self {
@@ -47,57 +36,57 @@ impl Strategy {
     }
 }
 
-/// What happens to a document longer than a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Overlong {
-    /// It is dropped, and counted.
-    Drop,
-    /// As much as a row holds is kept, the rest counted.
-    Truncate,
-    /// A conversation is cut after the last turn of the assistant that a row holds, and the rest counted; anything else
-    /// is dropped.
-    Trim,
-    /// It is cut into pieces that each fill a row, and one that may not.
-    Split,
-    /// The run fails, naming it.
-    Error,
+option_words! {
+    /// What happens to a document longer than a row.
+    #[non_exhaustive]
+    pub enum Overlong {
+        /// It is dropped, and counted.
+        Drop = "drop",
+        /// As much as a row holds is kept, the rest counted.
+        Truncate = "truncate",
+        /// A conversation is cut after the last turn of the assistant that a row holds, and the rest counted; anything else
+        /// is dropped.
+        Trim = "trim",
+        /// It is cut into pieces that each fill a row, and one that may not.
+        Split = "split",
+        /// The run fails, naming it.
+        Error = "error",
+    }
 }
 
-/// The order of the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Order {
-    /// At random, as the seed decides.
-    Shuffle,
-    /// By the first document in each.
-    Input,
-    /// In groups of rows that cost as much attention, one for each rank; groups at random, as the seed decides.
-    Balanced,
+option_words! {
+    /// The order of the rows.
+    #[non_exhaustive]
+    pub enum Order {
+        /// At random, as the seed decides.
+        Shuffle = "shuffle",
+        /// By the first document in each.
+        Input = "input",
+        /// In groups of rows that cost as much attention, one for each rank; groups at random, as the seed decides.
+        Balanced = "balanced",
+    }
 }
 
-/// What happens where the rows are no multiple of the ranks that share them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnRemainder {
-    /// Rows of nothing but padding are added.
-    Pad,
-    /// The last rows are dropped, and counted.
-    Drop,
-    /// Rows are repeated, and counted.
-    Repeat,
+option_words! {
+    /// What happens where the rows are no multiple of the ranks that share them.
+    pub enum OnRemainder {
+        /// Rows of nothing but padding are added.
+        Pad = "pad",
+        /// The last rows are dropped, and counted.
+        Drop = "drop",
+        /// Rows are repeated, and counted.
+        Repeat = "repeat",
+    }
 }
 
-/// An end of a row, or of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The beginning.
-    Left,
-    /// The end.
-    Right,
+option_words! {
+    /// An end of a row, or of a document.
+    pub enum Side {
+        /// The beginning.
+        Left = "left",
+        /// The end.
+        Right = "right",
+    }
 }
 
 /// What a row is filled up to.

@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use crate::config::option_words;
 use crate::error::{Error, Result};
 
 /// Lanes at least, where nobody says how many.
@@ -10,24 +11,26 @@ const LANES: usize = 64;
 /// Lanes at most: each takes some kilobytes, read or not.
 pub const MOST_LANES: usize = 1 << 16;
 
-/// What the weights of sources are parts of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MixUnit {
-    /// Tokens.
-    Tokens,
-    /// Documents.
-    Documents,
+option_words! {
+    /// What the weights of sources are parts of.
+    pub enum MixUnit {
+        /// Tokens.
+        Tokens = "tokens",
+        /// Documents.
+        Documents = "documents",
+    }
 }
 
-/// What happens in a lane when it has read a source as often as the epochs say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnExhausted {
-    /// The source is read again, until all sources have been read.
-    Repeat,
-    /// The lane ends.
-    Stop,
-    /// The others share its weight.
-    Drop,
+option_words! {
+    /// What happens in a lane when it has read a source as often as the epochs say.
+    pub enum OnExhausted {
+        /// The source is read again, until all sources have been read.
+        Repeat = "repeat",
+        /// The lane ends.
+        Stop = "stop",
+        /// The others share its weight.
+        Drop = "drop",
+    }
 }
 
 /// How a stream packs.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::{Gathered, schema};
+use crate::assemble::Gathered;
 use crate::config::{MaxLost, Options, Overlong, RowColumn};
 use crate::control::Control;
 use crate::document::{Document, INPUTS};
@@ -231,7 +231,7 @@ fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
         return Ok(());
     }
     let Some(weight) = document.fractional_weight() else { return Ok(()) };
-    let (column, origin) = (schema::name(RowColumn::LossWeights), document.origin());
+    let (column, origin) = (RowColumn::LossWeights.name(), document.origin());
     let reason = format!(
         "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
     );

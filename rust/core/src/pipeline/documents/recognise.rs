@@ -25,9 +25,9 @@ const NAMED: usize = 3;
 /// What is said of the records of a source.
 pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
     let columns = TokenColumns {
-        input_ids: schema::name(RowColumn::InputIds),
-        labels: schema::name(RowColumn::Labels),
-        loss_weights: schema::name(RowColumn::LossWeights),
+        input_ids: RowColumn::InputIds.name(),
+        labels: RowColumn::Labels.name(),
+        loss_weights: RowColumn::LossWeights.name(),
         label_spans: schema::LABEL_SPANS,
     };
     Expectation { shape: reading.shape, fields: &reading.fields, columns }

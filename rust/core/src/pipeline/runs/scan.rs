@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::assemble::schema;
 use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
@@ -212,7 +211,7 @@ pub fn scan(
     })?;
     about.read(job, recognised);
     about.facts.warnings.extend(seen.weighed.as_ref().map(|origin| {
-        let column = schema::name(RowColumn::LossWeights);
+        let column = RowColumn::LossWeights.name();
         format!(
             "{origin} gives a weight other than 0 and 1: rows need the column `{column}` for it"
         )

@@ -1,0 +1,41 @@
+//! `option_words`: the words that options take, as the core spells them.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::inputs::{PyPart, PyShape};
+use crate::options::{PyColumn, PyOnBadRecord, PyTrainOn, PyTrainOnEos};
+use crate::output::{PyCompression, PyFormat, PyRowLayout};
+use crate::pack_options::{
+    PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
+};
+use crate::stream::{PyOnExhausted, PyWeightUnit};
+
+/// The words that each option takes, by its name.
+#[pyfunction]
+pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = [
+        PyColumn::words(),
+        PyCompression::words(),
+        PyFormat::words(),
+        PyOnBadRecord::words(),
+        PyOnExhausted::words(),
+        PyOnRemainder::words(),
+        PyOrder::words(),
+        PyOverlong::words(),
+        PyPart::words(),
+        PyRowLayout::words(),
+        PyShape::words(),
+        PySide::words(),
+        PyStrategy::words(),
+        PyTrainOn::words(),
+        PyTrainOnEos::words(),
+        PyTruncationSide::words(),
+        PyWeightUnit::words(),
+    ];
+    let words = PyDict::new(py);
+    for (option, known) in all {
+        words.set_item(option, known)?;
+    }
+    Ok(words)
+}

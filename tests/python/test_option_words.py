@@ -1,0 +1,37 @@
+"""The words of options: spelled in the core, and said by the types of Python."""
+
+from __future__ import annotations
+
+import re
+import typing
+
+import pytest
+
+from fastpack import _fastpack, _types
+from fastpack.options import OPTIONS
+
+WORDS = _fastpack.option_words()
+
+# An option whose words name the keys of a dict, not its values.
+TYPES = {"fields": "Part"}
+
+
+def literal(option):
+    """The words that the type of an option names."""
+    names = re.findall(r"\w+", TYPES.get(option, OPTIONS[option].type))
+    known = [getattr(_types, name) for name in names if hasattr(_types, name)]
+    return [
+        word for kind in known if typing.get_origin(kind) is typing.Literal for word in typing.get_args(kind)
+    ]
+
+
+@pytest.mark.parametrize("option", sorted(WORDS))
+def test_a_type_names_the_words_of_the_core(option):
+    assert sorted(literal(option)) == sorted(WORDS[option])
+
+
+def test_every_option_whose_type_is_words_has_them_of_the_core():
+    worded = {name for name in OPTIONS if literal(name)}
+    # Words beside booleans and numbers, and words of Python alone.
+    python = {name for name in worded - WORDS.keys() if name not in {"eos", "bos", "pad_to"}}
+    assert python == {"template_engine"}
