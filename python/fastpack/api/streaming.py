@@ -328,7 +328,7 @@ def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDi
         ...     with fastpack.stream(
         ...         "examples/chat.jsonl", "examples/tokenizer", rank=rank, world_size=2, **options
         ...     ) as stream:
-        ...         next(stream)
+        ...         _ = next(stream)
         ...         states.append(stream.state_dict())
         >>> with fastpack.stream("examples/chat.jsonl", "examples/tokenizer", **options) as stream:
         ...     stream.load_state_dict(fastpack.merge_state_dicts(states))

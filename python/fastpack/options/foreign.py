@@ -166,7 +166,6 @@ OPTION_ADVICE: Final[dict[str, str]] = {
     "max_records": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
     "max_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
     "num_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
-    "weights": '`sources=[{"path": "...", "repeat": 2}]` reads files more than once',
     "split": "`validation` sets documents aside; a table is of one split",
     "streaming": "`fastpack.stream` packs while it reads",
 }

@@ -176,7 +176,10 @@ impl<T: Send + 'static> Task<T> {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}
-                        Some(Ok(ended)) => ended.map_err(error::to_py)?,
+                        Some(Ok(ended)) => {
+                            ended.map_err(error::to_py)?;
+                            attached(&self.running, |py| report(py, &self.control, progress))?;
+                        }
                         Some(Err(panic)) => return Err(error::from_panic(&*panic)),
                     },
                 }

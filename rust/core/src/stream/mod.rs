@@ -40,7 +40,7 @@ use crate::assemble::{Gathered, Layout, rows, schema};
 use crate::config::{Inputs, RowColumn, Strategy};
 use crate::control::{Control, Phase};
 use crate::document::Document;
-use crate::error::{Error, Result};
+use crate::error::{Error, Origin, Result};
 use crate::ledger::Count;
 use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
@@ -142,7 +142,10 @@ impl<'a> Run<'a> {
         control.expect_bytes(found.bytes().saturating_mul(epochs));
         let mut about = About::new(job, found);
         let layout = job.layout(about.sources.clone())?;
-        let single = SingleBlocks::new(job, &found.sources, control)?;
+        let number = |origin: &mut Origin| {
+            if self.counted { Ok(()) } else { number_line(found, origin, control) }
+        };
+        let single = SingleBlocks::new(job, &found.sources, &number, control)?;
         let heads = FileHeads::new(job, found);
         let order = (job.options.rows.packing.seed, options.shuffle);
         let mix = Mix::new(options);

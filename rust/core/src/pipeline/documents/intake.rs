@@ -23,6 +23,9 @@ use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, Place};
 use crate::timing::{Clock, Stage, Stages, Work};
 
+/// Gives a record the number of its line, where it is known by something else.
+pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
+
 /// From files to documents.
 pub(crate) struct Intake<'a> {
     job: &'a Job,
@@ -31,6 +34,8 @@ pub(crate) struct Intake<'a> {
     keeps_shares: bool,
     /// Whether every record that is left out is named.
     names_all: bool,
+    /// Makes the number of a line of what records are known by, where that is something else.
+    number: Option<&'a Numbering<'a>>,
 }
 
 /// What one block came to.
@@ -54,7 +59,12 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        Self { job, control, keeps_shares: false, names_all: false }
+        Self { job, control, keeps_shares: false, names_all: false, number: None }
+    }
+
+    /// Numbers a record by `number` before an error of the job names it.
+    pub(super) fn numbered_by(self, number: &'a Numbering<'a>) -> Self {
+        Self { number: Some(number), ..self }
     }
 
     /// Names every record that is left out.
@@ -295,7 +305,12 @@ impl<'a> Intake<'a> {
         {
             return Err(error);
         }
-        let origin = Origin { path: Arc::clone(path), line };
+        let mut origin = Origin { path: Arc::clone(path), line };
+        if let (Failure::NoTemplate(_) | Failure::NoTokenizer, Some(number)) =
+            (&failure, self.number)
+        {
+            number(&mut origin)?;
+        }
         match (failure, self.job.options.tokens.on_bad_record) {
             (Failure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
             (Failure::NoTokenizer, _) => Err(Error::no_tokenizer().asked_by(&origin, "a text")),

@@ -9,7 +9,7 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use crate::config::Source;
 use crate::control::Control;
 use crate::error::Result;
-use crate::pipeline::documents::intake::{Intake, Outcome, Share};
+use crate::pipeline::documents::intake::{Intake, Numbering, Outcome, Share};
 use crate::pipeline::documents::recognise::{Recogniser, Seen};
 use crate::pipeline::documents::renderer::Renderer;
 use crate::pipeline::job::Job;
@@ -33,8 +33,14 @@ pub(crate) struct SingleBlocks<'a> {
 }
 
 impl<'a> SingleBlocks<'a> {
-    pub(crate) fn new(job: &'a Job, sources: &[Source], control: &'a Control) -> Result<Self> {
-        let intake = Intake::new(job, control);
+    /// The way of the records of these sources; `number` makes line numbers of the places that blocks give them.
+    pub(crate) fn new(
+        job: &'a Job,
+        sources: &[Source],
+        number: &'a Numbering<'a>,
+        control: &'a Control,
+    ) -> Result<Self> {
+        let intake = Intake::new(job, control).numbered_by(number);
         let verify = u64::from(job.options.work.verify);
         let compiled = job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| verify > 0);
