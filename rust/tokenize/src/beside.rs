@@ -1,10 +1,11 @@
-//! Two pieces of work at once, while a tokenizer is loaded: with as many cores that takes a quarter less time.
+//! Runs two pieces of work at once while a tokenizer is loaded: with two cores, loading takes a quarter less
+//! time.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
-/// Does `one` on this thread and `other` on one of its own, or after it where the system gives no more threads.
+/// Runs `one` on this thread and `other` on a new thread, or after `one` if the system gives no more threads.
 pub(crate) fn both<A, B: Send>(
     one: impl FnOnce() -> A,
     other: impl FnOnce() -> B + Send,

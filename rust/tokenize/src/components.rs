@@ -1,12 +1,12 @@
-//! The components of a tokenizer in words, for whoever asks which they are.
+//! Describes the components of a tokenizer in words.
 
 use serde_json::Value;
 use tokenizers::ModelWrapper;
 
-/// Bytes of the longest field that is shown: a map of characters has hundreds of thousands.
+/// Bytes of the longest field that is shown: a character map has hundreds of thousands.
 const LONGEST_SHOWN: usize = 400;
 
-/// Each component of an engine by its name in `tokenizer.json`, with its type and its options.
+/// Each component of an engine: its name in `tokenizer.json`, and its type with its options.
 pub(crate) fn describe(engine: &tokenizers::Tokenizer) -> Vec<(&'static str, String)> {
     let shown = |component: serde_json::Result<Value>| {
         component.map_or_else(|error| error.to_string(), |value| step(&value))
@@ -20,7 +20,7 @@ pub(crate) fn describe(engine: &tokenizers::Tokenizer) -> Vec<(&'static str, Str
     ]
 }
 
-/// The type of a component with its options; the steps of a sequence, one behind the other.
+/// The type of a component with its options; for a sequence, its steps one after the other.
 fn step(component: &Value) -> String {
     let Some(fields) = component.as_object() else { return "none".to_owned() };
     let steps = ["normalizers", "pretokenizers", "processors", "decoders"]

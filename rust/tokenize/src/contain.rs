@@ -1,29 +1,30 @@
-//! [`contain`]: calls a library that may panic on data which contradict themselves.
+//! [`contain`]: calls a library that may panic on contradictory data, and turns the panic into an error.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-/// Characters of a panic's message that an error shows.
+/// The number of characters of a panic's message that an error shows.
 const SHOWN: usize = 200;
 
 thread_local! {
-    /// Whether a panic of this thread is an answer, and no fault of the program.
+    /// Whether a panic of this thread is expected and becomes an error.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `call` returns, or the message of its panic, on one line; nothing is printed.
+/// Returns the result of `call`, or the message of its panic on one line. Nothing is printed.
 ///
-/// For decoders and builders of other crates alone, on data whose every field cannot be checked before: what `call` was at
-/// work on must not be used after a panic.
+/// Use it only for decoders and builders of other crates, on data that cannot be checked field by field
+/// before. After a panic, do not use the object that `call` was working on.
 ///
 /// # Errors
 ///
 /// The message of the panic.
 pub fn contain<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
-    // The hook that prints belongs to the process: it is asked for all panics but those of a thread in here.
+    // The panic hook belongs to the whole process. It stays silent only for panics of a thread inside
+    // `contain`.
     HOOK.call_once(|| {
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
@@ -38,7 +39,7 @@ pub fn contain<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|panic| message(&*panic))
 }
 
-/// The beginning of what a panic says.
+/// The start of a panic's message.
 fn message(panic: &(dyn Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()

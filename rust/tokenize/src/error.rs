@@ -1,12 +1,12 @@
-//! What can go wrong between a tokenizer's files and its ids.
+//! [`Error`]: the failures of building a tokenizer and of encoding a text.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The result of everything in this crate that can fail.
+/// The result of a function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tokenizer could not be built, or a text not be encoded.
+/// The failure of building a tokenizer, or of encoding a text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,15 +15,15 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file of the tokenizer does not say what it must.
+    /// A file of the tokenizer has invalid contents.
     #[error("{file}: {reason}")]
     Malformed {
         /// The file, as its path or as `tokenizer.json` when it came from memory.
         file: String,
-        /// What is wrong, and what would be right.
+        /// The fault, and the expected content.
         reason: String,
     },
     /// `transformers` builds this tokenizer by rules that fastpack does not know.
@@ -31,22 +31,22 @@ pub enum Error {
     UnsupportedClass {
         /// The class that `AutoTokenizer` would choose.
         class: String,
-        /// Why, and the way out.
+        /// The reason, and a way around it.
         reason: String,
     },
     /// The caller ended the encoding.
     #[error("the encoding of a text was stopped")]
     Stopped,
-    /// The engine refused a text, or the text is longer than it takes.
+    /// The engine refused a text, or the text is too long for it.
     #[error("cannot encode the text: {reason}")]
     Encode {
-        /// What the engine said.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Error {
-    /// Something of a text is longer than an engine takes.
+    /// An error about a text, or a part of one, that is longer than an engine takes.
     pub(crate) fn too_long(what: &str, bytes: usize, most: usize) -> Self {
         let reason =
             format!("{what} has {bytes} bytes, and at most {most} are taken; split the text");

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::outline::Outline;
 
-/// Changes when the way of hashing does, so that digests of different releases never meet by accident.
+/// A label that changes with the hashing scheme, so that digests of different schemes never collide.
 const DOMAIN: &str = "fastpack tokenizer 1";
 
-/// Sets the digests of files apart from those of engines.
+/// A label that separates the digests of files from the digests of engines.
 const FILE_DOMAIN: &str = "fastpack tokenizer file 3";
 
-/// Why writing to a hasher does not fail.
+/// The reason why writing to a hasher cannot fail.
 const TAKES_ALL: &str = "a hasher takes every byte";
 
-/// The parts of a `tokenizer.json` that decide the ids beside the model, as they are written.
+/// The parts of a `tokenizer.json`, besides the model, that decide the ids, as the file writes them.
 #[derive(Deserialize)]
 struct Parts<'a> {
     #[serde(borrow)]
@@ -30,11 +30,12 @@ struct Parts<'a> {
     post_processor: &'a RawValue,
 }
 
-/// Hashes what decides the ids in a file, as it is written; `outline` stands for all but its tokens and merges.
+/// Hashes the parts of a file that decide the ids, as the file writes them. `outline` replaces everything but
+/// the tokens and merges.
 ///
-/// The model is most of the file, and its last part as the Hugging Face crate writes it: from there on the text is hashed
-/// as it is, and not read once more. A file with something behind the model, which few are, has another digest than
-/// without it.
+/// The model is most of the file, and the last key as the Hugging Face crate writes it. So the text from the
+/// model on is hashed as it is, without parsing it again. The few files that have other keys after the model
+/// get a different digest from a file without them.
 pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> String {
     let (before, model) = json.split_at(model_of(json).unwrap_or(0));
     let before = format!("{before}null}}");
@@ -52,13 +53,13 @@ pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> String {
             add(part.get());
         }
     } else {
-        // Not all of them are there: the others are behind the model, or nowhere.
+        // Keys after the model and missing keys are not in `before`.
         add(&before);
     }
     hasher.finalize().to_hex().to_string()
 }
 
-/// Where the value of the first `model` among the outermost keys begins.
+/// The start of the value of the first top-level key `model`.
 fn model_of(json: &str) -> Option<usize> {
     let bytes = json.as_bytes();
     let (mut depth, mut at) = (0_usize, 0);
@@ -87,7 +88,7 @@ fn model_of(json: &str) -> Option<usize> {
     None
 }
 
-/// Hashes the model as it was written and the other components as the engine holds them.
+/// Hashes the model as it was written, and the other components as the engine holds them.
 pub(crate) fn of_engine(model: &Value, engine: &tokenizers::Tokenizer) -> String {
     let components = json!({
         "domain": DOMAIN,

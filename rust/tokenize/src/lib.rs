@@ -1,12 +1,13 @@
-//! Text to token ids, exactly as Hugging Face `tokenizers` gives them.
+//! Encodes text to token ids, exactly as Hugging Face `tokenizers` does.
 //!
-//! A [`Tokenizer`] is shared by all threads. Each thread takes an [`Encoder`] of its own from it, which
-//! owns whatever the engine needs to write to, so that no lock stands on the hot path.
+//! A [`Tokenizer`] is shared by all threads. Each thread takes its own [`Encoder`] from it. The encoder owns
+//! all memory that the engine writes to, so encoding waits for no lock.
 //!
-//! A tokenizer whose every component is known is compiled. Byte-level BPE, SentencePiece-style BPE with byte fallback,
-//! `Unigram` and `WordPiece` behind their usual steps cut a text where it stands; any other sequence of steps in front of
-//! any model writes down what the model reads. What is left, such as a pattern that no automaton can follow, keeps the
-//! engine of the Hugging Face crate, and [`Tokenizer::engine`] names the component that forced it.
+//! A tokenizer is compiled if every component of it is supported. Byte-level BPE, SentencePiece-style BPE
+//! with byte fallback, `Unigram` and `WordPiece` with their usual steps cut a text in place. Any other
+//! sequence of steps in front of any model writes the pre-tokenized text into a buffer. All other tokenizers,
+//! such as one with a pattern that no automaton can match, keep the engine of the Hugging Face crate;
+//! [`Tokenizer::engine`] then names the component that is not supported.
 //!
 //! ```text
 //! tokenizer.json ── load ──► Tokenizer ── encoder() ──► Encoder ── encode(text, spans) ──► Encoding

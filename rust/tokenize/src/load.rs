@@ -1,7 +1,8 @@
-//! `tokenizer.json` to a value whose every field the engine can rely on.
+//! Parses and checks a `tokenizer.json`, so that the engine can rely on every field.
 //!
-//! The Hugging Face crate slices, indexes and unwraps while it builds a model, so a hostile file can make it panic
-//! or name no field. Here each such field is looked at first, and the error says which one is wrong.
+//! The Hugging Face crate slices, indexes and unwraps while it builds a model. So an invalid file can make it
+//! panic, or fail without naming the field. Each such field is checked here first, and the error names the
+//! invalid one.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-/// The name under which errors speak of the file.
+/// The name of the file in errors.
 pub(crate) const FILE: &str = "tokenizer.json";
 
 /// The largest id: ids are stored as signed 32-bit integers.
@@ -21,13 +22,13 @@ pub(crate) fn malformed(field: &str, reason: impl std::fmt::Display) -> Error {
     Error::Malformed { file: FILE.to_owned(), reason: format!("`{field}`: {reason}") }
 }
 
-/// Parses `tokenizer.json`, unchecked.
+/// Parses `tokenizer.json` without checking its fields.
 pub(crate) fn parse(json: &str) -> Result<Value> {
     serde_json::from_str(json)
         .map_err(|error| Error::Malformed { file: FILE.to_owned(), reason: error.to_string() })
 }
 
-/// Parses a `tokenizer.json` but for its merges, which are most of it; `None` if it is no BPE model.
+/// Parses a `tokenizer.json` without its merges, which are most of it; `None` if its model is not BPE.
 pub(crate) fn parse_without_merges(json: &str) -> Option<Value> {
     let parts: HashMap<String, &RawValue> = serde_json::from_str(json).ok()?;
     let model: HashMap<String, &RawValue> = serde_json::from_str(parts.get("model")?.get()).ok()?;
@@ -76,8 +77,8 @@ pub(crate) fn check(value: &mut Value) -> Result<()> {
     check_lengths(file)
 }
 
-/// Writes down the type of a model that says none, as older files do: the engine takes the first type whose fields are all
-/// there, in this order.
+/// Writes the type into a model that has none, as in older files: the engine takes the first type, in this
+/// order, whose fields are all there.
 fn name_type(model: &mut Map<String, Value>) {
     let has = |names: &[&str]| names.iter().all(|name| model.contains_key(*name));
     let kind = match model.get("vocab") {
@@ -246,7 +247,7 @@ fn check_added_tokens(tokens: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Every token that a template names must come with its ids.
+/// Checks that every token that a template names comes with its ids.
 fn check_template(processor: &Value) -> Result<()> {
     if let Some(steps) = processor.get("processors").and_then(Value::as_array) {
         return steps.iter().try_for_each(check_template);
@@ -270,7 +271,7 @@ fn check_template(processor: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A `FixedLength` pre-tokenizer must cut off something at each step.
+/// Checks that a `FixedLength` pre-tokenizer has a length of at least one.
 fn check_lengths(file: &Map<String, Value>) -> Result<()> {
     fn walk(step: &Value) -> Result<()> {
         if let Some(steps) = step.get("pretokenizers").and_then(Value::as_array) {

@@ -1,9 +1,9 @@
-//! What the machine can do beyond its architecture's least.
+//! The processor's features, prefetching, and memory in large pages.
 
-/// How many steps before its use something is brought near, where each step takes little time.
+/// The prefetch distance, in steps of a loop whose steps take little time.
 pub(crate) const AHEAD: usize = 16;
 
-/// Has the memory at `place` brought into the first-level cache; it need not be anybody's.
+/// Prefetches the memory at `place` into the first-level cache; `place` may be any address.
 #[inline]
 pub(crate) fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// Whether the machine has AVX2 and the instructions for bits that came before it.
+/// Whether the processor has AVX2 and the bit instructions that came before it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn has_avx2() -> bool {
@@ -28,26 +28,28 @@ pub(crate) fn has_avx2() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// What has fewer bytes than this is not worth a page of 2 MiB.
+/// Allocations of fewer bytes than this do not pay for pages of 2 MiB.
 #[cfg(target_os = "linux")]
 const LARGE: usize = 1 << 22;
 
-/// Room for `count` items, of large pages if it is much and the system has some.
+/// An empty vector with room for `count` items, in large pages if it is large and the system has them.
 ///
-/// The system zeroes a page where it is first written to: 24 MB took 13.4 ms in small pages and 2.4 ms in large ones, as
-/// long as a tenth of encoding takes that fills them (AMD EPYC, Linux 6.18, 2026-11-22).
+/// The system zeroes a page at the first write to it. For 24 MB this took 13.4 ms in small pages and 2.4 ms
+/// in large ones; filling them by encoding takes ten times as long as the former (AMD EPYC, Linux 6.18,
+/// 2026-11-22).
 pub(crate) fn with_room<T>(count: usize) -> Vec<T> {
     let items = Vec::<T>::with_capacity(count);
     #[cfg(target_os = "linux")]
     if items.capacity() * size_of::<T>() >= LARGE {
         use rustix::mm::{Advice, madvise};
-        /// The smallest page of all machines, at whose multiples advice begins.
+        /// The smallest page size of all machines, to which the start of the advice is aligned.
         const PAGE: usize = 1 << 12;
         let from = items.as_ptr().cast::<u8>();
         let before = from.addr() % PAGE;
         let bytes = before + items.capacity() * size_of::<T>();
         #[expect(unsafe_code, reason = "a tenth of the time of a batch goes into small pages")]
-        // SAFETY: the advice changes how memory is backed, not what it holds, wherever its page begins.
+        // SAFETY: the advice changes the pages that back the memory, not its contents, wherever a page
+        // begins.
         let _ = unsafe {
             madvise(from.wrapping_sub(before).cast_mut().cast(), bytes, Advice::LinuxHugepage)
         };
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn room_of_any_size_is_written_and_read() {
-        // Below and above what large pages are asked for, and sizes that end within one.
+        // Sizes below and above the limit for large pages, and sizes that end within a page.
         for count in [0, 1, 1000, (1 << 20) - 1, 1 << 20, (3 << 19) + 7] {
             let mut items = with_room(count);
             let room = items.capacity();

@@ -1,8 +1,8 @@
-//! [`Outline`]: all of a tokenizer but its tokens and merges, which stay in the file that they came from.
+//! [`Outline`]: everything of a tokenizer but its tokens and merges, which stay in their file.
 //!
-//! A model folder says in many places what its tokenizer is, and the Hugging Face engine knows how these work together.
-//! It is asked about an engine without merges, which is built in a fraction of the time; the whole one is built only if
-//! something asks for it.
+//! Many files of a model folder describe its tokenizer, and the Hugging Face engine knows how they work
+//! together. An engine without merges is built to find out, which takes a fraction of the time. The complete
+//! engine is built only if it is needed.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::load;
 use crate::reference::{self, Reference};
 
-/// The components and the model's options, as a `tokenizer.json` without tokens and merges writes them.
+/// A `tokenizer.json` without tokens and merges: the components, and the options of the model.
 #[derive(Debug)]
 pub(crate) struct Outline(Value);
 
@@ -31,7 +31,7 @@ impl Outline {
         })))
     }
 
-    /// The `tokenizer.json` that is meant, without tokens and merges.
+    /// The effective `tokenizer.json`, without tokens and merges.
     pub(crate) fn value(&self) -> &Value {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The Hugging Face crate: the oracle, and the engine of every tokenizer that has no faster one.
+//! The Hugging Face crate: the oracle of the tests, and the engine of every tokenizer that is not compiled.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,27 +15,28 @@ use crate::fingerprint;
 use crate::load::{self, malformed};
 use crate::tokenizer::{Encoding, SpecialTokens};
 
-/// Bytes of the longest text that is encoded: it takes some 140 bytes of memory for each, and two seconds for a million
-/// (gpt2, a text of 8 MB, a busy machine of two cores, 2026-11-23).
+/// Bytes of the longest text that is encoded: each byte takes about 140 bytes of memory, and a million take
+/// two seconds (gpt2, a text of 8 MB, a busy machine of two cores, 2026-11-23).
 pub(crate) const LONGEST: usize = 1 << 25;
 
-/// Bytes of the longest text that is worth the memory of comparing what both engines make of it.
+/// Bytes of the longest text for which comparing both engines is worth the memory.
 pub const LONGEST_COMPARED: usize = 1 << 24;
 
 /// The Hugging Face tokenizer, loaded once and read by all threads.
 ///
-/// No copy a thread is needed. Its BPE cache is thread-local, and the cache of its unigram model is behind a lock that
-/// it only tries: over llama3, bert, mistral-v1 and a small unigram model two threads waited for nothing
-/// (`voluntary_ctxt_switches` in `/proc/thread-self/status`, before and after encoding 25 long texts twice) and did
-/// 1.8, 1.8, 1.8 and 2.4 times the work of one by their CPU clocks, on a busy two-core machine, 2026-11-21.
+/// One copy serves all threads. The BPE cache is thread-local, and the lock of the unigram model's cache is
+/// only tried. Over llama3, bert, mistral-v1 and a small unigram model, two threads never waited
+/// (`voluntary_ctxt_switches` in `/proc/thread-self/status`, before and after encoding 25 long texts twice)
+/// and did 1.8, 1.8, 1.8 and 2.4 times the work of one by their CPU clocks, on a busy two-core machine,
+/// 2026-11-21.
 pub(crate) struct Reference {
     engine: tokenizers::Tokenizer,
-    /// The post-processor as it was given, and the engine with it, once somebody asks for its own offsets.
+    /// The original post-processor, and an engine with it, which is made at the first call for offsets.
     given: (Option<PostProcessorWrapper>, OnceLock<tokenizers::Tokenizer>),
-    /// Whether the normalizer joins letters and marks, so that source ranges have to be mended.
+    /// Whether the normalizer composes letters and marks, so that source ranges have to be corrected.
     composes: bool,
     special_tokens: Vec<String>,
-    /// The largest id: finding it copies the vocabulary.
+    /// The largest id, cached because finding it copies the vocabulary.
     largest_id: OnceLock<Option<u32>>,
     fingerprint: String,
 }
@@ -55,7 +56,7 @@ impl Reference {
         Ok(Self::new(&value["model"], engine))
     }
 
-    /// Takes a finished engine; `model` is the `model` object that it was built from.
+    /// Wraps a finished engine; `model` is the `model` object that it was built from.
     pub(crate) fn new(model: &Value, mut engine: tokenizers::Tokenizer) -> Self {
         let given = engine.get_post_processor().cloned();
         engine.with_post_processor(given.clone().map(keep_offsets));
@@ -107,7 +108,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Appends the ids of `text` to `ids`, and to `offsets` the characters that each comes from.
+    /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`.
     pub(crate) fn encode_with_offsets(
         &self,
         text: &str,
@@ -140,7 +141,7 @@ impl Reference {
         guard(|| self.engine.decode(ids, false)).map_err(|reason| Error::Encode { reason })
     }
 
-    /// Each component by its name, in words.
+    /// Describes each component, with its name.
     pub(crate) fn components(&self) -> Vec<(&'static str, String)> {
         let mut engine = self.engine.clone();
         engine.with_post_processor(self.given.0.clone());
@@ -151,7 +152,7 @@ impl Reference {
         self.engine.get_vocab_size(true)
     }
 
-    /// The largest id of a token; nothing without tokens.
+    /// The largest id of a token; `None` without tokens.
     pub(crate) fn largest_id(&self) -> Option<u32> {
         *self.largest_id.get_or_init(|| self.engine.get_vocab(true).into_values().max())
     }
@@ -165,7 +166,7 @@ impl Reference {
     }
 }
 
-/// Refuses a text for which hardly a machine has the memory.
+/// Refuses a text of more than [`LONGEST`] bytes.
 fn check_length(text: &str) -> Result<()> {
     if text.len() <= LONGEST {
         return Ok(());
@@ -175,25 +176,25 @@ fn check_length(text: &str) -> Result<()> {
 
 /// Builds the engine from a checked `tokenizer.json`.
 ///
-/// The value goes over as it is: printing and parsing it again could move a score by one unit in the last place.
+/// The value is passed as it is: printing and parsing it again could change the last bit of a score.
 pub(crate) fn build(value: &Value) -> Result<tokenizers::Tokenizer> {
     guard(|| tokenizers::Tokenizer::deserialize(value))
         .map_err(|reason| Error::Malformed { file: load::FILE.to_owned(), reason })
 }
 
-/// Runs the engine's code; what it reports and what it panics with both become the reason.
+/// Runs code of the engine; its error or the message of its panic becomes the reason.
 pub(crate) fn guard<T, E: fmt::Display>(
     run: impl FnOnce() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, String> {
-    // Nothing that a panic could leave half-written is read again: at loading the value is dropped, and encoding
-    // writes to the caches of the engine alone, which it skips when they are poisoned.
+    // No state that a panic could leave half-written is read again. At loading the value is dropped; encoding
+    // writes only to the caches of the engine, which it skips when they are poisoned.
     match contain(run) {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(message) => Err(format!("the tokenizers crate panicked: {message}")),
     }
 }
 
-/// The engine hands out ids of its own where the file's are out of place; then the file means another tokenizer.
+/// Refuses a file whose ids of added tokens the engine would change: then the file means another tokenizer.
 pub(crate) fn check_added_ids(value: &Value, engine: &tokenizers::Tokenizer) -> Result<()> {
     let tokens = value.get("added_tokens").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for (index, token) in tokens.iter().enumerate() {
@@ -213,7 +214,7 @@ pub(crate) fn check_added_ids(value: &Value, engine: &tokenizers::Tokenizer) -> 
     Ok(())
 }
 
-/// Turns off `trim_offsets`, which cuts spaces off the source ranges and changes no id.
+/// Turns off `trim_offsets`, which removes spaces from the source ranges and changes no id.
 fn keep_offsets(processor: PostProcessorWrapper) -> PostProcessorWrapper {
     match processor {
         PostProcessorWrapper::ByteLevel(step) => {
@@ -232,7 +233,7 @@ fn keep_offsets(processor: PostProcessorWrapper) -> PostProcessorWrapper {
     }
 }
 
-/// Where the tokens of the text come from; those of the post-processor come from nowhere.
+/// The source ranges of the tokens of the text. The tokens of the post-processor have none.
 fn sources(encoding: &tokenizers::Encoding, start: usize) -> Vec<Source> {
     encoding
         .get_offsets()
@@ -247,7 +248,7 @@ fn sources(encoding: &tokenizers::Encoding, start: usize) -> Vec<Source> {
         .collect()
 }
 
-/// Whether a normalizer makes one letter of several (NFC, NFKC).
+/// Whether a normalizer composes letters and marks (NFC, NFKC).
 fn composes(normalizer: &NormalizerWrapper) -> bool {
     match normalizer {
         NormalizerWrapper::NFC(_) | NormalizerWrapper::NFKC(_) => true,
@@ -256,10 +257,10 @@ fn composes(normalizer: &NormalizerWrapper) -> bool {
     }
 }
 
-/// Gives a composed letter all of its source.
+/// Extends the source range of composed letters.
 ///
-/// The engine says that `é` comes from its `e` alone and loses the mark. So what follows a token, belongs to no other
-/// and is no space, is counted in.
+/// The engine gives `é` the range of its `e` alone, and loses the mark. So the text after a token is added to
+/// its range if it belongs to no other token and contains no whitespace.
 fn mend(sources: &mut [Source], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
@@ -279,8 +280,9 @@ fn mend(sources: &mut [Source], text: &str) {
 
 /// Appends, for each span, the tokens whose source range overlaps it.
 ///
-/// Source ranges can go back (a normalizer that reorders combining marks), so both bounds are running extremes: what
-/// lies before `low` ends too early, what lies after `high` begins too late, and only the rest is looked at.
+/// Source ranges can go back (a normalizer that reorders combining marks), so both bounds are running
+/// extremes: a token before `low` ends too early, a token after `high` begins too late, and only the tokens
+/// between them are compared.
 fn touch(
     sources: &[Source],
     spans: &[Range<usize>],
@@ -314,7 +316,7 @@ fn touch(
     }
 }
 
-/// Where a token stands, and which bytes of the text it comes from.
+/// A token's position in the ids, and its byte range in the text.
 struct Source {
     position: usize,
     range: Range<usize>,

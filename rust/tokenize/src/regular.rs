@@ -1,4 +1,4 @@
-//! Opens regular files alone: a pipe can make a program wait for ever, and a device has no end.
+//! Opens only regular files: a read from a pipe can wait for ever, and a device has no end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,9 +8,10 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// What the system says, or [`io::ErrorKind::InvalidInput`] for a folder, a pipe, a socket or a device.
+/// The error of the system, or [`io::ErrorKind::InvalidInput`] for a folder, a pipe, a socket or a device.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Before opening it: that alone waits at a pipe without a writer, and can change a device.
+    // The check comes before opening: opening a pipe without a writer waits, and opening a device can change
+    // it.
     check(path)?;
     File::open(path)
 }
@@ -19,7 +20,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// As [`open`], and what the system says of reading.
+/// The errors of [`open`], and the error of the system when it reads.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -30,18 +31,18 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
+/// The errors of [`read`], and [`io::ErrorKind::InvalidData`] if the file is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Fails with [`io::ErrorKind::InvalidInput`] for what is there, but is no regular file.
+/// Fails with [`io::ErrorKind::InvalidInput`] if the path exists and is not a regular file.
 ///
 /// # Errors
 ///
-/// What the system says, or that it is no regular file.
+/// The error of the system, or the error that it is not a regular file.
 pub fn check(path: &Path) -> io::Result<()> {
     if path.metadata()?.is_file() {
         return Ok(());

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that ends encoding, if there is one.
+/// A flag that ends encoding; `None` if nothing can end it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Option<Arc<AtomicBool>>);
 
 impl Stop {
-    /// Encoding ends once `flag` is set.
+    /// Ends encoding once `flag` is set.
     pub(crate) fn when(flag: Arc<AtomicBool>) -> Self {
         Self(Some(flag))
     }
 
-    /// Whether encoding is to end.
+    /// Whether the flag is set.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }

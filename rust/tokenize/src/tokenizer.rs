@@ -1,4 +1,4 @@
-//! The tokenizer type: text and spans in, ids and the tokens that the spans touch out.
+//! [`Tokenizer`] and [`Encoder`]: encode a text to ids, and find the tokens that spans of the text touch.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -26,27 +26,29 @@ pub enum SpecialTokens {
     Omit,
 }
 
-/// What an encoder's caches may take, in bytes: with half of it, English not seen before is 5 % slower, and of twice as much
-/// it gains nothing (llama3, 30 MB, Intel Xeon, 2026-11-22).
+/// Default bytes of an encoder's caches. With half of it, new English text is 5 % slower; with twice as much,
+/// it is not faster (llama3, 30 MB, Intel Xeon, 2026-11-22).
 const CACHE_BYTES: usize = 32 << 20;
 
-/// Bytes of the longest text that the compiled engines take: as many as a line of a file may have. Positions are 32 bits.
+/// Bytes of the longest text for the compiled engines, as many as a line of a file may have. Positions are 32
+/// bits.
 const LONGEST_TEXT: usize = 1 << 30;
 
-/// Bytes of the longest text where normalizing can make more of it: NFKC writes 33 bytes for the 3 of U+FDFA.
+/// Bytes of the longest text if normalizing can make it longer: NFKC writes 33 bytes for the 3 of U+FDFA.
 const LONGEST_EXPANDED: usize = 1 << 28;
 
-/// Bytes of a text after which the memory that it needed is given up: it is several times as much, and others need little.
+/// Bytes of a text after which an encoder frees its buffers: they are several times as large, and most texts
+/// need little.
 const LARGE: usize = 1 << 24;
 
-/// Which engine makes the ids.
+/// The engine that makes the ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// An engine of this crate, for this kind of tokenizer.
+    /// The compiled engine for this kind of tokenizer.
     Compiled,
-    /// The Hugging Face crate itself.
+    /// The Hugging Face crate.
     Reference {
-        /// The component of the tokenizer that forced it.
+        /// The component of the tokenizer that is not supported, or the caller's request.
         reason: String,
     },
 }
@@ -55,17 +57,17 @@ pub enum Engine {
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     reference: Arc<Lazy>,
-    /// The compiled engine with its tokens, or the component that none is known for.
+    /// The compiled engine with its tokens, or the reason for using the Hugging Face crate.
     compiled: std::result::Result<Arc<(Compiled, Names)>, Arc<str>>,
-    /// What the caches of an encoder may take.
+    /// The most bytes of an encoder's caches.
     cache_bytes: usize,
 }
 
-/// The Hugging Face engine; where the compiled one does the work, it is built when something asks for it.
+/// The Hugging Face engine; if a compiled engine makes the ids, it is built at its first use.
 #[derive(Debug)]
 struct Lazy {
     json: String,
-    /// What replaces all but the tokens and merges of `json`.
+    /// Replaces everything of `json` but its tokens and merges.
     outline: Option<Outline>,
     engine: OnceLock<Reference>,
     fingerprint: OnceLock<String>,
@@ -93,7 +95,7 @@ impl Lazy {
 }
 
 impl Tokenizer {
-    /// Builds the tokenizer that a `tokenizer.json` describes, and nothing else: no class rules apply.
+    /// Builds the tokenizer that a `tokenizer.json` describes; the rules of model classes do not apply.
     ///
     /// `truncation` and `padding` in the file are ignored, as they are by a plain call in `transformers`.
     pub fn from_json(json: &str) -> Result<Self> {
@@ -112,8 +114,8 @@ impl Tokenizer {
         Ok(Self::from_engine(&value["model"], engine))
     }
 
-    /// A tokenizer around an engine of the Hugging Face crate, compiled if it is known; `model` is the `model` object
-    /// that it was built from.
+    /// A tokenizer around an engine of the Hugging Face crate, compiled if every component is supported;
+    /// `model` is the `model` object that the engine was built from.
     pub(crate) fn from_engine(model: &Value, engine: tokenizers::Tokenizer) -> Self {
         let compiled = Written::from_value(model).and_then(|model| compile_engine(&model, &engine));
         Self {
@@ -123,8 +125,8 @@ impl Tokenizer {
         }
     }
 
-    /// A tokenizer with the tokens and merges of `json`, all else of which `engine` tells, that was built from `model`
-    /// and has no merges; `None` if that is not compiled.
+    /// A tokenizer with the tokens and merges of `json` and all other components of `engine`, which was built
+    /// from `model` without merges; `None` if it cannot be compiled.
     pub(crate) fn from_outline(
         json: String,
         model: &Value,
@@ -140,7 +142,7 @@ impl Tokenizer {
         })
     }
 
-    /// The same tokenizer, encoding through the Hugging Face crate alone: to compare with.
+    /// The same tokenizer, encoding with the Hugging Face crate only, for comparisons.
     pub fn with_reference_engine(&self) -> Result<Self> {
         self.reference.get()?;
         let reason = Arc::from("asked for by the caller");
@@ -151,18 +153,18 @@ impl Tokenizer {
         })
     }
 
-    /// The same tokenizer, each of whose encoders may take so many bytes for its caches; 32 MiB if nothing is said.
+    /// The same tokenizer, with at most so many bytes for the caches of each encoder. The default is 32 MiB.
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, ..self }
     }
 
-    /// The engine of a tokenizer that is not compiled: it is there from the start.
+    /// The engine of a tokenizer that is not compiled, which is built at the start.
     fn built(&self) -> &Reference {
         self.reference.engine.get().expect("only compiled tokenizers build their reference late")
     }
 
-    /// A fresh encoder for one thread.
+    /// A new encoder for one thread.
     pub fn encoder(&self) -> Encoder {
         let memory = self.compiled.is_ok().then(|| Memory::new(self.cache_bytes));
         let expands = self.compiled.as_ref().is_ok_and(|compiled| compiled.0.expands());
@@ -170,7 +172,7 @@ impl Tokenizer {
         Encoder { tokenizer: self.clone(), memory, longest }
     }
 
-    /// Which engine makes the ids, and why.
+    /// The engine that makes the ids, and the reason if it is not a compiled one.
     pub fn engine(&self) -> Engine {
         match &self.compiled {
             Ok(_) => Engine::Compiled,
@@ -203,9 +205,9 @@ impl Tokenizer {
         }
     }
 
-    /// Appends the ids of `text` to `ids`, and to `offsets` the characters of it that each comes from.
+    /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`.
     ///
-    /// Both are what the Hugging Face crate gives with its offsets, and come from it: this is no fast path.
+    /// The Hugging Face crate computes both, so this is slower than [`Encoder::encode`].
     pub fn encode_with_offsets(
         &self,
         text: &str,
@@ -216,9 +218,10 @@ impl Tokenizer {
         self.reference.get()?.encode_with_offsets(text, special, ids, offsets)
     }
 
-    /// Each component by its name in `tokenizer.json` (`normalizer`, `model`, …), with its type and its options.
+    /// The components by their names in `tokenizer.json` (`normalizer`, `model`, …), with their types and
+    /// options.
     ///
-    /// The Hugging Face engine is built for it.
+    /// This builds the Hugging Face engine.
     pub fn components(&self) -> Result<Vec<(&'static str, String)>> {
         Ok(self.reference.get()?.components())
     }
@@ -231,7 +234,7 @@ impl Tokenizer {
         }
     }
 
-    /// The largest id of a token, added ones included; nothing without tokens.
+    /// The largest id of a token, added ones included; `None` without tokens.
     pub fn largest_id(&self) -> Option<u32> {
         match &self.compiled {
             Ok(compiled) => compiled.1.largest_id(),
@@ -239,7 +242,7 @@ impl Tokenizer {
         }
     }
 
-    /// The contents of all special added tokens, longest first: where a turn can end.
+    /// The contents of all special added tokens, longest first. A turn can end at one of them.
     pub fn special_tokens(&self) -> &[String] {
         match &self.compiled {
             Ok(compiled) => compiled.1.special(),
@@ -258,7 +261,7 @@ impl Tokenizer {
     }
 }
 
-/// Compiles a file without building the Hugging Face model; `None` if that needs a closer look.
+/// Compiles a file without building the Hugging Face model; `None` if anything about the file is unusual.
 fn compile_file(json: &str) -> Option<(Compiled, Names)> {
     let file = File::read(json)?;
     let decoder = Option::deserialize(&file.decoder).ok()?;
@@ -276,7 +279,7 @@ fn compile_file(json: &str) -> Option<(Compiled, Names)> {
     Some((compiled, names))
 }
 
-/// Compiles what an engine says of itself.
+/// Compiles the components of a finished engine.
 fn compile_engine(
     model: &Written<'_>,
     engine: &tokenizers::Tokenizer,
@@ -300,7 +303,7 @@ fn compile_engine(
     Ok((compiled, names))
 }
 
-/// One thread's way to encode: the shared tokenizer, and what the engine writes to while it works.
+/// The encoder of one thread: the shared tokenizer, and the memory that the engine writes to.
 #[derive(Debug)]
 pub struct Encoder {
     tokenizer: Tokenizer,
@@ -326,7 +329,8 @@ impl Encoder {
         self.encode_around(text, std::iter::empty(), spans, special, out)
     }
 
-    /// Has [`encode`](Self::encode) fail with [`Error::Stopped`], soon, once `flag` is set: a text may be a GiB.
+    /// Makes [`encode`](Self::encode) fail with [`Error::Stopped`] soon after `flag` is set: a text may be a
+    /// GiB.
     #[must_use]
     pub fn stopped_by(mut self, flag: Arc<AtomicBool>) -> Self {
         if let Some(memory) = &mut self.memory {
@@ -335,8 +339,8 @@ impl Encoder {
         self
     }
 
-    /// The part of `text` whose ids are the same in every text that has `text` in it, if there is one: what stands from
-    /// one added token to another.
+    /// The part of `text`, from one added token to another, whose ids are the same in every text that
+    /// contains `text`; `None` if there is none.
     pub fn settle(&mut self, text: &str) -> Option<Settled> {
         match (&self.tokenizer.compiled, &mut self.memory) {
             (Ok(compiled), Some(memory)) if text.len() <= self.longest => {
@@ -346,10 +350,10 @@ impl Encoder {
         }
     }
 
-    /// Does the same as [`encode`](Self::encode), and saves the work for parts of which the ids are known: `settled` gives
-    /// them, ascending, with the byte of `text` at which the text stands that each was [made of](Self::settle).
+    /// Encodes as [`encode`](Self::encode) does, and copies the ids of known parts. `settled` gives these
+    /// parts, ascending, each with the position in `text` of the text that it was [made of](Self::settle).
     ///
-    /// What does not stand there is encoded as all else.
+    /// A part that is not at its position is encoded like any other text.
     pub fn encode_around<'s>(
         &mut self,
         text: &str,
@@ -380,7 +384,7 @@ impl Encoder {
     }
 }
 
-/// What encoding appends to: a buffer that one thread keeps and clears.
+/// The ids and touched tokens of a text: a buffer that one thread keeps and clears.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoding {
     /// Token ids, in order.
@@ -390,7 +394,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// An empty buffer with room for so many ids. Where they are millions, the system has less to do for it than for one
+    /// An empty buffer with room for `ids` ids. For millions of ids, this costs the system less than a buffer
     /// that grows.
     pub fn with_room(ids: usize) -> Self {
         Self { ids: crate::machine::with_room(ids), touched: Vec::new() }
@@ -407,12 +411,12 @@ impl Encoding {
 mod tests {
     use super::*;
 
-    /// A byte-level tokenizer without merges, which cuts words as GPT-2 does, if `split`.
+    /// A byte-level tokenizer without merges; if `split`, it cuts words as GPT-2 does.
     fn bytes(split: bool) -> Tokenizer {
         byte_level(split, &[])
     }
 
-    /// One that joins `aa` alone, and cuts no words.
+    /// A byte-level tokenizer whose only merge makes `aa`, and which cuts no words.
     fn pairs() -> Tokenizer {
         byte_level(false, &["aa"])
     }
@@ -463,7 +467,7 @@ mod tests {
     fn a_word_that_is_too_long_is_refused_and_the_next_is_not() {
         let mut encoder = bytes(false).encoder();
         encoder.memory.as_mut().expect("it is compiled").longest_word = 100;
-        // Without merges every boundary is a place to cut; with one, `aa` has none.
+        // Without merges, every boundary is a safe cut; with the merge of `aa`, a run of `a` has none.
         assert_eq!(encode(&mut encoder, &"ab".repeat(500)).expect("cut in many places"), 1000);
         let mut encoder = pairs().encoder();
         encoder.memory.as_mut().expect("it is compiled").longest_word = 100;

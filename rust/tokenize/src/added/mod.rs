@@ -1,4 +1,4 @@
-//! Added tokens: contents that are cut out of a text before anything else happens to it.
+//! Added tokens: texts that are cut out before any other step.
 
 mod trie;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::unicode;
 use trie::{Builder, Trie};
 
-/// An added token as `tokenizer.json` writes it.
+/// The fields of an added token in `tokenizer.json`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
 pub(crate) struct AddedToken {
@@ -22,15 +22,16 @@ pub(crate) struct AddedToken {
     pub(crate) special: bool,
 }
 
-/// Finds one phase's added tokens: those that match the raw text, or those that match the normalized one.
+/// Finds the added tokens of one phase: the tokens that match the raw text, or the tokens that match the
+/// normalized text.
 pub(crate) struct Matcher {
     trie: Trie,
     tokens: Vec<Rule>,
-    /// What each of them matches.
+    /// The text that each token matches.
     contents: Vec<Box<str>>,
 }
 
-/// What a match of one token does.
+/// The id and the matching options of one added token.
 #[derive(Clone, Copy)]
 struct Rule {
     id: u32,
@@ -43,19 +44,20 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Match {
     pub(crate) id: u32,
-    /// What it covers, stripped whitespace included.
+    /// The byte range of the match, stripped whitespace included.
     pub(crate) range: Range<usize>,
 }
 
 impl Default for Matcher {
-    /// A matcher of nothing.
+    /// A matcher without tokens.
     fn default() -> Self {
         Self { trie: Builder::default().finish(), tokens: Vec::new(), contents: Vec::new() }
     }
 }
 
 impl Matcher {
-    /// A matcher of tokens by what they match, or `None` if two of them match the same.
+    /// A matcher of tokens, each given with the text that it matches. `None` if two tokens match the same
+    /// text.
     pub(crate) fn new<'a>(
         tokens: impl IntoIterator<Item = (&'a str, &'a AddedToken)>,
     ) -> Option<Self> {
@@ -76,20 +78,21 @@ impl Matcher {
         Some(Self { trie: trie.finish(), tokens: rules, contents })
     }
 
-    /// Whether there is nothing to find.
+    /// Whether the matcher has no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The part of `text` from the first match to the last, if all that is found there is found wherever `text` stands,
-    /// and changes nothing that is found around it.
+    /// The range of `text` from the first match to the last. `None` if a surrounding text could change these
+    /// matches, or if these matches could change the matches around them.
     pub(crate) fn settled(&self, text: &str) -> Option<Range<usize>> {
         let mut found = self.found(text);
         let (first, begin) = found.next()?;
         let (last, end) = found.last().unwrap_or_else(|| (first, begin.clone()));
         let looks_around = first.single_word || first.lstrip || last.single_word || last.rstrip;
         let part = &text[begin.start..end.end];
-        // Words and blanks at its ends are what tokens beside it look at.
+        // `single_word`, `lstrip` and `rstrip` of neighbouring tokens look at word characters and blanks at
+        // the ends.
         let is_plain =
             |end: Option<char>| end.is_some_and(|c| !unicode::is_word(c) && !c.is_whitespace());
         let plain = is_plain(part.chars().next()) && is_plain(part.chars().next_back());
@@ -103,9 +106,9 @@ impl Matcher {
         self.found(text).map(|(rule, range)| Match { id: rule.id, range })
     }
 
-    /// All matches in `text` with what they do.
+    /// All matches in `text`, with their rules.
     ///
-    /// The search goes on behind the content, not behind whitespace that was stripped.
+    /// The search continues after the content of a match, before any whitespace that the match strips.
     fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Rule, Range<usize>)> + 'a {
         let (mut from, mut emitted) = (0, 0);
         std::iter::from_fn(move || {
@@ -132,7 +135,7 @@ impl Matcher {
     }
 }
 
-/// Tells whether a text has one of some texts in it.
+/// Tells whether a text contains one of a set of texts.
 pub(crate) struct Finder(Trie);
 
 impl Finder {
@@ -145,13 +148,13 @@ impl Finder {
         Self(trie.finish())
     }
 
-    /// Whether one of them is in `text`.
+    /// Whether `text` contains one of the texts.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.0.find(text.as_bytes(), 0).is_some()
     }
 }
 
-/// Whether `token` can stand in a text that has `part` in it, and be a part of both that and what is around it.
+/// Whether `token` can overlap one end of `part`, or contain `part`, in some text.
 fn overhangs(token: &str, part: &str) -> bool {
     let (token, part) = (token.as_bytes(), part.as_bytes());
     let agree = |a: &[u8], b: &[u8]| a.iter().zip(b).all(|(a, b)| a == b);

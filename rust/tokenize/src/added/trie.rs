@@ -2,25 +2,25 @@
 
 use std::ops::Range;
 
-/// No token ends at this node.
+/// The value for a prefix at which no token ends.
 const NOTHING: u32 = u32::MAX;
 
-/// One prefix of the tokens, while they come in.
+/// One prefix of the tokens, while the trie is built.
 struct Prefix {
-    /// The token that ends here.
+    /// The token that is equal to the prefix.
     token: u32,
-    /// The bytes that go on, ascending, and where they lead.
+    /// The next bytes, ascending, each with the index of its prefix.
     edges: Vec<(u8, u32)>,
 }
 
-/// Bytes that have no other way than one behind the other, and what is at their end.
+/// A run of bytes without branches, and the branches at its end.
 struct Node {
     bytes: Vec<u8>,
     token: u32,
     edges: Vec<(u8, u32)>,
 }
 
-/// Some byte strings, which are the tokens.
+/// A trie of byte strings (the tokens) that is being built.
 pub(super) struct Builder(Vec<Prefix>);
 
 impl Default for Builder {
@@ -30,7 +30,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds a token, which is not empty; `false` if it is there already.
+    /// Adds a token, which is not empty. Returns `false` if the trie has it already.
     pub(super) fn insert(&mut self, content: &[u8], token: u32) -> bool {
         let mut node = 0;
         for byte in content {
@@ -51,14 +51,14 @@ impl Builder {
         free
     }
 
-    /// What finds the tokens.
+    /// The finished trie.
     pub(super) fn finish(self) -> Trie {
         let first: Vec<u8> = self.0[0].edges.iter().map(|edge| edge.0).collect();
         let mut begins = [false; 256];
         for byte in &first {
             begins[usize::from(*byte)] = true;
         }
-        // Where the bytes of each node begin; nodes are numbered as they are found.
+        // The prefix at which each node begins. Nodes are numbered in the order in which they are found.
         let mut starts = vec![0];
         let mut nodes = Vec::new();
         while let Some(&start) = starts.get(nodes.len()) {
@@ -79,16 +79,16 @@ impl Builder {
     }
 }
 
-/// The tokens by their prefixes.
+/// A trie of the tokens.
 pub(super) struct Trie {
     nodes: Vec<Node>,
-    /// The bytes that begin a token.
+    /// The first byte of each token.
     first: Vec<u8>,
     begins: [bool; 256],
 }
 
 impl Trie {
-    /// The first place at or after `from` where a token begins, and the longest one there.
+    /// The first position at or after `from` where a token begins, and the longest token there.
     pub(super) fn find(&self, text: &[u8], mut from: usize) -> Option<(Range<usize>, u32)> {
         loop {
             let rest = text.get(from..)?;
@@ -129,7 +129,7 @@ impl Trie {
 mod tests {
     use super::*;
 
-    /// All places at which one of the tokens begins, the longest of each, found by comparing with each token.
+    /// All matches, leftmost first and longest at each place, found by comparing with each token.
     fn compared(tokens: &[&str], text: &str) -> Vec<(Range<usize>, u32)> {
         let at = |start: usize| {
             let rest = &text.as_bytes()[start..];

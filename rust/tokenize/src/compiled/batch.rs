@@ -1,7 +1,7 @@
-//! The loop that all compiled models share: pieces are cut and hashed first, and looked up after.
+//! The loop that all compiled models share: pieces are cut and hashed first, and looked up afterwards.
 //!
-//! Between the passes, the cache lines that the look-ups need are on their way. What no cache has is collected and
-//! made together, for the same reason.
+//! Between the two passes, the cache lines that the look-ups need are prefetched. Pieces that no cache has
+//! are collected and encoded together, for the same reason.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ use super::spans::Watch;
 use crate::pieces::{Key, LONGEST, MOST, PieceCache};
 use crate::split::Cursor;
 
-/// The bytes of a stretch, and where they come from.
+/// The bytes of a stretch, and their source ranges.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
-    /// For each byte its source, or nothing if text and source are the same.
+    /// The source range of each byte, or `None` if the text is its own source.
     pub(crate) sources: Option<&'a [Range<usize>]>,
 }
 
 impl Origin<'_> {
-    /// The source of `start..end`, which is not empty.
+    /// The source range of `start..end`, which is not empty.
     pub(super) fn of(self, start: usize, end: usize) -> Range<usize> {
         match self.sources {
             None => start..end,
@@ -28,7 +28,7 @@ impl Origin<'_> {
     }
 }
 
-/// Where a model appends to.
+/// The buffers that a model appends to.
 pub(super) struct Output<'a> {
     pub(super) ids: &'a mut Vec<u32>,
     pub(super) watch: &'a mut Watch,
@@ -40,7 +40,8 @@ pub(super) trait Pieces {
     /// Writes the ends of the next pieces, and returns how many.
     fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize;
 
-    /// Where the first part of a long piece ends, which is encoded on its own; `whole` if nothing was cut off yet.
+    /// The end of the first part of a long piece; the part is encoded on its own. `whole` is true if no part
+    /// has been cut off yet.
     fn cut(&self, piece: &[u8], _whole: bool) -> usize {
         piece.len()
     }
@@ -50,16 +51,18 @@ pub(super) trait Pieces {
         false
     }
 
-    /// Says that [`Self::learn`] may be asked for a piece.
+    /// Announces that [`Self::learn`] may be called for a piece.
     fn expect(&self, _: Key) {}
 
-    /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a time.
+    /// Puts the ids of all absent pieces into the gaps and into the cache, if that is faster than one at a
+    /// time.
     fn learn(&self, _: &[u8], _: &mut [Gap], _: &mut Memory) {}
 
     /// Appends the ids of a piece, or of a part of one, that no cache has.
     fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>);
 
-    /// Tells the watch where the tokens of the piece `text[begin..]` come from; the first stands at `position`.
+    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
+    /// `position`.
     fn watch(
         &self,
         text: &[u8],
@@ -82,7 +85,7 @@ pub(super) fn encode(
     encode_from(model, text, start, Cursor::new(start), memory, out);
 }
 
-/// As [`encode`], of a model that counts pieces with its cursor.
+/// As [`encode`], for a model whose cursor counts pieces.
 pub(super) fn encode_listed(
     model: &impl Pieces,
     text: &[u8],
@@ -128,7 +131,7 @@ fn encode_from(
     memory.ends = ends;
 }
 
-/// Lets the first of the pieces wait that are short, one behind the other, and returns how many they are.
+/// Queues the leading pieces that are short, and returns their number.
 #[inline]
 fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut Memory) -> usize {
     let Memory { short, waiting, count: waits, .. } = memory;
@@ -146,7 +149,7 @@ fn wait(text: &[u8], mut begin: usize, ends: &[u32], memory: &mut Memory) -> usi
     count
 }
 
-/// A short piece, whose place in the cache is brought near.
+/// A queued short piece, whose set in the cache is prefetched.
 #[inline]
 fn short_piece(key: Key, end: u32, cache: &PieceCache) -> Waiting {
     let place = cache.place(key);
@@ -154,7 +157,7 @@ fn short_piece(key: Key, end: u32, cache: &PieceCache) -> Waiting {
     Waiting { key, place, end }
 }
 
-/// Lets the parts of a long piece wait, and returns where what waits begins.
+/// Queues the parts of a long piece, and returns the start of the queued text.
 #[inline(never)]
 fn long(
     model: &impl Pieces,
@@ -167,7 +170,7 @@ fn long(
     let mut at = piece.start;
     while at < piece.end {
         if memory.is_stopped() {
-            // Nobody reads what comes of it, but pieces begin where those before them end.
+            // Nobody reads the ids, but each piece has to begin at the end of the piece before it.
             memory.count = 0;
             return piece.end;
         }
@@ -191,34 +194,34 @@ fn long(
     begin
 }
 
-/// A position as it is stored; texts of 4 GiB and more never come here.
+/// A position as it is stored; texts are always shorter than 4 GiB.
 #[inline]
 pub(super) fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")
 }
 
-/// Pieces that wait; each begins where the one before it ends.
+/// The queued pieces of a text; each begins at the end of the piece before it.
 pub(super) struct Run<'a> {
     pub(super) text: &'a [u8],
-    /// Where the first one begins.
+    /// The start of the first piece.
     begin: usize,
     pub(super) pieces: &'a [Waiting],
 }
 
 impl Run<'_> {
-    /// Where a piece stands.
+    /// The byte range of a piece.
     pub(super) fn range(&self, index: usize) -> Range<usize> {
         let before = index.checked_sub(1).map(|before| self.pieces[before].end as usize);
         before.unwrap_or(self.begin)..self.pieces[index].end as usize
     }
 
-    /// The first of the pieces from `index` on that ends behind `byte`.
+    /// The index of the first piece, from `index` on, that ends after `byte`.
     fn behind(&self, index: usize, byte: usize) -> usize {
         index + self.pieces[index..].partition_point(|piece| piece.end as usize <= byte)
     }
 }
 
-/// The second pass: appends the ids of all that waits from `begin` on.
+/// The second pass: appends the ids of all queued pieces from `begin` on.
 fn flush(
     model: &impl Pieces,
     text: &[u8],
@@ -244,8 +247,8 @@ fn flush(
     memory.waiting = waiting;
 }
 
-/// Copies the ids of the pieces that the cache has, notes where those of each begin and which pieces it has not, and
-/// returns how many ids there are.
+/// Copies the ids of the pieces that the cache has, notes the position of each piece's ids and the pieces
+/// that are missing, and returns the number of ids.
 #[inline]
 fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
     let sets = memory.short.sets();
@@ -255,8 +258,9 @@ fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
     for (index, (piece, position)) in pieces.iter().zip(positions).enumerate() {
         *position = filled;
         let found = sets.get(piece.place, piece.key).unwrap_or_default();
-        // What is too much is written over: how many ids count, and which pieces are there, cannot be predicted.
-        // There always is room, but an index that is looked at by panicking costs 2 % of a warm pass.
+        // [`MOST`] ids are copied for each piece, and the next piece overwrites the surplus: neither the
+        // number of ids nor the missing pieces can be predicted. There is always room; `get_mut` is used
+        // because a bounds check that panics costs 2 % of a warm pass.
         debug_assert!(filled + MOST <= copied.len(), "room for the ids of every piece");
         if let Some(room) = copied.get_mut(filled..filled + MOST) {
             room.copy_from_slice(&found.all());
@@ -270,7 +274,8 @@ fn answer(pieces: &[Waiting], memory: &mut Memory) -> usize {
     filled
 }
 
-/// Tells the watch where the ids of the pieces come from that it waits for; those of the first stand at `from`.
+/// Tells the watch the source ranges of the ids of those pieces that it needs; the ids of the first piece are
+/// at `from`.
 #[inline(never)]
 fn tell(
     model: &impl Pieces,

@@ -1,7 +1,9 @@
-//! BERT's normalizer: control characters go, ideographs stand alone, accents and capitals are taken away.
+//! BERT's normalizer: removes control characters, puts spaces around ideographs, strips accents and
+//! lower-cases.
 //!
-//! Nearly every character is rewritten by itself. Only where something is left that decomposing can move past its
-//! neighbours, the stretch without ASCII around it goes through the reference's own normalizer.
+//! Nearly every character is rewritten by itself. If decomposing a character leaves marks that can be
+//! reordered with their neighbours, the surrounding stretch without ASCII goes through the reference's own
+//! normalizer.
 
 use tokenizers::normalizers::BertNormalizer;
 
@@ -14,32 +16,33 @@ use crate::unicode::{bert_bits, stripped};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
 pub(crate) struct Bert {
-    /// Control characters go, and whitespace becomes spaces.
+    /// Whether control characters are removed and whitespace becomes spaces.
     pub(super) clean: bool,
-    /// Spaces are put around ideographs.
+    /// Whether spaces are put around ideographs.
     pub(super) ideographs: bool,
-    /// Characters are decomposed and lose their accents.
+    /// Whether characters are decomposed and lose their accents.
     pub(super) strip: bool,
-    /// Capitals become small.
+    /// Whether upper case becomes lower case.
     pub(super) lowercase: bool,
 }
 
-/// What a character of the text is to the cutting into words.
+/// The role of a character when text is cut into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Role {
-    /// Part of a word, or of something that has to be normalized to know.
+    /// Part of a word, or a character whose role shows only after normalizing.
     Word,
-    /// Stands between words.
+    /// A separator between words.
     Space,
     /// A word of its own.
     Alone,
 }
 
 impl Bert {
-    /// The role of a character by its bits: a cut beside anything but [`Role::Word`] changes no id.
+    /// The role of a character by its bits.
     ///
-    /// What is cut off can neither be moved by decomposing nor become several words or none.
+    /// A cut next to a character of any role but [`Role::Word`] changes no id: decomposing does not move such
+    /// a character, and does not make several words or none of it.
     pub(super) fn role(self, bits: u8) -> Role {
         let has = |bit: u8| bits & bit != 0;
         let changes = self.strip && has(STRIPS | MOVES);
@@ -70,7 +73,7 @@ impl Bert {
         BertNormalizer::new(self.clean, self.ideographs, Some(self.strip), self.lowercase)
     }
 
-    /// Appends the normalized form of `text`, which stands at `offset` in the original.
+    /// Appends the normalized form of `text`, which begins at `offset` in the original.
     pub(super) fn normalize(self, text: &str, offset: usize, sources: bool, out: &mut Normalized) {
         let bytes = text.as_bytes();
         let mut at = 0;
@@ -85,7 +88,7 @@ impl Bert {
                 at += 1;
                 continue;
             }
-            // What is deleted keeps no marks apart.
+            // A deleted character does not separate marks.
             let run = bytes[at..].iter().position(|byte| byte.is_ascii() && self.keeps(*byte));
             let end = run.map_or(bytes.len(), |run| at + run);
             self.wide(&text[at..end], offset + at, sources, out);
@@ -93,7 +96,7 @@ impl Bert {
         }
     }
 
-    /// What becomes of an ASCII character.
+    /// The normalized form of an ASCII character; `None` if it is removed.
     fn ascii(self, byte: u8) -> Option<u8> {
         let byte = match byte {
             b'\t' | b'\n' | b'\r' if self.clean => b' ',
@@ -103,12 +106,13 @@ impl Bert {
         Some(if self.lowercase { byte.to_ascii_lowercase() } else { byte })
     }
 
-    /// Whether an ASCII character is still there when it is normalized.
+    /// Whether normalizing keeps an ASCII character.
     pub(super) fn keeps(self, byte: u8) -> bool {
         self.ascii(byte).is_some()
     }
 
-    /// As [`Self::normalize`], for a stretch with ASCII that stays or nothing on both sides: no mark moves over that.
+    /// As [`Self::normalize`], for a stretch that has a kept ASCII character or a text end on both sides: no
+    /// mark moves across these.
     fn wide(self, text: &str, offset: usize, sources: bool, out: &mut Normalized) {
         let table = bert_bits();
         let (start, known) = (out.text.len(), out.sources.len());
@@ -132,7 +136,7 @@ impl Bert {
         }
     }
 
-    /// Appends what becomes of one character.
+    /// Appends the normalized form of one character.
     fn rewrite(self, character: &str, code_point: u32, bits: u8, out: &mut String) {
         if self.clean && bits & (CONTROL | WHITESPACE) != 0 {
             if bits & CONTROL == 0 {

@@ -1,11 +1,11 @@
-//! What byte-level and `SentencePiece` models have in common once a piece is spelled in symbols.
+//! BPE over symbols: the part that byte-level and `SentencePiece` models share.
 
 use super::memory::{Gap, Memory, NOWHERE};
 use crate::machine::{AHEAD, prefetch};
 use crate::merge::{Lanes, Merge, Merges, Symbol};
 use crate::pieces::{Answer, Answers, Key, Vocabulary};
 
-/// What has more bytes has too many symbols for a lane: a character has four at most.
+/// The most bytes of a piece that may fit into a lane: a character has four bytes at most.
 const MOST_BYTES: usize = 4 * Lanes::LONGEST;
 
 /// Vocabulary and merges, shared by all threads.
@@ -14,21 +14,21 @@ pub(super) struct Bpe {
     pub(super) merges: Merges,
     /// The id of each symbol.
     ids: Vec<u32>,
-    /// Whether a piece that is a token is that token, whatever the merges make of it.
+    /// Whether a piece that is a token gets that token's id even if the merges give other ids.
     pub(super) ignore_merges: bool,
 }
 
-/// How a model spells pieces.
+/// Spells pieces in the symbols of a model.
 pub(super) trait Spell {
-    /// Appends the symbols that merging `piece` starts from.
+    /// Appends the symbols of `piece` before any merge.
     fn spell(&self, piece: &[u8], word: &mut Vec<Symbol>);
 
-    /// What the symbols at `at` and behind it become.
+    /// The symbol that the symbols at `at` and after it merge into.
     fn initial(&self, piece: &[u8], word: &[Symbol], at: usize) -> Symbol;
 }
 
 impl Bpe {
-    /// `ids` are those of the tokens of `vocabulary`, in its order.
+    /// Makes a model; `ids` are the ids of the tokens of `vocabulary`, in its order.
     pub(super) fn new(
         vocabulary: &Vocabulary,
         ids: &[u32],
@@ -49,7 +49,7 @@ impl Bpe {
         )
     }
 
-    /// As [`Self::new`], with the texts of the pieces that are one token each, and the answer for each of them.
+    /// As [`Self::new`], with the texts of the pieces that are one token each, and the answer for each text.
     pub(super) fn with_answers(
         count: usize,
         ids: &[u32],
@@ -64,7 +64,7 @@ impl Bpe {
         Self { answers, merges, ids, ignore_merges }
     }
 
-    /// The id of a piece, or of a part of one, that is a token.
+    /// The id of a piece, or of a part of a piece, that is a token.
     #[inline]
     fn token(&self, answer: Option<Answer>, part: bool) -> Option<u32> {
         let counts = |answer: &Answer| answer.is_formed() || self.ignore_merges && !part;
@@ -76,7 +76,7 @@ impl Bpe {
         self.answers.find(piece).is_some()
     }
 
-    /// Has what [`Self::learn`] will look at first brought near.
+    /// Prefetches the memory that [`Self::learn`] reads first.
     #[inline]
     pub(super) fn prefetch(&self, key: Key) {
         self.answers.prefetch(key.whole());
@@ -96,7 +96,7 @@ impl Bpe {
         for (name, absent) in absent.iter().enumerate() {
             let (piece, key) = (&text[absent.range()], absent.waiting.key);
             if let Some(next) = ahead.next() {
-                // What was brought near for all of them may have made room for the rest of it since.
+                // The prefetch of later pieces may have evicted the lines of this one.
                 self.prefetch(next.waiting.key);
             }
             let is_short = absent.waiting.place != NOWHERE;
@@ -140,7 +140,7 @@ impl Bpe {
         memory.absent = absent;
     }
 
-    /// Appends the ids of a piece, or of a part of one.
+    /// Appends the ids of a piece, or of a part of a piece.
     pub(super) fn encode(
         &self,
         speller: &impl Spell,
@@ -155,7 +155,7 @@ impl Bpe {
         }
     }
 
-    /// Appends the ids that the merges make of a piece.
+    /// Appends the ids that merging a piece gives.
     pub(super) fn merge(
         &self,
         speller: &impl Spell,

@@ -1,4 +1,4 @@
-//! Byte-level BPE: pieces of text to ids.
+//! Byte-level BPE: encodes pieces of text to ids.
 
 use std::iter::repeat_n;
 use std::ops::Range;
@@ -17,30 +17,30 @@ pub(crate) struct ByteLevel {
     splitter: Splitter,
     bpe: Bpe,
     cuts: Cuts,
-    /// Long tokens that only a whole piece can be: it must not be cut.
+    /// Long tokens that the merges do not form: a piece that is such a token must not be cut.
     unformed: Vocabulary,
     /// The symbol of each byte.
     bytes: Box<[Symbol; 256]>,
-    /// The symbol of each pair of bytes: the first look-ups of a word go here.
+    /// The symbol of each pair of bytes, which is looked up first when a word is merged.
     pairs: Box<[Symbol]>,
-    /// How many bytes each id stands for.
+    /// The number of bytes that each id stands for.
     lengths: Vec<u32>,
-    /// The token of bytes without a token of their own; nothing if they all have one.
+    /// The token for bytes that have no token; `None` if every byte has one.
     unknown: Option<Unknown>,
 }
 
-/// The token of bytes that text can hold and the vocabulary lacks.
+/// The unknown token of a byte-level model, for bytes that text can contain and the vocabulary lacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Unknown {
-    /// The token of `unk_token`; without one, the byte leaves nothing behind.
+    /// The id of `unk_token`; if it is `None`, such bytes give no id.
     pub(crate) token: Option<u32>,
-    /// Whether one token stands for all such bytes that touch.
+    /// Whether adjacent unknown bytes become one token.
     pub(crate) fuse: bool,
 }
 
 impl ByteLevel {
-    /// `ids` are those of the tokens of `vocabulary`; `unknown` says what stands for bytes without a token. `None` if that
-    /// takes part in merges.
+    /// Makes a model. `ids` are the ids of the tokens of `vocabulary`, in its order; `unknown` is the token
+    /// for bytes without one. `None` if the unknown token takes part in merges.
     pub(crate) fn new(
         splitter: Splitter,
         vocabulary: &Vocabulary,
@@ -110,7 +110,7 @@ impl ByteLevel {
         Some(Self { splitter, bpe, cuts, unformed, bytes, pairs, lengths, unknown })
     }
 
-    /// Appends the symbols of a piece some of whose bytes may have no token.
+    /// Appends the symbols of a piece that may contain bytes without a token.
     #[cold]
     fn spell_known(&self, unknown: Unknown, piece: &[u8], word: &mut Vec<Symbol>) {
         let mut after_unknown = false;
@@ -125,16 +125,16 @@ impl ByteLevel {
         }
     }
 
-    /// Tells the watch where the tokens of a piece come from in which some bytes have no token.
+    /// Tells the watch the source ranges of the tokens of a piece that contains bytes without a token.
     ///
-    /// The reference counts the bytes of letters that stand for bytes: one for those that are printed as they are, two for
-    /// others. Bytes without a token that leave nothing behind are not counted.
+    /// The reference counts the bytes of the letters that stand for bytes: one for a byte that is printed as
+    /// itself, two for any other. Bytes that give no id are not counted.
     #[cold]
     fn watch_known(&self, unknown: Unknown, text: &[u8], begin: usize, tokens: Tokens<'_>) {
         let Tokens { position, ids, origin, watch } = tokens;
         let letters = |byte: u8| if byte.is_ascii_graphic() { 1 } else { 2 };
         let piece = &text[begin..];
-        // Each letter comes from a whole character.
+        // The source of each letter is a whole character.
         let starts = (begin..).zip(piece).filter(|(_, byte)| **byte & 0xC0 != 0x80);
         let ends = starts.clone().skip(1).map(|(at, _)| at).chain([text.len()]);
         let places: Vec<Range<usize>> = starts
@@ -144,7 +144,7 @@ impl ByteLevel {
                 repeat_n(start..end, count)
             })
             .collect();
-        // What each token stands for, one behind the other.
+        // The number of bytes of each token.
         let mut lengths = Vec::new();
         let (mut left, mut unknowns) = (0_u32, 0);
         let mut symbols = ids.iter();
@@ -186,9 +186,9 @@ impl ByteLevel {
     }
 }
 
-/// The tokens of a piece, and who is told about them.
+/// The tokens of a piece, and the watch that is told their source ranges.
 struct Tokens<'a> {
-    /// Where the first of them stands.
+    /// The position of the first token in the ids.
     position: usize,
     ids: &'a [u32],
     origin: Origin<'a>,
@@ -224,7 +224,7 @@ impl Pieces for ByteLevel {
         let lacks = |byte: &u8| self.bytes[usize::from(*byte)] == NONE;
         let drops = whole && self.unknown.is_some_and(|it| it.token.is_none());
         if drops && piece.iter().any(lacks) {
-            // Where its tokens come from depends on how many bytes before them are left out.
+            // The source ranges of its tokens depend on the number of bytes before them that give no id.
             return piece.len();
         }
         if whole && self.unformed.get(piece).is_some() {
@@ -266,7 +266,8 @@ impl Pieces for ByteLevel {
                 || text[begin..].iter().any(|byte| self.bytes[usize::from(*byte)] == NONE))
         {
             if unknown.token.is_none() && !watch.wants_sources() {
-                // What is left out belongs to a token where letters and marks are joined, and to none elsewhere.
+                // Whether a byte that gives no id belongs to a token depends on whether letters and marks are
+                // composed.
                 return watch.lose();
             }
             let tokens = Tokens { position, ids, origin, watch };

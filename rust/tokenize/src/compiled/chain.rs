@@ -1,4 +1,4 @@
-//! A sequence of normalizers, each done by a way of its own that finds quickly what it leaves alone.
+//! A sequence of normalizers, each with a fast check for text that it does not change.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -13,12 +13,12 @@ use super::normalize::Normalized;
 use crate::pattern::{Automaton, Pattern, Tails};
 use crate::unicode::{self, Changes};
 
-/// Several normalizers, one behind the other.
+/// Several normalizers, in their order.
 pub(crate) struct Chain {
     steps: Vec<Step>,
-    /// All of them as the reference has them.
+    /// The whole sequence as the reference's normalizer.
     whole: NormalizerWrapper,
-    /// Whether one of them joins letters and marks.
+    /// Whether one of the normalizers composes letters and marks.
     composes: bool,
 }
 
@@ -31,31 +31,31 @@ enum Step {
     },
     Bert(Bert),
     Charsmap(Box<Charsmap>),
-    /// All places where a literal text stands become another one.
+    /// Replaces all occurrences of a literal text.
     Literal {
         finder: Box<memmem::Finder<'static>>,
         content: String,
     },
-    /// All matches of a pattern become a text.
+    /// Replaces all matches of a pattern.
     Pattern {
         automaton: Box<Automaton>,
         content: String,
     },
-    /// A text is put in front of what is not empty.
+    /// Puts a text in front of a text that is not empty.
     Prepend(String),
     Strip {
         left: bool,
         right: bool,
     },
-    /// Each character becomes what it becomes by itself.
+    /// Rewrites each character by itself.
     Characters(&'static Changes),
     Lowercase,
-    /// Each byte is written as the character that stands for it.
+    /// Writes each byte as the character that stands for it.
     Bytes,
 }
 
 impl Chain {
-    /// Reads a normalizer; the error names the step that is not known.
+    /// Reads a normalizer; the error names the step that is not supported.
     pub(super) fn new(normalizer: &Value) -> Result<Self, String> {
         let mut written = Vec::new();
         flatten(normalizer, &mut written);
@@ -74,17 +74,18 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Whether it does nothing.
+    /// Whether the sequence has no steps.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Whether letters and marks are joined.
+    /// Whether one of the normalizers composes letters and marks.
     pub(super) fn composes(&self) -> bool {
         self.composes
     }
 
-    /// The normalized form of `text`, or `None` if it is the same; as [`super::normalize::Normalizer::normalize`] says.
+    /// The normalized form of `text`, or `None` if it is the same. See
+    /// [`super::normalize::Normalizer::normalize`].
     pub(super) fn normalize(&self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
         let mut changed: Option<String> = None;
         for step in &self.steps {
@@ -95,7 +96,7 @@ impl Chain {
         let changed = changed?;
         let mut normalized = Normalized::default();
         if sources {
-            // Where all comes from, the reference tells.
+            // The reference gives the source ranges.
             normalized.ask(&self.whole, text, offset, true);
         } else {
             normalized.text = changed;
@@ -104,7 +105,7 @@ impl Chain {
     }
 }
 
-/// The steps of a sequence, and of sequences in it.
+/// Appends the steps of a sequence, and of the sequences in it.
 fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
     match step["normalizers"].as_array().filter(|_| step["type"] == "Sequence") {
         Some(inner) => inner.iter().for_each(|step| flatten(step, steps)),
@@ -114,7 +115,7 @@ fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
 }
 
 impl Step {
-    /// Reads a step; the error says what about it is not known.
+    /// Reads a step; the error names the part of it that is not supported.
     fn new(step: &Value) -> Result<Self, String> {
         Ok(match step["type"].as_str() {
             Some("NFC") => Self::Composer(Composer::Nfc),
@@ -157,7 +158,7 @@ impl Step {
         }
     }
 
-    /// The text behind the step, or `None` if it stays the same.
+    /// The text after the step, or `None` if it stays the same.
     fn apply(&self, text: &str) -> Option<String> {
         match self {
             Self::Composer(composer) => composer.compose(text, 0, false).map(|it| it.text),
@@ -218,7 +219,7 @@ impl Step {
     }
 }
 
-/// The text with a content in place of everything that was found, or `None` if that is nothing.
+/// The text with `content` in place of each match, or `None` if there is no match.
 fn replaced(
     text: &str,
     found: impl Iterator<Item = (usize, usize)>,
@@ -239,7 +240,7 @@ fn replaced(
     })
 }
 
-/// NFD or NFKD of what is not ASCII, which neither changes nor lets anything move over it.
+/// NFD or NFKD of the parts that are not ASCII. ASCII does not change, and no mark moves across it.
 fn decompose(text: &str, compatible: bool) -> Option<String> {
     let first = text.bytes().position(|byte| !byte.is_ascii())?;
     let mut out = Normalized::default();
@@ -254,7 +255,7 @@ fn decompose(text: &str, compatible: bool) -> Option<String> {
     (out.text != text).then_some(out.text)
 }
 
-/// A text in parts that are ASCII and parts that have none.
+/// Splits a text into ASCII parts and parts without ASCII.
 trait ChunkByAscii {
     fn chunk_by_ascii(&self) -> impl Iterator<Item = &str>;
 }

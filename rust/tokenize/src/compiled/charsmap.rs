@@ -1,7 +1,7 @@
-//! `Precompiled`: `SentencePiece`'s map of characters, as the reference applies it.
+//! The `Precompiled` normalizer: `SentencePiece`'s map of characters, as the reference applies it.
 //!
-//! The reference looks up whole grapheme clusters first. Nearly every character is one by itself, and the map leaves most of
-//! them alone; what is more than one character goes through the reference's own code.
+//! The reference looks up whole grapheme clusters first. Nearly every character is a cluster by itself, and
+//! the map leaves most of them unchanged. Clusters of several characters go through the reference's own code.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,20 +14,20 @@ use crate::unicode::{self, Table};
 /// The map changes the character.
 const CHANGES: u8 = 1;
 
-/// The character can be of one grapheme cluster with one beside it.
+/// The character can share a grapheme cluster with a neighbour.
 const JOINS: u8 = 1 << 1;
 
-/// A map that can be applied.
+/// A character map that is ready to be applied.
 pub(super) struct Charsmap {
     map: Precompiled,
-    /// What is to know about each character.
+    /// The bits [`CHANGES`] and [`JOINS`] of each character.
     table: Table,
-    /// Which ASCII characters are neither changed nor joined.
+    /// The ASCII characters that have neither bit.
     plain: Box<[bool; 256]>,
 }
 
 impl Charsmap {
-    /// The error says what is wrong with the map.
+    /// Reads a `Precompiled` step; the error says why the map is invalid.
     pub(super) fn new(step: &Value) -> Result<Self, String> {
         let map = Precompiled::deserialize(step).map_err(|error| format!(" ({error})"))?;
         let probed = contain(|| {
@@ -53,7 +53,7 @@ impl Charsmap {
         Ok(Self { map, table: Table::from_bytes(bytes), plain })
     }
 
-    /// The character at `at` as the table has it, and its length; nothing at the end.
+    /// The table's value for the character at `at`, and the character's length in bytes; zeros at the end.
     #[inline]
     fn at(&self, text: &[u8], at: usize) -> (u8, usize) {
         if at >= text.len() {
@@ -63,7 +63,7 @@ impl Charsmap {
         (self.table.get(code_point), length)
     }
 
-    /// What becomes of a text, or `None` if it stays the same.
+    /// The mapped text, or `None` if it stays the same.
     pub(super) fn apply(&self, text: &str) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -71,7 +71,7 @@ impl Charsmap {
         while at < bytes.len() {
             if self.plain[usize::from(bytes[at])] {
                 at += 1;
-                // A mark may follow what is plain.
+                // A mark may follow a plain character.
                 if bytes.get(at).is_none_or(u8::is_ascii) {
                     continue;
                 }
@@ -109,7 +109,7 @@ impl Charsmap {
         })
     }
 
-    /// The end of the characters from `at` on that may be of one grapheme cluster with the one before.
+    /// The end of the characters from `at` on that may share a grapheme cluster with the character before.
     fn cluster_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
             let (value, length) = self.at(text, at);

@@ -1,4 +1,5 @@
-//! NFC and NFKC: nearly all text is composed already, and the rest goes through the reference's own normalizer.
+//! NFC and NFKC: nearly all text is composed already, and the rest goes through the reference's own
+//! normalizer.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,7 +10,8 @@ use super::normalize::Normalized;
 use crate::split::decode;
 use crate::unicode::{self, Composition, Table};
 
-/// The bytes with which only inert characters begin, and those within characters: most text is of these alone.
+/// For each byte value, whether it begins an inert character or continues a character: most text has only
+/// such bytes.
 struct InertBytes([bool; 256]);
 
 impl InertBytes {
@@ -34,7 +36,7 @@ impl InertBytes {
         self.0[usize::from(byte)]
     }
 
-    /// Where the first character from `at` on begins that may not be inert.
+    /// The start of the first character from `at` on that may not be inert.
     fn end(&self, bytes: &[u8], at: usize) -> usize {
         let (chunks, rest) = bytes[at..].as_chunks::<32>();
         let other = |bytes: &[u8]| bytes.iter().position(|byte| !self.begins(*byte));
@@ -77,8 +79,8 @@ impl Composer {
         }
     }
 
-    /// The first part of `text` from `from` on that may change: it begins with the last character before the
-    /// change that is unmoved, and ends before the next such character.
+    /// The first part of `text` from `from` on that may change. It begins with the last unmoved character
+    /// before the change, and ends before the next unmoved character.
     fn affected(self, text: &str, from: usize) -> Option<Range<usize>> {
         let (table, inert) = (self.table(), self.inert_bytes());
         let bytes = text.as_bytes();
@@ -109,8 +111,8 @@ impl Composer {
         found.then_some(start..at)
     }
 
-    /// The composed form of `text`, or `None` if it is composed already. `offset` is where `text` stands in the
-    /// original; `sources` says whether to tell where the bytes come from.
+    /// The composed form of `text`, or `None` if it is composed already. `offset` is the start of `text` in
+    /// the original; `sources` asks for the source range of each byte.
     pub(crate) fn compose(self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
         let mut affected = self.affected(text, 0)?;
         let mut composed = Normalized::default();

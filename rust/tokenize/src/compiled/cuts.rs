@@ -1,34 +1,35 @@
-//! Where a long piece can be cut in two without changing its ids.
+//! Places where a long piece can be cut in two without changing its ids.
 //!
-//! A merge over a boundary makes a token in which the two characters beside it are neighbours. If no token that can
-//! form has them so, nothing is ever merged over the boundary, and the two sides can be encoded apart.
+//! A merge across a boundary makes a token that contains the two neighbouring characters in this order. If no
+//! token contains them so, nothing is ever merged across the boundary, and the two sides can be encoded
+//! apart.
 
 use crate::split::decode;
 
-/// Bits of the filter for each pair of characters: one that is not listed passes for one with a chance of some percent.
+/// Bits of the filter for each pair of characters: the rate of false positives is a few percent.
 const BITS_OF_PAIR: usize = 16;
 
-/// The most bits of the filter, as a power of two; what is smaller stays nearer to the core.
+/// The logarithm of the most bits of the filter: a smaller filter stays in nearer caches.
 const MOST_BITS: u32 = 20;
 
-/// How many ASCII characters there are.
+/// The number of ASCII characters.
 const ASCII: usize = 128;
 
-/// The neighbours in tokens.
+/// The pairs of characters that are neighbours in some token.
 pub(crate) struct Cuts {
     /// For each pair of ASCII characters, whether one follows the other in some token.
     ascii: Box<[bool]>,
-    /// A filter of all other pairs of whole characters.
+    /// A filter over all other pairs of whole characters.
     wide: Filter,
-    /// For each last byte of a character, which first bytes of characters follow where a token has only a part of
-    /// one of the two.
+    /// For each last byte of a character, the first bytes of characters that follow it in a token that holds
+    /// only a part of one of the two characters.
     partial: Box<[[u64; 4]; 256]>,
 }
 
-/// A bit for each pair of code points, which some pairs share.
+/// A bit for each hash of a pair of code points; several pairs can share a bit.
 struct Filter {
     words: Box<[u64]>,
-    /// How far a mixed pair is shifted to be the place of its bit.
+    /// The right shift that turns a hash into the index of its bit.
     shift: u32,
 }
 
@@ -52,7 +53,7 @@ impl Filter {
         (place, 1 << (bit % 64))
     }
 
-    /// Whether the pair may be one of those that the filter was made of.
+    /// Whether the pair may be in the filter; false positives are possible.
     #[inline]
     fn has(&self, left: u32, right: u32) -> bool {
         let (place, bit) = self.place(left, right);
@@ -61,7 +62,7 @@ impl Filter {
 }
 
 impl Cuts {
-    /// Collects the neighbours in `tokens`.
+    /// Collects the pairs of neighbours in `tokens`.
     pub(crate) fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut cuts = Self {
             ascii: vec![false; ASCII * ASCII].into_boxed_slice(),
@@ -76,7 +77,7 @@ impl Cuts {
         cuts
     }
 
-    /// Adds the neighbours in a token, and puts those that are not both ASCII into `pairs`.
+    /// Adds the pairs of neighbours in a token; pairs that are not both ASCII go into `pairs`.
     fn add(&mut self, token: &[u8], pairs: &mut Vec<(u32, u32)>) {
         let mut left: Option<u32> = None;
         let mut at = 0;
@@ -105,7 +106,7 @@ impl Cuts {
         }
     }
 
-    /// Says that a byte leaves nothing behind, so that what stands on its two sides can be merged: no text is cut beside it.
+    /// Forbids cuts next to a byte that gives no id: the bytes on its two sides can be merged.
     pub(crate) fn forbid(&mut self, byte: u8) {
         let index = usize::from(byte);
         self.partial[index] = [u64::MAX; 4];
@@ -124,7 +125,7 @@ impl Cuts {
         self.ascii.get(usize::from(left) * ASCII + usize::from(right)).is_none_or(|joins| *joins)
     }
 
-    /// Whether the boundary between two characters is safe; `last` and `first` are the bytes beside it.
+    /// Whether a cut between two characters changes no id; `last` and `first` are the bytes on both sides.
     fn is_safe(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         if left < 128 && right < 128 {
             return !self.ascii[left as usize * ASCII + right as usize];
@@ -133,7 +134,7 @@ impl Cuts {
             && (self.partial[usize::from(last)][usize::from(first / 64)] >> (first % 64)) & 1 == 0
     }
 
-    /// The first safe boundary in `text` after `start`, or its end. With `SPACE`, `▁` counts as a space.
+    /// The first safe cut in `text` after `start`, or the end of `text`. With `SPACE`, `▁` counts as a space.
     #[inline]
     pub(crate) fn next<const SPACE: bool>(&self, text: &[u8], start: usize) -> usize {
         let read = |at: usize| {
@@ -141,10 +142,10 @@ impl Cuts {
             if SPACE && code_point == 0x2581 { (0x20, length) } else { (code_point, length) }
         };
         let mut at = start;
-        // The character at `at`, where it was read already.
+        // The character at `at`, if it has been decoded already.
         let mut known = None;
         loop {
-            // Through ASCII, one byte and one look-up at a time.
+            // ASCII takes one byte and one look-up at a time.
             let mut last = text[at];
             while last.is_ascii() {
                 at += 1;

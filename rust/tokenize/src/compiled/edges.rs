@@ -1,21 +1,22 @@
-//! Cutting the text of a `SentencePiece` model into pieces, ASCII sixty-four bytes at a time.
+//! Cuts the text of a `SentencePiece` model into pieces, sixty-four ASCII bytes at a time.
 //!
-//! Between two letters, and between a space and a letter, there is rarely a cut, so none is looked for; before a space
-//! and beside a digit there nearly always is one. Only the other edges are looked up one by one.
+//! Two letters, or a space and a letter after it, can rarely be cut apart, so these pairs are not looked up.
+//! A cut before a space or next to a digit is nearly always possible. Only the other pairs are looked up one
+//! by one.
 
 use super::cuts::Cuts;
 use crate::pieces::LONGEST;
 use crate::split::{Cursor, Masks, WINDOW, classify_portable, window};
 
-/// Windows of fewer bytes than this are not worth the masks.
+/// Windows of fewer bytes than this do not pay for the masks.
 const WORTH: usize = 12;
 
-/// The cuts of a model, and which of them hold for whole classes of characters.
+/// The cuts of a model, and the rules that hold for whole classes of characters.
 pub(super) struct Edges {
     cuts: Cuts,
-    /// Whether every space that follows no space can be cut off from what is before it.
+    /// Whether every space that does not follow a space can be cut off from the character before it.
     spaces: bool,
-    /// Whether digits can be cut off from everything.
+    /// Whether a digit can be cut off from every neighbour.
     digits: bool,
 }
 
@@ -39,7 +40,7 @@ impl Edges {
         #[cfg(target_arch = "x86_64")]
         if crate::machine::has_avx2() {
             #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the machine has the features that the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { self.fill_avx2(text, cursor, ends) };
         }
         self.fill_with(text, cursor, ends, classify_portable)
@@ -78,7 +79,8 @@ impl Edges {
             let base = at;
             while found != 0 && count < ends.len() {
                 let end = base + found.trailing_zeros() as usize;
-                // A long piece can have cuts between letters, and parts of it come again sooner than all of it.
+                // A long piece may have cuts between letters, and its parts recur sooner than the whole
+                // piece.
                 at = if end - at > LONGEST { self.next(text, at) } else { end };
                 if at == end {
                     found &= found - 1;
@@ -91,7 +93,8 @@ impl Edges {
         count
     }
 
-    /// Where the window at the start of `text` is cut: bit `i` is set where a piece begins. Bit 0 is not among them.
+    /// The cuts in the window at the start of `text`: bit `i` is set if a piece begins at byte `i`. Bit 0 is
+    /// never set.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
     fn boundaries(&self, masks: Masks, length: usize, text: &[u8]) -> u64 {
@@ -116,7 +119,7 @@ impl Edges {
     }
 }
 
-/// A position as it is stored; texts of 4 GiB and more never come here.
+/// A position as it is stored; texts are always shorter than 4 GiB.
 #[inline]
 fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")

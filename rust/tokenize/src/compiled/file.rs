@@ -1,7 +1,7 @@
-//! A `tokenizer.json` in one pass, with its strings left where they are.
+//! Parses a `tokenizer.json` in one pass, and borrows its strings.
 //!
-//! Whatever is unusual gives `None`: then the file is read the long way, which checks every field and names the one
-//! that is wrong.
+//! Anything unusual gives `None`. Then the file is parsed as a JSON value by `load`, which checks every field
+//! and names the one that is wrong.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub(super) const UNIGRAM: &str = "Unigram";
 /// The type of a model whose tokens are whole words.
 pub(super) const WORD_LEVEL: &str = "WordLevel";
 
-/// A file whose model is of a known type.
+/// A `tokenizer.json` whose model is of a known type.
 #[derive(Debug, serde::Deserialize)]
 pub(crate) struct File<'a> {
     version: Value,
@@ -38,7 +38,7 @@ pub(crate) struct File<'a> {
     pub(crate) model: Written<'a>,
 }
 
-/// A model as it is written: the fields of all kinds.
+/// A model with the fields of all types, as a file writes them.
 #[derive(Debug, serde::Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the file's own flags")]
 pub(crate) struct Written<'a> {
@@ -66,12 +66,12 @@ pub(crate) struct Written<'a> {
     pub(crate) unk_id: Option<usize>,
     #[serde(default)]
     pub(crate) max_input_chars_per_word: Option<usize>,
-    /// Whether it is known that every merge names tokens of the vocabulary.
+    /// Whether every merge is known to name tokens of the vocabulary.
     #[serde(skip)]
     pub(crate) checked: bool,
 }
 
-/// Tokens and ids, in the order of the file; tokens that are listed have their place for an id, and scores.
+/// Tokens and ids, in the order of the file, and scores. The id of a token in a list is its index.
 #[derive(Debug)]
 pub(crate) struct Vocab<'a>(pub(crate) Vec<(Cow<'a, str>, u32)>, pub(crate) Vec<f64>);
 
@@ -83,7 +83,7 @@ pub(crate) struct Merges<'a>(pub(crate) Vec<[Cow<'a, str>; 2]>);
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A merge in either way of writing.
+/// A merge, in either notation.
 #[derive(serde::Deserialize)]
 struct Pair<'a>(#[serde(borrow)] Text<'a>, #[serde(borrow)] Text<'a>);
 
@@ -141,11 +141,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Merges<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Reads a file, if nothing about it is unusual.
+    /// Reads a file; `None` if anything about it is unusual.
     pub(crate) fn read(json: &'a str) -> Option<Self> {
         let mut file: Self = serde_json::from_str(json).ok()?;
         if file.model.kind.is_empty() {
-            // Older files say no type; the long way tells kinds apart that have no merges.
+            // Older files give no type. `load` tells apart the types that have no merges.
             "BPE".clone_into(&mut file.model.kind);
         }
         let known = file.version == "1.0"
@@ -159,7 +159,7 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Whether the fields are those of its kind.
+    /// Whether the fields are as the model's type needs them.
     fn is_complete(&self) -> bool {
         if self.kind == UNIGRAM {
             let Vocab(tokens, scores) = &self.vocab;
@@ -184,13 +184,13 @@ impl<'a> Written<'a> {
             && self.max_input_chars_per_word.is_some()
     }
 
-    /// The options of a model, around tokens and merges that come from elsewhere.
+    /// This model's tokens and merges with the options of another one.
     pub(crate) fn with_options(self, model: &Value) -> Result<Self, String> {
         let options = Self::options(model)?;
         Ok(Self { vocab: self.vocab, merges: self.merges, checked: false, ..options })
     }
 
-    /// A model of these options without tokens.
+    /// A model with these options and without tokens.
     fn options(model: &Value) -> Result<Self, String> {
         let kind = model["type"].as_str().unwrap_or("of an unknown type").to_owned();
         if !["BPE", WORD_PIECE, UNIGRAM, WORD_LEVEL].contains(&kind.as_str()) {
@@ -216,7 +216,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// The model of a checked value.
+    /// The model of a checked JSON value.
     pub(crate) fn from_value(model: &'a Value) -> Result<Self, String> {
         let options = Self::options(model)?;
         if let Some(listed) = model["vocab"].as_array() {
@@ -253,7 +253,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Whether the Hugging Face crate reads a component.
+/// Whether the Hugging Face crate can read a component.
 fn is<'de, T: Deserialize<'de>>(component: &'de Value) -> bool {
     T::deserialize(component).is_ok()
 }

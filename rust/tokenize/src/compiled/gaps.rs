@@ -1,6 +1,6 @@
-//! The pieces of a batch that were not where they were looked for first.
+//! The pieces of a batch that were missing in the cache of short pieces.
 //!
-//! Their ids are found or made, together, and put between those of the others.
+//! Their ids are found or made together, and inserted between the ids of the other pieces.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::batch::{Pieces, Run};
 use super::memory::{Absent, Gap, Memory, NOWHERE, STEP, Waiting};
 use crate::pieces::MOST;
 
-/// Finds or makes the ids of the pieces that were not copied.
+/// Finds or makes the ids of the missing pieces.
 #[inline(never)]
 pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
     let mut gaps = std::mem::take(&mut memory.gaps);
@@ -35,7 +35,7 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
     let mut ids = std::mem::take(&mut memory.ids);
     for gap in gaps.iter_mut().filter(|gap| !gap.known) {
         let (piece, waiting) = (&run.text[run.range(gap.index)], &run.pieces[gap.index]);
-        // The same piece may have been among those before.
+        // The same piece may have occurred earlier in the batch.
         if !memory.recall(piece, waiting, gap) {
             ids.clear();
             model.miss(piece, waiting.key.is_part(), memory, &mut ids);
@@ -47,7 +47,8 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
     memory.gaps = gaps;
 }
 
-/// Appends the ids of the pieces: `copied` of them were copied, and those of the gaps are found by now.
+/// Appends the ids of all pieces: the `copied` ids from the cache, and the ids of the gaps, which are known
+/// by now.
 #[inline]
 pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
     let Memory { copied: known, positions, gaps, made, .. } = memory;
@@ -57,7 +58,7 @@ pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
     }
     let mut filled = ids.len();
     let more: usize = gaps.iter().map(|gap| gap.count).sum();
-    // Copying goes on in steps behind what is wanted, and is written over.
+    // Copying proceeds in whole steps, past the end of the wanted ids; the surplus is overwritten.
     ids.resize(filled + copied + more + STEP, 0);
     let mut begin = 0;
     for Gap { index, count, ids: found, from, .. } in gaps {
@@ -76,7 +77,8 @@ pub(super) fn assemble(copied: usize, memory: &Memory, ids: &mut Vec<u32>) {
     ids.truncate(filled + copied - begin);
 }
 
-/// Copies a range to the start of `to`, in steps: up to [`STEP`] more are read and written, for which there is room.
+/// Copies a range to the start of `to`, in whole steps: up to [`STEP`] more ids are read and written, so both
+/// need room.
 #[inline]
 fn copy(from: &[u32], range: Range<usize>, to: &mut [u32]) {
     let steps = from[range.start..].chunks(STEP).zip(to.chunks_mut(STEP));

@@ -1,4 +1,4 @@
-//! What one thread writes to while it encodes.
+//! [`Memory`]: the caches and buffers that one thread writes to while it encodes.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,12 +11,13 @@ use crate::pieces::{Key, LongCache, MOST, PieceCache};
 use crate::stop::Stop;
 use crate::viterbi::Ways;
 
-/// Pieces that are cut and looked up together: enough for a prefetch to arrive, and for some new words among them to be
-/// merged together. With 256, English was 2 % slower (llama3, Intel Xeon, 2026-11-22); all that a batch looks at fits into
-/// the second-level cache.
+/// The number of pieces that are cut and looked up together. It is enough for a prefetch to arrive, and for
+/// some new words among them to be merged together. With 256, English was 2 % slower (llama3, Intel Xeon,
+/// 2026-11-22). All memory that a batch reads fits into the second-level cache.
 pub(super) const BATCH: usize = 512;
 
-/// The most pieces that ever wait: those of a batch, behind parts of long ones that were not enough to be looked up.
+/// The most pieces that are ever queued: a batch, after the parts of long pieces that were too few to be
+/// looked up.
 const MOST_WAITING: usize = 3 * BATCH;
 
 /// Ids that are copied at a time: most runs between two gaps are no longer, and 32 bytes are one store.
@@ -24,15 +25,17 @@ pub(super) const STEP: usize = 8;
 
 const _: () = assert!(STEP >= MOST, "the ids of a gap need the room behind the last one");
 
-/// One part in so many of a thread's cache is for long pieces: with half of that, 25 MB of mixed languages filled it.
+/// The share of a thread's cache for long pieces, as a divisor: with half of that share, 25 MB of mixed
+/// languages filled it.
 const LONG_SHARE: usize = 4;
 
-/// A piece, or a part of one, between the passes over a batch; it begins where the one before it ends.
+/// A queued piece, or a part of one, between the two passes over a batch. It begins at the end of the piece
+/// before it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waiting {
-    /// Its key; of a piece that is too long for one, only whether it is a part.
+    /// The key of the piece. If the piece is too long for a key, the key holds only the bit for parts.
     pub(super) key: Key,
-    /// Its place in the cache, or [`NOWHERE`].
+    /// The piece's set in the cache, or [`NOWHERE`].
     pub(super) place: u32,
     pub(super) end: u32,
 }
@@ -40,23 +43,23 @@ pub(super) struct Waiting {
 /// The place of pieces that are too long for the cache of short ones.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// A piece whose ids were not where they were looked for first.
+/// A piece that the first look-up in the cache of short pieces did not find.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Gap {
-    /// Which of those that wait it is.
+    /// The index of the piece among the queued pieces.
     pub(super) index: usize,
     /// Whether its ids are known.
     pub(super) known: bool,
-    /// How many they are.
+    /// The number of ids.
     pub(super) count: usize,
-    /// The ids, if they are not too many, and anything behind them.
+    /// The ids, if there are at most [`MOST`]; later entries are arbitrary.
     pub(super) ids: [u32; MOST],
-    /// Where they begin among those that were made, if they are.
+    /// The start of the ids in [`Memory::made`], if there are more than [`MOST`].
     pub(super) from: usize,
 }
 
 impl Gap {
-    /// Takes the ids, which go behind those in `made` if they are too many.
+    /// Stores the ids; if there are more than [`MOST`], they go to the end of `made`.
     #[inline]
     pub(super) fn fill(&mut self, ids: &[u32], made: &mut Vec<u32>) {
         (self.count, self.known) = (ids.len(), true);
@@ -69,72 +72,72 @@ impl Gap {
     }
 }
 
-/// A piece that was in no cache when it was looked for.
+/// A piece that no cache had when it was looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Absent {
     pub(super) waiting: Waiting,
-    /// Which of the gaps it is.
+    /// The index of its gap.
     pub(super) gap: usize,
     pub(super) start: usize,
 }
 
 impl Absent {
-    /// Where the piece stands.
+    /// The byte range of the piece.
     #[inline]
     pub(super) fn range(&self) -> Range<usize> {
         self.start..self.waiting.end as usize
     }
 }
 
-/// Caches and scratch of one thread.
+/// The caches and buffers of one thread.
 pub(crate) struct Memory {
     pub(super) short: PieceCache,
     pub(super) long: LongCache,
     pub(super) windows: Windows,
     pub(super) word: Vec<Symbol>,
-    /// The word before it was merged.
+    /// The symbols of a word before it is merged.
     pub(super) start: Vec<Symbol>,
-    /// A piece as its normalizer leaves it.
+    /// The normalized text of a piece.
     pub(super) normalized: Normalized,
-    /// A stretch as its pre-tokenizers leave it.
+    /// A pre-tokenized stretch.
     pub(super) pre_tokenized: PreTokenized,
-    /// The ways through a piece.
+    /// The buffers of the Viterbi search over a piece.
     pub(super) ways: Ways,
-    /// Where the pieces of a batch end.
+    /// The ends of the pieces of a batch.
     pub(super) ends: Box<[u32]>,
-    /// They, or their parts, until they are looked up.
+    /// The queued pieces, and parts of pieces, which are to be looked up.
     pub(super) waiting: Box<[Waiting]>,
-    /// How many of them wait.
+    /// The number of queued pieces.
     pub(super) count: usize,
-    /// The ids of the pieces that the cache has, one behind the other.
+    /// The ids of the pieces that the cache has, one piece after the other.
     pub(super) copied: Box<[u32]>,
-    /// Where those of each piece begin.
+    /// The start of each piece's ids in `copied`.
     pub(super) positions: Box<[usize]>,
-    /// Which pieces it has not.
+    /// The indices of the pieces that the cache does not have.
     pub(super) missing: Box<[usize]>,
-    /// The same pieces with what is found of them.
+    /// The missing pieces, with their ids once these are known.
     pub(super) gaps: Vec<Gap>,
-    /// The ids of those that have too many.
+    /// The ids of gaps that have more than [`MOST`].
     pub(super) made: Vec<u32>,
-    /// The ids of one of them, while they are made.
+    /// The ids of one gap, while they are made.
     pub(super) ids: Vec<u32>,
-    /// Those of them that no cache has.
+    /// The gaps that no cache has.
     pub(super) absent: Vec<Absent>,
-    /// The absent ones that are being merged.
+    /// The absent pieces that are being merged.
     pub(super) lanes: Lanes,
-    /// Bytes of the longest word that is merged.
+    /// Bytes of the longest word that may be merged.
     pub(crate) longest_word: usize,
-    /// Why the text cannot be encoded, if it cannot.
+    /// The error that refuses the text, if there is one.
     pub(crate) refused: Option<Error>,
-    /// What ends the encoding of a text.
+    /// The flag that ends the encoding of a text.
     stop: Stop,
 }
 
-/// Bytes of the longest word that has no place to be cut: merging one takes 14 bytes of memory for each of its own.
+/// Bytes of the longest word without a safe cut: merging one takes 14 bytes of memory for each of its bytes.
 const LONGEST_WORD: usize = 1 << 28;
 
 impl Memory {
-    /// Memory of which the caches take at most `bytes`.
+    /// Memory whose caches take at most `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         let long = bytes / LONG_SHARE;
         Self {
@@ -163,13 +166,13 @@ impl Memory {
         }
     }
 
-    /// Has encoding end once `stop` asks for it.
+    /// Makes encoding end once `stop` is set.
     pub(crate) fn stop(&mut self, stop: Stop) {
         self.windows.stop = stop.clone();
         self.stop = stop;
     }
 
-    /// Whether a word is too long to be merged, which whoever asked for the ids is told.
+    /// Whether a word is too long to be merged; if so, notes the error for the caller.
     pub(super) fn refuses(&mut self, word: &[u8]) -> bool {
         let refuses = word.len() > self.longest_word;
         if refuses {
@@ -184,7 +187,7 @@ impl Memory {
         self.stop.is_asked()
     }
 
-    /// Gives up what was needed for one long text, and would not be for others.
+    /// Frees the memory that one long text needed and that other texts do not need.
     pub(crate) fn shrink(&mut self) {
         self.windows = Windows::default();
         self.windows.stop = self.stop.clone();
@@ -198,7 +201,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Puts the ids of a piece into its gap, if a cache has them.
+    /// Puts the ids of a piece into its gap, if a cache has them, and says whether one had.
     #[inline]
     pub(super) fn recall(&mut self, piece: &[u8], waiting: &Waiting, gap: &mut Gap) -> bool {
         let Waiting { key, place, .. } = *waiting;
@@ -216,7 +219,7 @@ impl Memory {
         known.inspect(|ids| gap.fill(ids, &mut self.made)).is_some()
     }
 
-    /// Remembers the ids of a piece that no cache had a while ago.
+    /// Stores the ids of a piece in the caches, unless they were stored since the look-up.
     pub(super) fn remember(&mut self, piece: &[u8], waiting: &Waiting, ids: &[u32]) {
         let Waiting { key, place, .. } = *waiting;
         if place != NOWHERE {

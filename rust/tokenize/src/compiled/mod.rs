@@ -1,4 +1,4 @@
-//! The compiled engines: a tokenizer that is recognised as a whole, without the Hugging Face crate on the way.
+//! The compiled engines: they serve a whole tokenizer without the Hugging Face crate.
 
 mod batch;
 mod bert;
@@ -50,7 +50,7 @@ use words::Words;
 /// Bytes of the longest normalized text: positions are 32 bits.
 const LONGEST_NORMALIZED: usize = u32::MAX as usize - (1 << 10);
 
-/// What makes the ids of a stretch between added tokens.
+/// A model, which encodes the stretches between added tokens.
 enum Model {
     ByteLevel(ByteLevel),
     General(General),
@@ -61,23 +61,23 @@ enum Model {
 
 /// A recognised tokenizer, shared by all threads.
 pub(crate) struct Compiled {
-    /// The tokens that match the text as it is.
+    /// The added tokens that match the text as it is.
     raw: Matcher,
-    /// The tokens that match the normalized text.
+    /// The added tokens that match the normalized text.
     normalized: Matcher,
-    /// What is done to whole texts; a model of words normalizes its pieces where it can.
+    /// The normalizer of whole texts. A `WordPiece` model normalizes its pieces itself where it can.
     normalizer: Option<Normalizer>,
-    /// What stands in every text that needs to be normalized; nothing if all do. The model does of itself with the others
-    /// what normalizing would.
+    /// Finds the texts that every stretch in need of the normalizer contains. `None` if all stretches need
+    /// it. For other stretches, the model itself does the work of the normalizer.
     seldom: Option<Finder>,
-    /// Whether a stretch that begins with no space gets one.
+    /// Whether a stretch that does not begin with a space gets one.
     prefix_space: bool,
     model: Model,
     template: Template,
 }
 
 impl Compiled {
-    /// A tokenizer without added tokens that does nothing to a text before the model has it.
+    /// A tokenizer without added tokens and without a normalizer.
     fn new(model: Model, template: Template) -> Self {
         let (raw, normalized) = (Matcher::default(), Matcher::default());
         Self {
@@ -91,7 +91,8 @@ impl Compiled {
         }
     }
 
-    /// Appends the ids of `text` and what the spans touch, as [`crate::Encoder::encode_around`] says.
+    /// Appends the ids of `text` and the tokens that the spans touch, as [`crate::Encoder::encode_around`]
+    /// says.
     pub(crate) fn encode<'s>(
         &self,
         text: &str,
@@ -103,10 +104,10 @@ impl Compiled {
     ) {
         let mut watch = match self.normalizer {
             _ if spans.is_empty() => Watch::Nothing,
-            // The text is written down anew, so that what stands where is told for each token.
+            // The text is written into a buffer, so the source range is told for each token.
             _ if matches!(self.model, Model::General(_)) => Watch::all(self.composes()),
             _ if self.seldom.is_some() => Watch::new(text, spans),
-            // Nearly every text is another one when it is normalized.
+            // Normalizing changes nearly every text.
             Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => Watch::all(self.composes()),
             _ => Watch::new(text, spans),
         };
@@ -127,24 +128,24 @@ impl Compiled {
         watch.finish(text, spans, end, out.ids.len(), &mut out.touched);
     }
 
-    /// Whether normalizing can make several times as much of a text as there was.
+    /// Whether normalizing can make a text several times as long.
     pub(crate) fn expands(&self) -> bool {
         matches!(self.model, Model::General(_))
             || self.normalizer.as_ref().is_some_and(Normalizer::expands)
     }
 
-    /// Whether normalizing joins letters and marks.
+    /// Whether the normalizer composes letters and marks.
     fn composes(&self) -> bool {
         self.normalizer.as_ref().is_some_and(Normalizer::composes)
     }
 
-    /// What an added token that matches the normalized text matches there.
+    /// The normalized content of an added token that matches normalized text.
     pub(crate) fn normalized(&self, content: &str) -> String {
         let normalizer = self.normalizer.as_ref();
         normalizer.map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
-    /// The part of `text` whose ids are the same wherever it stands, if there is one.
+    /// The part of `text` whose ids do not depend on the surrounding text, if there is one.
     pub(crate) fn settle(&self, text: &str, memory: &mut Memory) -> Option<Settled> {
         let range = self.raw.settled(text)?;
         let (mut ids, mut watch) = (Vec::new(), Watch::all(false));
@@ -152,7 +153,7 @@ impl Compiled {
         for found in self.raw.matches(text) {
             let between = &text[from..found.range.start];
             let normalizer = self.normalizer_of(between).filter(|_| !between.is_empty());
-            // What has another form has sources that are found another way.
+            // A text that normalizing changes gets its source ranges in another way.
             if normalizer.is_some_and(|it| it.normalize(between, 0, false).is_some()) {
                 return None;
             }
@@ -162,7 +163,7 @@ impl Compiled {
         Some(Settled { text: text.into(), range, ids, sources: watch.into_sources() })
     }
 
-    /// Appends the ids of `text`.
+    /// Appends the ids of `text`; the ids of the `settled` parts are copied.
     fn ids<'s>(
         &self,
         text: &str,
@@ -186,7 +187,7 @@ impl Compiled {
         self.found(text, from..text.len(), memory, ids, watch);
     }
 
-    /// Appends the ids of a part of `text` in which its added tokens are found.
+    /// Appends the ids of a part of `text`, after finding the added tokens in it.
     fn found(
         &self,
         text: &str,
@@ -208,13 +209,14 @@ impl Compiled {
         self.gap(text, from..part.end, memory, ids, watch);
     }
 
-    /// What a text between two added tokens is normalized with.
+    /// The normalizer of a text between two added tokens; `None` if the text does not need it.
     fn normalizer_of(&self, text: &str) -> Option<&Normalizer> {
         let seldom = self.seldom.as_ref();
         self.normalizer.as_ref().filter(|_| seldom.is_none_or(|it| it.is_in(text)))
     }
 
-    /// Appends the ids of what stands between two added tokens: it is normalized and searched again.
+    /// Appends the ids of the text between two added tokens: it is normalized, and searched again for added
+    /// tokens.
     fn gap(
         &self,
         text: &str,
@@ -303,7 +305,7 @@ impl Compiled {
         self.encode_stretch(bytes, range.start, normalized, memory, &mut out);
     }
 
-    /// Appends the ids of `bytes[start..]`; `normalized` if the model is to do nothing of itself.
+    /// Appends the ids of `bytes[start..]`; if `normalized`, the model itself normalizes nothing.
     fn encode_stretch(
         &self,
         bytes: &[u8],
@@ -321,14 +323,14 @@ impl Compiled {
         }
     }
 }
-/// A stretch with a space in front.
+/// A copy of a stretch, with a space in front.
 struct Spaced {
     text: String,
     sources: Option<Vec<Range<usize>>>,
 }
 
 impl Spaced {
-    /// `None` if sources have to be told first, which the watch then knows.
+    /// `None` if the text must be encoded again with source ranges; then the watch is lost.
     fn new(text: &str, range: Range<usize>, origin: Origin<'_>, watch: &mut Watch) -> Option<Self> {
         let known = watch.wants_sources();
         if !known {
@@ -344,7 +346,7 @@ impl Spaced {
                 std::iter::repeat_n(source, c.len_utf8())
             });
             let mut sources: Vec<_> = characters.collect();
-            // The space comes from where the first character does.
+            // The source of the space is the first character.
             sources.insert(0, sources[0].clone());
             sources
         });

@@ -1,4 +1,4 @@
-//! The `model` of a `tokenizer.json` to a compiled one, or what about it is not known.
+//! Builds a compiled model from the `model` of a `tokenizer.json`, or names the part that is not supported.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -18,13 +18,13 @@ use crate::pieces::{Name, Vocabulary};
 use crate::split::Splitter;
 use crate::viterbi::Viterbi;
 
-/// The longest token, in bytes, of a compiled model: the encoding of every token is made while loading.
+/// Bytes of the longest token of a compiled model: every token is encoded while the model is loaded.
 const LONGEST_TOKEN: usize = 1 << 16;
 
-/// How much larger than the number of tokens an id may be: some tables have a place for every id.
+/// The largest ratio of an id to the number of tokens: some tables have an entry for every id.
 const SPARSEST: usize = 16;
 
-/// The byte of each character that byte-level models write bytes as.
+/// The byte that each character of the byte-level alphabet stands for.
 fn byte_alphabet() -> [Option<u8>; 512] {
     let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..);
     let mut alphabet = [None; 512];
@@ -40,7 +40,7 @@ fn byte_alphabet() -> [Option<u8>; 512] {
     alphabet
 }
 
-/// The character that byte-level models write each byte as.
+/// The character of the byte-level alphabet for each byte.
 pub(super) fn byte_letters() -> &'static [String; 256] {
     static LETTERS: LazyLock<[String; 256]> = LazyLock::new(|| {
         let mut letters = [const { String::new() }; 256];
@@ -54,7 +54,7 @@ pub(super) fn byte_letters() -> &'static [String; 256] {
     &LETTERS
 }
 
-/// Vocabulary and merges of a BPE model, spelled as its pieces are.
+/// The vocabulary and merges of a BPE model, in the spelling of its pieces.
 struct Spelled {
     vocabulary: Vocabulary,
     /// The id of each token.
@@ -62,7 +62,8 @@ struct Spelled {
     merges: Vec<Merge>,
 }
 
-/// Reads a BPE model; `spell` appends a token as it stands in pieces, and says whether it can stand there.
+/// Reads a BPE model. `spell` appends a token in the spelling of pieces, and says whether a piece can contain
+/// it.
 fn bpe(
     model: &Written<'_>,
     spell: impl Fn(&str, &mut Vec<u8>) -> bool + Sync,
@@ -118,13 +119,13 @@ fn bpe(
     Ok(Spelled { vocabulary, ids, merges })
 }
 
-/// Merges of which a thread can take half and be of use.
+/// The number of merges from which on a second thread saves time.
 const WORTH_A_THREAD: usize = 1 << 14;
 
-/// Tokens and merges that are read together: what one asks of the vocabulary is on its way while the others ask.
+/// The number of tokens or merges that are read together, so that their look-ups in the vocabulary overlap.
 const TOGETHER: usize = 32;
 
-/// The merges whose three tokens are in the vocabulary: those of tokens that stand in no piece never happen.
+/// The merges whose three tokens are in the vocabulary; merges of tokens that no piece contains never happen.
 fn merges(
     listed: &[[Cow<'_, str>; 2]],
     vocabulary: &Vocabulary,
@@ -140,7 +141,8 @@ fn merges(
     known(listed, vocabulary, spell)
 }
 
-/// The merges of tokens that begin with `prefix` within a word, which a merge leaves out between its two sides.
+/// The merges of a model whose tokens begin with `prefix` within a word; a merge drops the prefix of its
+/// right side.
 fn continued(listed: &[[Cow<'_, str>; 2]], vocabulary: &Vocabulary, prefix: &str) -> Vec<Merge> {
     let merge = |[left, right]: &[Cow<'_, str>; 2]| {
         let whole = [left, right.get(prefix.len()..)?].concat();
@@ -150,7 +152,7 @@ fn continued(listed: &[[Cow<'_, str>; 2]], vocabulary: &Vocabulary, prefix: &str
     listed.iter().filter_map(merge).collect()
 }
 
-/// Refuses texts around the characters of a token.
+/// Refuses a model with `continuing_subword_prefix` or `end_of_word_suffix`.
 fn without_affixes(model: &Written<'_>) -> Result<(), String> {
     let affixes = [
         ("continuing_subword_prefix", &model.continuing_subword_prefix),
@@ -164,7 +166,7 @@ fn without_affixes(model: &Written<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The known merges of a part of the list.
+/// The merges in a part of the list whose three tokens are in the vocabulary.
 fn known(
     listed: &[[Cow<'_, str>; 2]],
     vocabulary: &Vocabulary,
@@ -202,7 +204,8 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
         let start = out.len();
         out.resize(start + token.len(), 0);
         let mut spelled = 0;
-        // Other characters stand in no text once its bytes are spelled, so such a token only decodes.
+        // Other characters never occur in a text whose bytes are spelled, so such a token serves decoding
+        // only.
         let possible = token.chars().zip(&mut out[start..]).all(|(character, place)| {
             let byte = alphabet.get(character as usize).copied().flatten();
             *place = byte.unwrap_or_default();
@@ -230,7 +233,7 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
 /// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
 pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
-        // Every space becomes `▁`, so a token with a space stands in no text.
+        // Every space becomes `▁`, so no text contains a token with a space.
         let possible = !token.contains(' ');
         for (number, part) in token.split(META_CHARACTER).enumerate() {
             out.extend((number > 0).then_some(b' '));
@@ -300,7 +303,7 @@ fn characters(model: &Written<'_>) -> Result<Characters, String> {
     Characters::new(&vocabulary, &ids, &merges, model.ignore_merges, &affixes, &fallback)
 }
 
-/// A model of any kind, for an engine that gives it one piece at a time.
+/// A model of any type, for the engine that encodes one piece at a time.
 pub(super) fn any(model: &Written<'_>) -> Result<Maker, String> {
     Ok(match model.kind.as_str() {
         WORD_PIECE => Maker::WordPiece(WordPiece::new(word_piece(model)?)),
@@ -310,7 +313,7 @@ pub(super) fn any(model: &Written<'_>) -> Result<Maker, String> {
     })
 }
 
-/// Refuses ids that are far larger than the number of tokens, or that two tokens share.
+/// Refuses ids that are far larger than the number of tokens, and ids that two tokens share.
 fn check_ids(model: &Written<'_>) -> Result<(), String> {
     let kind = &model.kind;
     let mut seen = vec![false; model.vocab.0.len() * SPARSEST + 1];
@@ -343,7 +346,7 @@ fn word_level(model: &Written<'_>) -> Result<WordLevel, String> {
     Ok(WordLevel { vocabulary, ids, unknown })
 }
 
-/// A `WordPiece` model behind BERT's normalizer, which is done to its pieces.
+/// A `WordPiece` model behind BERT's normalizer, which is applied to its pieces.
 pub(super) fn words(model: &Written<'_>, bert: Bert) -> Result<Words, String> {
     Ok(Words::new(bert, word_piece(model)?))
 }

@@ -1,4 +1,4 @@
-//! Tokens by their content and by their id, as the file writes them.
+//! The tokens by their content and by their id, as the file writes them.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::added::AddedToken;
 use crate::machine::AHEAD;
 use crate::pieces::Vocabulary;
 
-/// No token has this id.
+/// The value for an id that no token has.
 const NOTHING: u32 = u32::MAX;
 
 /// The tokens of a model and the added ones.
@@ -17,18 +17,18 @@ pub(crate) struct Names {
     vocabulary: Vocabulary,
     /// The id of each token of `vocabulary`.
     ids: Vec<u32>,
-    /// The token of each id, or [`NOTHING`].
+    /// The index of the token with each id, or [`NOTHING`].
     indices: Vec<u32>,
     added: Vec<AddedToken>,
-    /// How each of `added` is spelled where ids become text.
+    /// The text of each of `added` when ids are decoded.
     spelled: Vec<String>,
     decoder: Option<DecoderWrapper>,
     special: Vec<String>,
 }
 
 impl Names {
-    /// `None` if a token is there twice, if ids are far larger than the number of tokens, or if the engine would
-    /// give an added token another id than the file.
+    /// Makes the names. `None` if a token occurs twice, if ids are far larger than the number of tokens, or
+    /// if the reference would give an added token another id than the file does.
     pub(crate) fn new(
         model: &Written<'_>,
         added: &[AddedToken],
@@ -65,7 +65,8 @@ impl Names {
         Some(Self { vocabulary, ids, indices, added: added.to_vec(), spelled, decoder, special })
     }
 
-    /// The same names, with the added tokens that match normalized text spelled as `normalize` says.
+    /// The same names; added tokens that match normalized text are decoded to the text that `normalize`
+    /// gives.
     pub(crate) fn normalized(mut self, normalize: impl Fn(&str) -> String) -> Self {
         for (token, spelled) in self.added.iter().zip(&mut self.spelled) {
             if token.normalized {
@@ -101,13 +102,13 @@ impl Names {
         }
     }
 
-    /// The number of tokens.
+    /// The number of tokens, added ones included.
     pub(crate) fn count(&self) -> usize {
         let is_new = |token: &&AddedToken| self.vocabulary.get(token.content.as_bytes()).is_none();
         self.vocabulary.len() + self.added.iter().filter(is_new).count()
     }
 
-    /// The largest id of a token; nothing without tokens.
+    /// The largest id of a token; `None` without tokens.
     pub(crate) fn largest_id(&self) -> Option<u32> {
         self.ids.iter().copied().chain(self.added.iter().map(|token| token.id)).max()
     }

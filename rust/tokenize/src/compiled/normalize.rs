@@ -1,4 +1,4 @@
-//! What a normalizer makes of a stretch of text, with the way back to it.
+//! The normalizer of a stretch of text, and the source range of each normalized byte.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,24 +15,25 @@ use super::compose::Composer;
 pub(crate) enum Normalizer {
     /// NFC or NFKC.
     Composer(Composer),
-    /// BERT's.
+    /// BERT's normalizer.
     Bert(Bert),
-    /// Any sequence.
+    /// Any sequence of normalizers.
     Chain(Arc<Chain>),
 }
 
-/// A normalized stretch, and where its bytes come from.
+/// A normalized stretch, with the source range of each byte.
 #[derive(Default)]
 pub(crate) struct Normalized {
     /// The text.
     pub(crate) text: String,
-    /// For each byte of `text`, the range of the original text that it comes from; empty if nobody asked.
+    /// The range of the original text that each byte of `text` comes from; empty if source ranges are not
+    /// wanted.
     pub(crate) sources: Vec<Range<usize>>,
 }
 
 impl Normalizer {
-    /// The normalized form of `text`, or `None` if it is the same. `offset` is where `text` stands in the original;
-    /// `sources` says whether to tell where the bytes come from.
+    /// The normalized form of `text`, or `None` if it is the same. `offset` is the start of `text` in the
+    /// original; `sources` asks for the source range of each byte.
     pub(super) fn normalize(&self, text: &str, offset: usize, sources: bool) -> Option<Normalized> {
         match self {
             Self::Composer(composer) => composer.compose(text, offset, sources),
@@ -45,7 +46,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether letters and marks are joined.
+    /// Whether the normalizer composes letters and marks.
     pub(super) fn composes(&self) -> bool {
         match self {
             Self::Composer(_) => true,
@@ -54,7 +55,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether normalizing can make several times as much of a text as there was.
+    /// Whether normalizing can make a text several times as long.
     pub(super) fn expands(&self) -> bool {
         match self {
             Self::Composer(composer) => *composer == Composer::Nfkc,
@@ -70,7 +71,7 @@ impl Normalizer {
 }
 
 impl Normalized {
-    /// Appends text as it is.
+    /// Appends unchanged text.
     pub(super) fn keep(&mut self, text: &str, offset: usize, sources: bool) {
         self.text.push_str(text);
         if sources {
@@ -81,7 +82,8 @@ impl Normalized {
         }
     }
 
-    /// Appends what the reference's own normalizer makes of `text`, which stands at `offset` in the original.
+    /// Appends the output of the reference's own normalizer for `text`, which begins at `offset` in the
+    /// original.
     pub(super) fn ask(
         &mut self,
         normalizer: &impl tokenizers::Normalizer,

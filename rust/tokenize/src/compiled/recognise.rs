@@ -1,4 +1,4 @@
-//! A tokenizer's description to a compiled engine, or the name of the component that none is known for.
+//! Chooses a compiled engine for a tokenizer's description, or names the component that is not supported.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Description<'a> {
     pub(crate) model: &'a Written<'a>,
 }
 
-/// Compiles the tokenizer; the error names the component that is not known.
+/// Compiles the tokenizer; the error names the component that is not supported.
 ///
 /// The description must be one that the reference accepts.
 pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, String> {
@@ -46,7 +46,7 @@ pub(crate) fn recognise(description: &Description<'_>) -> Result<Compiled, Strin
     fast.or_else(|_| general(description, template))
 }
 
-/// Compiles a tokenizer of any steps and any model.
+/// Compiles a tokenizer with any steps and any model.
 fn general(description: &Description<'_>, template: Template) -> Result<Compiled, String> {
     let normalizer = any_normalizer(description.normalizer)?;
     let stages = pre_tokenizer::stages(description.pre_tokenizer, normalizer.is_some())?;
@@ -61,7 +61,7 @@ fn bpe(description: &Description<'_>, template: Template) -> Result<Compiled, St
     if let Some(way) = pre_tokenizer::spaces(normalizer, pre_tokenizer) {
         let known = any_normalizer(normalizer)?;
         let (raw, normalized) = added(description.added_tokens, known.as_ref())?;
-        // Only for tokens to be found in normalized text there has to be some.
+        // The text has to be normalized only if some added tokens match normalized text.
         let known = known.filter(|_| !normalized.is_empty());
         let seldom = known.as_ref().and_then(|known| cores(description.added_tokens, known));
         if known.is_some() && seldom.is_none() {
@@ -103,7 +103,7 @@ fn words(description: &Description<'_>, template: Template) -> Result<Compiled, 
         .filter(|step| **step == json!({"type": "BertPreTokenizer"}))
         .ok_or_else(|| named("pre_tokenizer", description.pre_tokenizer))?;
     let (raw, matched) = added(description.added_tokens, Some(&Normalizer::Bert(bert)))?;
-    // To find tokens in the normalized text, there has to be one.
+    // If some added tokens match normalized text, whole texts have to be normalized.
     let whole = !matched.is_empty();
     let normalizer = whole.then_some(Normalizer::Bert(bert));
     let of_pieces = if whole { Bert::default() } else { bert };
@@ -138,7 +138,7 @@ pub(super) fn bert(normalizer: &Value) -> Option<Bert> {
     Some(Bert { clean, ideographs, strip, lowercase })
 }
 
-/// A component and its type.
+/// A component and its type, for an error.
 fn named(component: &str, value: &Value) -> String {
     if value.is_null() {
         return format!("{component}: none");
@@ -146,7 +146,7 @@ fn named(component: &str, value: &Value) -> String {
     format!("{component} {}", value["type"].as_str().unwrap_or("of an unknown type"))
 }
 
-/// The normalizer of whole texts, if there is one.
+/// The normalizer of whole texts; `None` if there is none.
 fn any_normalizer(normalizer: &Value) -> Result<Option<Normalizer>, String> {
     if normalizer.is_null() {
         return Ok(None);
@@ -163,7 +163,7 @@ fn any_normalizer(normalizer: &Value) -> Result<Option<Normalizer>, String> {
     Ok((!chain.is_empty()).then(|| Normalizer::Chain(Arc::new(chain))))
 }
 
-/// Finds the texts in which a token that matches normalized text can stand, if each has more than blanks in it.
+/// A finder of a part of each token that matches normalized text. `None` if a token consists of blanks.
 fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<Finder> {
     let chosen = tokens.iter().filter(|token| token.normalized);
     let normal: Vec<String> = chosen.map(|token| normalizer.normalized(&token.content)).collect();
@@ -175,7 +175,7 @@ fn cores(tokens: &[AddedToken], normalizer: &Normalizer) -> Option<Finder> {
     Some(Finder::new(cores?.iter().map(String::as_str)))
 }
 
-/// The matchers of the raw and of the normalized text.
+/// The matcher of the raw text and the matcher of the normalized text.
 fn added(
     tokens: &[AddedToken],
     normalizer: Option<&Normalizer>,
@@ -189,7 +189,7 @@ fn added(
         .collect();
     let strips = tokens.iter().any(|token| token.rstrip);
     let begins_blank = |content: &str| content.starts_with(char::is_whitespace);
-    // Whitespace that one token strips can be what another one begins with; then the reference can panic.
+    // The reference can panic if one token strips whitespace with which another token begins.
     if let Some(content) = normal.iter().find(|content| strips && begins_blank(content)) {
         return Err(format!("added token `{content}` beside a token with rstrip"));
     }

@@ -1,7 +1,7 @@
-//! BPE as `SentencePiece` has it: characters and byte fallback, with `▁` for the space.
+//! `SentencePiece`-style BPE: characters with byte fallback, and `▁` for the space.
 //!
-//! A whole text is one word of such a model. It is cut where no token has the two characters as neighbours, and
-//! what lies between two cuts is a piece like any other. The normalized text is never written down: the vocabulary
+//! For such a model, a whole text is one word. It is cut between two characters that no token has as
+//! neighbours, and the text between two cuts is a piece. The normalized text is never written: the vocabulary
 //! is kept with spaces in place of `▁`, and a `▁` in the text counts as a space.
 
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ use crate::split::{Cursor, decode};
 /// The bytes of `▁`.
 pub(super) const META: &str = "\u{2581}";
 
-/// The same as a character.
+/// `▁` as a character.
 pub(super) const META_CHARACTER: char = '\u{2581}';
 
-/// When a space is put before a stretch.
+/// The rule for putting a space in front of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefix {
     /// Never.
     Never,
-    /// Always, even before a space.
+    /// Always, even if the stretch begins with a space.
     Always,
     /// Unless the stretch begins with a space.
     Unspaced,
@@ -47,13 +47,13 @@ pub(crate) struct Sentence {
     wide: HashMap<u32, Symbol>,
     /// The symbol of each byte token.
     bytes: Box<[Symbol; 256]>,
-    /// How many bytes of normalized text each id stands for.
+    /// The number of bytes of normalized text that each id stands for.
     lengths: Vec<u32>,
 }
 
-/// What a [`Sentence`] is made from.
+/// The parts of a [`Sentence`].
 pub(super) struct Parts {
-    /// The tokens with spaces for `▁`.
+    /// The tokens, with spaces in place of `▁`.
     pub(super) vocabulary: Vocabulary,
     /// The id of each token.
     pub(super) ids: Vec<u32>,
@@ -61,14 +61,14 @@ pub(super) struct Parts {
     pub(super) merges: Vec<Merge>,
     /// The token of each byte.
     pub(super) bytes: [u32; 256],
-    /// When a space is put before a stretch.
+    /// The rule for putting a space in front of a stretch.
     pub(super) prefix: Prefix,
     /// Whether the text is cut before every space.
     pub(super) split: bool,
 }
 
 impl Sentence {
-    /// `None` if a byte token takes part in a merge, or if there is no token for the space.
+    /// Makes a model. `None` if a byte token takes part in a merge, or if there is no token for the space.
     pub(super) fn new(parts: Parts) -> Option<Self> {
         let Parts { vocabulary, ids, merges, bytes, prefix, split } = parts;
         vocabulary.get(b" ")?;
@@ -127,8 +127,8 @@ impl Sentence {
         Some(Self { bpe, edges, prefix, ascii, wide, bytes, lengths })
     }
 
-    /// Appends the ids of `text[start..]`, a stretch between two added tokens, which gets no space in front if it is
-    /// `normalized` already.
+    /// Appends the ids of `text[start..]`, a stretch between two added tokens. A stretch that is `normalized`
+    /// already gets no space in front.
     pub(super) fn encode(
         &self,
         text: &[u8],
@@ -158,10 +158,10 @@ impl Sentence {
         batch::encode(self, text, from, memory, out);
     }
 
-    /// Appends the ids of a piece with a space before it.
+    /// Appends the ids of a piece with a space in front.
     fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
         let start = ids.len();
-        // The bit that marks parts of pieces elsewhere marks pieces with a prefix here.
+        // In other engines this bit marks parts of pieces; here it marks pieces with a space in front.
         let short = Key::of(piece).map(Key::part);
         let found = short.and_then(|key| memory.short.get(key));
         if let Some(found) = found.filter(|found| found.is_whole()) {
@@ -175,7 +175,8 @@ impl Sentence {
         }
     }
 
-    /// Tells the watch the sources of tokens from the start of `prefix` on, which has as many bytes as stand in front.
+    /// Tells the watch the source ranges of tokens from `prefix.start` on. The length of `prefix` is the
+    /// number of bytes that the engine put in front of the text.
     fn sources(
         &self,
         text: &[u8],
@@ -195,13 +196,13 @@ impl Sentence {
                 left -= if text[at] == b' ' { META.len() } else { 1 };
                 at += 1;
             }
-            // The space that is put before the text has the source of the first character, which is in a span or not.
+            // The source of the added space is the first character, which is in a span or not.
             watch.token(position, origin.of(start, at.max(start + 1)));
         }
     }
 }
 
-/// The runs of a token that no cut before a space goes through.
+/// The parts of a token between the cuts before spaces.
 fn parts_of(token: &[u8], split: bool) -> impl Iterator<Item = &[u8]> {
     let mut rest = token;
     std::iter::from_fn(move || {

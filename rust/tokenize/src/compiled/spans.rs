@@ -1,42 +1,43 @@
-//! Which tokens the spans of a text touch, found while the ids are made.
+//! Finds the tokens that the spans of a text touch, while the ids are made.
 
 use std::ops::Range;
 
-/// A token's position in the ids, and which bytes of the text it comes from.
+/// A token's position in the ids, and its byte range in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     position: usize,
     range: Range<usize>,
 }
 
-/// What the encoder notes about source ranges.
+/// The source ranges that the encoder records.
 pub(crate) enum Watch {
-    /// Nothing: there are no spans.
+    /// Nothing is recorded: there are no spans.
     Nothing,
-    /// Where the spans begin and end among the tokens: enough while source ranges ascend.
+    /// The tokens at the bounds of the spans are recorded; this is enough while source ranges ascend.
     Bounds(Bounds),
-    /// Nothing any more: source ranges do not ascend, or are not known.
+    /// Nothing is recorded any more: source ranges do not ascend, or are not known.
     Lost,
-    /// The source range of every token.
+    /// The source range of every token is recorded.
     Sources {
-        /// The tokens that come from some text.
+        /// The tokens that have a source range.
         list: Vec<Source>,
-        /// Whether letters and marks were joined, so that ranges have to be mended.
+        /// Whether the normalizer composes letters and marks, so that source ranges have to be corrected.
         joined: bool,
     },
 }
 
-/// The tokens of spans, as far as they have come.
+/// The token ranges of the spans, up to the current token.
 pub(crate) struct Bounds {
-    /// The spans that are not empty in whole characters, ascending, and their indices.
+    /// The spans, widened to whole characters, without the empty ones; ascending, with their indices.
     spans: Vec<(Range<usize>, usize)>,
-    /// Of how many of them the first token is known.
+    /// The number of spans whose first token has been seen.
     begun: usize,
-    /// Behind how many of them a token has begun.
+    /// The number of spans after whose end a token has begun.
     ended: usize,
-    /// For each index the positions of the tokens; of those that have not ended, only where they begin.
+    /// The token range of each span, by index; the range of a span that has not ended yet has only a valid
+    /// start.
     found: Vec<Option<Range<usize>>>,
-    /// The source range of the token before.
+    /// The source range of the previous token.
     last: Range<usize>,
 }
 
@@ -54,15 +55,15 @@ impl Bounds {
         }
     }
 
-    /// The byte behind which a token is of interest.
+    /// The byte after which the next relevant token ends.
     #[inline]
     fn next(&self) -> usize {
         let begins = self.spans.get(self.begun).map_or(usize::MAX, |(span, _)| span.start);
-        // Two spans that share a character both have it.
+        // If two spans share a character, both contain it.
         self.spans[self.ended..self.begun].first().map_or(begins, |(span, _)| begins.min(span.end))
     }
 
-    /// Notes a token; false if its source range goes back.
+    /// Records a token; returns `false` if its source range goes back.
     fn token(&mut self, position: usize, range: Range<usize>) -> bool {
         if range.start < self.last.start || range.end < self.last.end {
             return false;
@@ -83,14 +84,14 @@ impl Bounds {
         true
     }
 
-    /// Says that the tokens of a span, if it has any, end before `position`.
+    /// Records that the tokens of a span, if it has any, end before `position`.
     fn end(&mut self, index: usize, position: usize) {
         if let Some(found) = &mut self.found[index] {
             found.end = position;
         }
     }
 
-    /// The positions of the tokens that each span touches, where `end` is behind the last token of the text.
+    /// The token range of each span; `end` is the position after the last token of the text.
     fn finish(mut self, end: usize) -> Vec<Option<Range<usize>>> {
         for at in self.ended..self.begun {
             self.end(self.spans[at].1, end);
@@ -100,34 +101,34 @@ impl Bounds {
 }
 
 impl Watch {
-    /// What to note for `spans`, ascending and disjoint byte ranges of `text`.
+    /// A watch for `spans`, which are ascending and disjoint byte ranges of `text`.
     pub(crate) fn new(text: &str, spans: &[Range<usize>]) -> Self {
         Self::Bounds(Bounds::new(text, spans))
     }
 
-    /// Starts anew, noting every token.
+    /// A watch that records every token.
     pub(crate) fn all(joined: bool) -> Self {
         Self::Sources { list: Vec::new(), joined }
     }
 
-    /// Whether source ranges must be told one by one.
+    /// Whether source ranges must be told token by token.
     pub(crate) fn wants_sources(&self) -> bool {
         matches!(self, Self::Sources { .. })
     }
 
-    /// Whether all must be done again with a watch on [every token](Self::all).
+    /// Whether the text must be encoded again with a watch on [every token](Self::all).
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost)
     }
 
-    /// Says that where tokens come from is not known, which matters if something of it was still to be told.
+    /// Records that source ranges are not known; this matters only if more tokens were needed.
     pub(crate) fn lose(&mut self) {
         if self.next() != usize::MAX {
             *self = Self::Lost;
         }
     }
 
-    /// The byte behind which [`Self::token`] must be called.
+    /// The byte after which [`Self::token`] must be called.
     #[inline]
     pub(crate) fn next(&self) -> usize {
         match self {
@@ -137,7 +138,7 @@ impl Watch {
         }
     }
 
-    /// Notes a token that comes from some text; tokens come in order, their source ranges need not.
+    /// Records a token with its source range. Tokens come in order; their source ranges need not.
     pub(crate) fn token(&mut self, position: usize, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -153,7 +154,7 @@ impl Watch {
         }
     }
 
-    /// What was noted of every token, if that was wanted.
+    /// The recorded source ranges of all tokens; empty if not every token was recorded.
     pub(crate) fn into_sources(self) -> Vec<Source> {
         match self {
             Self::Sources { list, .. } => list,
@@ -161,15 +162,15 @@ impl Watch {
         }
     }
 
-    /// Notes tokens that were noted elsewhere, so many positions and bytes further on.
+    /// Records tokens again, shifted by `positions` in the ids and by `bytes` in the text.
     pub(crate) fn again(&mut self, sources: &[Source], positions: usize, bytes: usize) {
         for Source { position, range } in sources {
             self.token(position + positions, range.start + bytes..range.end + bytes);
         }
     }
 
-    /// Appends the range of positions that each span touches. The tokens of the text end before `end`; an empty range is
-    /// put at `nothing`.
+    /// Appends the token range that each span touches. `end` is the position after the last token of the
+    /// text. A span that touches no token gets an empty range at `nothing`.
     pub(crate) fn finish(
         self,
         text: &str,
@@ -193,9 +194,9 @@ impl Watch {
     }
 }
 
-/// Gives a composed letter all of its source: `é` is said to come from its `e` alone.
+/// Extends the source range of composed letters: the reference gives `é` the range of its `e` alone.
 ///
-/// What follows a token, belongs to no other and is no space, is counted in.
+/// The text after a token is added to its range if it belongs to no other token and contains no whitespace.
 fn mend(sources: &mut [Source], text: &str) {
     let mut following: Option<(Range<usize>, usize)> = None;
     for source in sources.iter_mut().rev() {
@@ -213,9 +214,10 @@ fn mend(sources: &mut [Source], text: &str) {
     }
 }
 
-/// The characters that a span has a part of; `None` if it has none.
+/// The span, widened to whole characters; `None` if it is empty.
 ///
-/// Tokens count by whole characters as well: of a part of one, the source is the character.
+/// The source range of a token that is a part of a character is the whole character, so spans count by whole
+/// characters as well.
 fn whole_characters(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     let (mut start, mut end) = (span.start, span.end.min(text.len()));
     if start >= end {
@@ -232,8 +234,8 @@ fn whole_characters(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
 
 /// Appends, for each span, the positions of the tokens whose source range overlaps it.
 ///
-/// Source ranges can go back where marks were reordered, so the bounds are running extremes: what lies before `low`
-/// ends too early, what lies behind `high` begins too late, and only the rest is looked at.
+/// Source ranges can go back where marks were reordered, so the bounds are running extremes: a token before
+/// `low` ends too early, a token after `high` begins too late, and only the tokens between them are compared.
 fn overlaps(
     sources: &[Source],
     text: &str,

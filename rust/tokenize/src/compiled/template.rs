@@ -1,8 +1,8 @@
-//! The ids that a post-processor puts before and behind a text.
+//! The ids that a post-processor puts before and after a text.
 
 use serde_json::Value;
 
-/// The ids around a text.
+/// The ids before and after a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
     before: Vec<u32>,
@@ -12,7 +12,8 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, `RobertaProcessing`, or a sequence of these.
+    /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, `RobertaProcessing`, or a
+    /// sequence of these.
     pub(super) fn recognise(processor: &Value) -> Option<Self> {
         let mut template = Self::default();
         template.read(processor).then_some(template)
@@ -21,7 +22,7 @@ impl Template {
     fn read(&mut self, processor: &Value) -> bool {
         match processor["type"].as_str() {
             None => processor.is_null(),
-            // It trims source ranges and leaves the ids alone.
+            // `ByteLevel` trims source ranges and does not change ids.
             Some("ByteLevel") => true,
             Some("Sequence") => processor["processors"]
                 .as_array()
@@ -54,7 +55,7 @@ impl Template {
         seen.then_some(())
     }
 
-    /// One token before the text and one behind it, each written with its id.
+    /// Reads a processor that puts one token before the text and one after it, each written with its id.
     fn read_pair(&mut self, processor: &Value) -> Option<()> {
         if std::mem::replace(&mut self.read, true) {
             return None;
@@ -70,7 +71,7 @@ impl Template {
         &self.before
     }
 
-    /// The ids behind the text.
+    /// The ids after the text.
     pub(super) fn after(&self) -> &[u32] {
         &self.after
     }

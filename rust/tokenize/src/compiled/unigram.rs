@@ -1,7 +1,8 @@
-//! Unigram: words of normalized text to ids, by the scores of their parts.
+//! The engine of unigram models: cuts a normalized text into words, and splits each word by the scores of
+//! tokens.
 //!
-//! What is remembered is a piece of the normalized text: a word with the blanks before it. Only a piece that no cache has is
-//! written as the model reads it, with `▁` for the space, and taken apart.
+//! The caches hold pieces of the normalized text: a word with the blanks before it. Only a piece that no
+//! cache has is written as the model reads it, with `▁` for the space, and split into tokens.
 
 use std::ops::Range;
 
@@ -16,17 +17,17 @@ use crate::pieces::Key;
 use crate::split::Cursor;
 use crate::viterbi::{Viterbi, Ways};
 
-/// Where a stretch is cut before the model sees it.
+/// The places at which a stretch is cut before the model reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cutting {
     /// Nowhere.
     Whole {
-        /// Whether the model has `▁` for a space.
+        /// Whether the model writes `▁` for a space.
         meta: bool,
     },
     /// Before every space, or `▁`.
     Spaces,
-    /// At whitespace, which is taken away, and before every `▁` if `meta`.
+    /// At whitespace, which is removed, and before every `▁` if `meta`.
     Whitespace {
         /// Whether a word is cut before `▁`.
         meta: bool,
@@ -73,10 +74,10 @@ impl Unigram {
         batch::encode(self, text, from, memory, out);
     }
 
-    /// Appends the ids of a piece with `▁` before it.
+    /// Appends the ids of a piece with `▁` in front.
     fn prefixed(&self, piece: &[u8], memory: &mut Memory, ids: &mut Vec<u32>) {
         let start = ids.len();
-        // The bit that marks parts of pieces elsewhere marks pieces with a prefix here.
+        // In other engines this bit marks parts of pieces; here it marks pieces with `▁` in front.
         let short = Key::of(piece).map(Key::part);
         let found = short.and_then(|key| memory.short.get(key));
         if let Some(found) = found.filter(|found| found.is_whole()) {
@@ -99,7 +100,7 @@ impl Unigram {
         self.each(normalized.text.as_bytes(), ways, |_, id| ids.push(id));
     }
 
-    /// Where the piece at `start` ends.
+    /// The end of the piece that begins at `start`.
     #[inline]
     fn piece_end(&self, text: &[u8], start: usize) -> usize {
         match self.cutting {
@@ -133,8 +134,7 @@ impl Unigram {
         }
     }
 
-    /// Writes a piece as the model reads it; with `origin`, tells where its bytes come from, and else where they stand
-    /// nowhere.
+    /// Writes a piece as the model reads it. With `origin`, also writes the source range of each byte.
     fn write(
         &self,
         piece: &[u8],
@@ -163,7 +163,7 @@ impl Unigram {
         };
         let start = begin + text.len() - word.len();
         if prefixed {
-            // It comes from where the first character does.
+            // The source of the added `▁` is the first character.
             put(META, start, word.chars().next().map_or(1, char::len_utf8));
         }
         let spaces = self.cutting == Cutting::Whole { meta: false };
@@ -173,7 +173,7 @@ impl Unigram {
         }
     }
 
-    /// Calls `token` for each token of a piece as the model reads it.
+    /// Calls `token` with each token of a piece, which is written as the model reads it.
     fn each(&self, text: &[u8], ways: &mut Ways, mut token: impl FnMut(Range<usize>, u32)) {
         let cut =
             !matches!(self.cutting, Cutting::Whole { .. } | Cutting::Whitespace { meta: false });
@@ -188,7 +188,8 @@ impl Unigram {
         }
     }
 
-    /// Tells the watch where the tokens of the piece `text[begin..]` come from; the first stands at `position`.
+    /// Tells the watch the source ranges of the tokens of the piece `text[begin..]`; the first token is at
+    /// `position`.
     #[cold]
     fn tell(
         &self,
@@ -210,13 +211,13 @@ impl Unigram {
     }
 }
 
-/// The next `▁` from `at` on.
+/// The position of the next `▁` from `at` on.
 fn next_meta(text: &[u8], at: usize) -> Option<usize> {
     let found = memchr::memmem::find(text.get(at..)?, META.as_bytes())?;
     Some(at + found)
 }
 
-/// The length of the whitespace character at `at`, if one stands there.
+/// The length of the whitespace character at `at`, if there is one.
 #[inline]
 fn whitespace(text: &[u8], at: usize) -> Option<usize> {
     let byte = *text.get(at)?;

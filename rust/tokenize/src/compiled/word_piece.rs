@@ -1,25 +1,25 @@
-//! The `WordPiece` model: a word to the longest tokens that it begins with, one behind the other.
+//! The `WordPiece` model: splits a word greedily into the longest tokens.
 
 use crate::pieces::{Prefixes, ROOT};
 
-/// Tokens by their beginnings, shared by all threads.
+/// The tokens in a prefix tree, shared by all threads.
 pub(super) struct WordPiece {
     tokens: Prefixes,
-    /// The node that the tokens within a word go on from, if there are any.
+    /// The node from which the tokens within a word continue, if there are such tokens.
     continuing: Option<u32>,
-    /// The id of what is no word.
+    /// The id of a word that cannot be split into tokens.
     unknown: u32,
-    /// A word of more characters is unknown.
+    /// The most characters of a word; a longer word is unknown.
     most: usize,
 }
 
 /// The parts of a [`WordPiece`].
 pub(super) struct Parts<'a> {
-    /// The tokens, and the ids, which differ and are not far larger than the number of tokens.
+    /// The tokens and their ids. The ids are distinct and not far larger than the number of tokens.
     pub(super) tokens: Vec<(&'a [u8], u32)>,
-    /// What tokens that continue a word begin with.
+    /// The prefix of tokens that continue a word.
     pub(super) prefix: &'a str,
-    /// The id of what is no word.
+    /// The id of a word that cannot be split into tokens.
     pub(super) unknown: u32,
     /// The most characters of a word.
     pub(super) most: usize,
@@ -32,7 +32,7 @@ impl WordPiece {
         Self { continuing: tokens.node(prefix.as_bytes()), tokens, unknown, most }
     }
 
-    /// Appends what `make` makes of the end and the id of each token of a word, which is not empty.
+    /// Splits a word, which is not empty, and appends `make(end, id)` for each token.
     pub(super) fn cut<T>(&self, word: &[u8], out: &mut Vec<T>, make: impl Fn(usize, u32) -> T) {
         let start = out.len();
         let long = word.len() > self.most

@@ -1,7 +1,7 @@
-//! `WordPiece` behind BERT's normalizer: words of text to ids.
+//! The engine of `WordPiece` models behind BERT's normalizer.
 //!
-//! The text is cut as it is, where no normalizing reaches over the cut; only a piece that no cache has is normalized,
-//! cut into words as BERT's pre-tokenizer cuts them, and taken apart.
+//! The raw text is cut at places that no normalizing reaches across. Only a piece that no cache has is
+//! normalized, cut into words as BERT's pre-tokenizer cuts it, and split into tokens.
 
 use std::ops::Range;
 
@@ -17,23 +17,23 @@ use crate::unicode::{bert_bits, stripped};
 
 /// A `WordPiece` model, shared by all threads.
 pub(crate) struct Words {
-    /// What is done to each piece; nothing if whole texts are normalized before.
+    /// The normalizer of pieces; it does nothing if whole texts are normalized before.
     bert: Bert,
-    /// How the text is cut into pieces.
+    /// The roles by which raw text is cut into pieces.
     raw: Roles,
-    /// How what is normalized is cut into words.
+    /// The roles by which normalized text is cut into words.
     normal: Roles,
     model: WordPiece,
-    /// How many bytes each id stands for at the start of a word.
+    /// The number of bytes that each id stands for at the start of a word.
     lengths: Vec<u32>,
-    /// How many fewer it stands for within one.
+    /// The length of the prefix of tokens that continue a word.
     prefix: usize,
 }
 
 /// The role of every character.
 struct Roles {
     ascii: Box<[Role; 128]>,
-    /// By the bits of a character.
+    /// The role for each combination of a character's bits.
     wide: [Role; VALUES],
 }
 
@@ -57,7 +57,7 @@ impl Roles {
         (self.wide[usize::from(bert_bits().get(code_point))], length)
     }
 
-    /// The end of the characters from `at` on that have the role.
+    /// The end of the run of characters from `at` on that have the role.
     #[inline]
     fn run(&self, text: &[u8], mut at: usize, role: Role) -> usize {
         while at < text.len() {
@@ -70,11 +70,11 @@ impl Roles {
         at
     }
 
-    /// The end of the word that goes on at `at`.
+    /// The end of the word that continues at `at`.
     #[inline]
     fn word_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
-            // Most words end within eight bytes: no loop whose length has to be guessed.
+            // Most words end within eight bytes, so this avoids a loop of unpredictable length.
             while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
                 let others = not_alphanumeric(u64::from_le_bytes(*bytes));
                 at += others.trailing_zeros() as usize / 8;
@@ -98,7 +98,8 @@ impl Roles {
         }
     }
 
-    /// The end of the piece at `start`: a word with the space before it, if there is one, or other whitespace.
+    /// The end of the piece at `start`: a word, an ideograph or a sign, with the space before it if there is
+    /// one; or a run of other whitespace.
     #[inline]
     fn piece_end(&self, text: &[u8], start: usize) -> usize {
         let at = start + usize::from(text[start] == b' ');
@@ -117,12 +118,13 @@ impl Roles {
     }
 }
 
-/// The highest bit of every byte that is no letter or digit of ASCII; these are parts of words to every normalizer.
+/// The highest bit of every byte that is not an ASCII letter or digit. Letters and digits are parts of words
+/// to every normalizer.
 #[inline]
 fn not_alphanumeric(bytes: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * EACH;
-    // No sum goes beyond its byte: 0x7F and 0x7F are the most.
+    // No sum overflows its byte: 0x7F + 0x7F is the largest.
     let above = |bytes: u64, limit: u8| bytes + u64::from(0x7F - limit) * EACH;
     let low = bytes & !HIGH;
     let small = low | (0x20 * EACH);
@@ -132,7 +134,7 @@ fn not_alphanumeric(bytes: u64) -> u64 {
 }
 
 impl Words {
-    /// `bert` is done to each piece.
+    /// Makes an engine; `bert` normalizes each piece.
     pub(super) fn new(bert: Bert, parts: word_piece::Parts<'_>) -> Self {
         let largest = parts.tokens.iter().map(|(_, id)| *id as usize).max().unwrap_or(0);
         let mut lengths = vec![0; largest + 1];
@@ -170,12 +172,12 @@ impl Words {
         std::str::from_utf8(piece).expect("a text is cut between characters")
     }
 
-    /// Whether an ASCII character stays.
+    /// Whether normalizing keeps an ASCII character.
     fn is_plain(&self, byte: u8) -> bool {
         self.bert.keeps(byte) && self.raw.ascii[usize::from(byte)] != Role::Space
     }
 
-    /// Whether a character stays, and where it is.
+    /// Whether normalizing keeps a character in its place.
     fn is_solid(&self, code_point: u32) -> bool {
         match u8::try_from(code_point) {
             Ok(byte) if byte.is_ascii() => self.is_plain(byte),
@@ -226,7 +228,8 @@ impl Pieces for Words {
         let end = text.len();
         let mut at = begin + usize::from(text[begin] == b' ');
         if ids.len() == 1 {
-            // One token is one whole word. If its first and last characters stay, it reaches from one to the other.
+            // A word that is one token is covered by it from end to end, if its first and last characters are
+            // kept in place.
             let lead = |at: &usize| text[*at] & 0xC0 != 0x80;
             let last = (at..end).rev().find(lead).unwrap_or(at);
             if [at, last].iter().all(|at| self.is_solid(decode(text, *at).0)) {

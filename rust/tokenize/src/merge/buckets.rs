@@ -1,40 +1,43 @@
-//! Merging long words in nearly linear time: positions wait in one bucket a rank, and the lowest bucket goes first.
+//! Merges long words in nearly linear time: each position is queued in the bucket of its rank, and the bucket
+//! of the lowest rank goes first.
 //!
-//! A heap costs about 100 ns a byte on a million `a`: here a push is a store, and the lowest rank is found through
-//! three levels of bitmaps.
+//! A heap costs about 100 ns a byte on a million `a`. Here a push is one store, and three levels of bitmaps
+//! give the lowest rank.
 
 use super::{Merges, NONE, Symbol};
 
-/// The end of a chain.
+/// The end of the linked list.
 const END: u32 = u32::MAX;
 
-/// One symbol of the word, chained to its living neighbours.
+/// One symbol of the word, linked to its remaining neighbours.
 #[derive(Clone, Copy)]
 struct Link {
     symbol: Symbol,
-    /// What this symbol and the next one become; also the bucket in which this position waits.
+    /// The rank of the pair of this symbol and the next one; also the bucket in which this position is
+    /// queued.
     rank: Symbol,
     previous: u32,
     next: u32,
 }
 
-/// The buckets and the chain of one thread, kept for the next long word.
+/// The buckets and the linked list of one thread, kept for the next long word.
 #[derive(Default)]
 pub(crate) struct Buckets {
     links: Vec<Link>,
-    /// For each rank, the last entry of `waiting` that was put there.
+    /// The last entry of `waiting` in the bucket of each rank.
     heads: Vec<u32>,
-    /// A position, and the entry that was put into the same bucket before.
+    /// A position, and the previous entry in the same bucket.
     waiting: Vec<(u32, u32)>,
-    /// Which buckets hold something; which words of it do; which words of that do.
+    /// Bitmaps: the buckets that are not empty, the words of that bitmap that are not zero, and the words of
+    /// the second bitmap that are not zero.
     levels: [Vec<u64>; 3],
     round: Vec<u32>,
 }
 
 impl Buckets {
-    /// Merges `word`; returns the symbols that are left with their places in it.
+    /// Merges `word`; returns the remaining symbols with their places in it.
     ///
-    /// `initial(at)` is what the symbols at `at` and behind it become.
+    /// `initial(at)` is the symbol that the symbols at `at` and after it merge into.
     pub(super) fn merge(
         &mut self,
         merges: &Merges,
@@ -79,12 +82,12 @@ impl Buckets {
         }
     }
 
-    /// Merges all that waits.
+    /// Merges all queued positions.
     fn run_all(&mut self, merges: &Merges) {
         #[cfg(target_arch = "x86_64")]
         if crate::machine::has_avx2() {
             #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the machine has the features that the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { self.run_all_avx2(merges) };
         }
         self.run_all_with(merges);
@@ -105,7 +108,7 @@ impl Buckets {
         }
     }
 
-    /// Looks up what `position` and its successor become, and lets the position wait for it.
+    /// Looks up the symbol that `position` and its successor merge into, and queues the position for it.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn rank(&mut self, merges: &Merges, position: u32) -> Symbol {
@@ -140,7 +143,7 @@ impl Buckets {
         *head = entry;
     }
 
-    /// The lowest rank for which something waits.
+    /// The lowest rank whose bucket is not empty.
     fn lowest(&self) -> Option<Symbol> {
         let [bottom, middle, top] = &self.levels;
         let word = top.iter().position(|word| *word != 0)?;
@@ -170,7 +173,7 @@ impl Buckets {
         }
     }
 
-    /// Merges what waits for `rank`, left to right, until something of a lower rank turns up.
+    /// Merges the bucket of `rank`, left to right, until a lower rank is queued.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn run(&mut self, merges: &Merges, rank: Symbol) {
@@ -178,7 +181,7 @@ impl Buckets {
         let round = std::mem::take(&mut self.round);
         for (index, position) in round.iter().enumerate() {
             let link = self.links[*position as usize];
-            // Merged away, or with other neighbours, since it was put here.
+            // The position was merged, or got another neighbour, since it was queued.
             if link.rank != rank {
                 continue;
             }

@@ -1,15 +1,16 @@
-//! Several short words merged at once: while one waits for memory, the others go on.
+//! Merges several short words at once, so that their memory accesses overlap.
 //!
-//! A word takes a merge after the other, and each asks the table of pairs twice, which is far larger than the caches
-//! near the core. So all words take one step, and what the next step of each will read is on its way meanwhile.
+//! The merges of a word depend on each other, and each of them reads the table of pairs twice. The table is
+//! far larger than the nearer caches. So all words take one step in turn, and the memory for the next step of
+//! each is prefetched meanwhile.
 
 use super::pairs::PairTable;
 use super::{Merges, NONE, PLACE_BITS, SHORT, SMALL, Symbol, TINY, placed, smallest};
 
-/// Places of a word, one bit each.
+/// A set of places in a word, one bit each.
 type Places = u64;
 
-/// Short words of all lengths: in a lane no longer than needed, the smallest rank is found sooner.
+/// Short words, by length: a lane that is no longer than needed finds the smallest rank sooner.
 #[derive(Default)]
 pub(crate) struct Lanes {
     tiny: Vec<Lane<TINY>>,
@@ -21,7 +22,7 @@ impl Lanes {
     /// The most symbols of a word.
     pub(crate) const LONGEST: usize = SHORT;
 
-    /// Adds a word of at least one symbol and at most [`Self::LONGEST`], as [`Lane::new`].
+    /// Adds a word of 1 to [`Self::LONGEST`] symbols, as [`Lane::new`].
     #[inline]
     pub(crate) fn push(&mut self, name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) {
         if word.len() <= TINY {
@@ -48,7 +49,7 @@ impl Lanes {
         self.short.iter().for_each(|lane| word(lane.name, lane.symbols()));
     }
 
-    /// Forgets all words.
+    /// Removes all words.
     pub(crate) fn clear(&mut self) {
         self.tiny.clear();
         self.small.clear();
@@ -56,7 +57,7 @@ impl Lanes {
     }
 }
 
-/// The symbols of a word that are left.
+/// An iterator over the remaining symbols of a word.
 pub(crate) struct Symbols<'a> {
     symbols: &'a [Symbol],
     alive: Places,
@@ -81,19 +82,19 @@ impl Iterator for Symbols<'_> {
     }
 }
 
-/// A word of at most `N` symbols on its way, where `N` is at most [`SHORT`].
+/// A word of at most `N` symbols that is being merged; `N` is at most [`SHORT`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane<const N: usize> {
     symbols: [Symbol; N],
-    /// Rank and place of each symbol with the next one.
+    /// For each symbol, the rank of its pair with the next symbol, combined with its place.
     ranks: [u32; N],
-    /// Which symbols are there.
+    /// The places of the remaining symbols.
     alive: Places,
-    /// Where two symbols were merged in the last step: the pairs around it have no ranks yet.
+    /// The place of the last merge: the pairs around it have no ranks yet.
     merged: Option<usize>,
-    /// The rank of that merge.
+    /// The rank of the last merge.
     last: u32,
-    /// What the owner knows the word by.
+    /// The number by which the caller identifies the word.
     name: usize,
 }
 
@@ -101,7 +102,8 @@ impl<const N: usize> Lane<N> {
     /// The most symbols of a word.
     pub(super) const LONGEST: usize = N;
 
-    /// A word of at least one symbol. `initial(at)` is what the symbols at `at` and behind it become.
+    /// A word of at least one symbol. `initial(at)` is the symbol that the symbols at `at` and after it merge
+    /// into.
     #[inline]
     pub(super) fn new(name: usize, word: &[Symbol], initial: impl Fn(usize) -> Symbol) -> Self {
         let mut symbols = [NONE; N];
@@ -120,24 +122,24 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// What [`Self::new`] was told.
+    /// The name that [`Self::new`] was given.
     pub(super) fn name(&self) -> usize {
         self.name
     }
 
-    /// The symbols that are left.
+    /// The remaining symbols.
     #[inline]
     pub(super) fn symbols(&self) -> Symbols<'_> {
         Symbols { symbols: &self.symbols, alive: self.alive }
     }
 
-    /// The symbols that are left, with their places in the word.
+    /// The remaining symbols, with their places in the word.
     pub(super) fn tokens(&self) -> impl Iterator<Item = (usize, Symbol)> {
         let mut symbols = self.symbols();
         std::iter::from_fn(move || symbols.next_placed())
     }
 
-    /// The place before `at` and the place behind it.
+    /// The place before `at` and the place after it.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn around(&self, at: usize) -> (Option<usize>, Option<usize>) {
@@ -155,7 +157,7 @@ impl<const N: usize> Lane<N> {
         self.last
     }
 
-    /// Ranks the pairs that the last merge has made.
+    /// Looks up the ranks of the pairs that the last merge made.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn rank(&mut self, pairs: &PairTable) {
@@ -170,7 +172,7 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// One merge; `false` if there is none.
+    /// Makes one merge; returns `false` if there is none.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
     fn step(&mut self, pairs: &PairTable, made_by: impl Fn(u32) -> Symbol) -> bool {
@@ -207,7 +209,8 @@ fn merge_with<const N: usize>(
 ) {
     let mut left = lanes.len();
     while left > 0 {
-        // In two passes: the smallest rank is looked for in vectors, which wait for numbers just written.
+        // Each step has two passes: the smallest rank is found with vector instructions, which would wait for
+        // ranks that were just written.
         for lane in &mut lanes[..left] {
             lane.rank(pairs);
         }
@@ -216,7 +219,7 @@ fn merge_with<const N: usize>(
             if lanes[at].step(pairs, &made_by) {
                 at += 1;
             } else {
-                // Words that are done gather at the end.
+                // Finished words are moved to the end.
                 left -= 1;
                 lanes.swap(at, left);
             }
@@ -224,7 +227,7 @@ fn merge_with<const N: usize>(
     }
 }
 
-/// As [`merge_with`], with AVX2, which has the smaller of two numbers.
+/// As [`merge_with`], with AVX2, which has an instruction for the smaller of two numbers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn merge_avx2<const N: usize>(
@@ -244,7 +247,7 @@ pub(super) fn merge<const N: usize>(
     #[cfg(target_arch = "x86_64")]
     if crate::machine::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
-        // SAFETY: the machine has the features that the function is compiled for.
+        // SAFETY: the processor has the features that the function is compiled for.
         return unsafe { merge_avx2(lanes, pairs, made_by) };
     }
     merge_with(lanes, pairs, made_by);

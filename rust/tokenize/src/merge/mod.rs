@@ -1,9 +1,10 @@
-//! Byte pair encoding on a cache miss: the adjacent pair of lowest rank is merged first, the leftmost on ties.
+//! Byte pair encoding of words that no cache has: the adjacent pair of lowest rank is merged first, the
+//! leftmost on ties.
 //!
-//! Files list every way to split a token, but only the last merge of the token's own encoding can ever make it: while
-//! it forms, all merges inside its span are those of the token alone. So one merge a token is kept (127,156 of
-//! Llama 3's 280,147), and symbols are numbered in the order of these merges. Then a pair's rank is the symbol it makes,
-//! and one table answers both questions.
+//! Files list every way to split a token, but only one merge can ever make it: the last merge of the token's
+//! own encoding. While a token forms, all merges within it are the merges of its own text. So one merge a
+//! token is kept (127,156 of Llama 3's 280,147), and symbols are numbered in the order of these merges. Then
+//! a pair's rank is the symbol that it merges into, and one table gives both.
 
 mod buckets;
 mod lanes;
@@ -24,37 +25,38 @@ pub(crate) use windows::Windows;
 /// A token in the numbering of [`Merges`]: base symbols first, then by the rank of the merge that makes them.
 pub(crate) type Symbol = u32;
 
-/// No symbol: the pair does not merge.
+/// The value for a pair that is not merged.
 pub(crate) const NONE: Symbol = Symbol::MAX;
 
-/// Longer words take the way whose time grows linearly.
+/// The most symbols of a short word; longer words are merged by [`Windows`], in linear time.
 pub(crate) const SHORT: usize = 64;
 
-/// One line of the list of merges, by the index of its tokens in the vocabulary.
+/// One line of the list of merges, with the vocabulary indices of its tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Merge {
     /// The token on the left.
     pub(crate) left: u32,
     /// The token on the right.
     pub(crate) right: u32,
-    /// What they become.
+    /// The merged token.
     pub(crate) whole: u32,
 }
 
-/// The merges that can happen, and the numbering of symbols.
+/// The merges that can happen, and the numbering of the symbols.
 pub(crate) struct Merges {
     pairs: PairTable,
-    /// Vocabulary index to symbol.
+    /// The symbol of each vocabulary index.
     symbols: Vec<Symbol>,
-    /// Symbol to vocabulary index.
+    /// The vocabulary index of each symbol.
     tokens: Vec<u32>,
-    /// By vocabulary index: whether the token's own encoding is the token.
+    /// Whether the merges form each token from its own text, by vocabulary index.
     reachable: Vec<bool>,
 }
 
 impl Merges {
-    /// Keeps what can happen. `merges` are in the order of their ranks, a pair listed twice counts with its last.
-    /// `spell(token, out)` writes the vocabulary indices that encoding the token's text starts from.
+    /// Keeps the merges that can happen. `merges` are in the order of their ranks; of a pair that is listed
+    /// twice, the last rank counts. `spell(token, out)` writes the vocabulary indices of the token's text
+    /// before any merge.
     pub(crate) fn new(
         tokens: usize,
         merges: &[Merge],
@@ -97,7 +99,7 @@ impl Merges {
         &self.tokens
     }
 
-    /// Whether encoding the token's own text gives the token.
+    /// Whether the merges form the token from its own text.
     pub(crate) fn is_reachable(&self, token: u32) -> bool {
         self.reachable[token as usize]
     }
@@ -107,13 +109,13 @@ impl Merges {
         lanes::merge(lanes, &self.pairs, |symbol| symbol);
     }
 
-    /// What a pair becomes, or [`NONE`].
+    /// The symbol that a pair merges into, or [`NONE`].
     #[inline]
     pub(crate) fn pair(&self, left: Symbol, right: Symbol) -> Symbol {
         self.pairs.get(left, right)
     }
 
-    /// Merges a word in place; `initial(at)` is what the symbols at `at` and behind it become.
+    /// Merges a word in place; `initial(at)` is the symbol that the symbols at `at` and after it merge into.
     #[inline]
     pub(crate) fn merge(
         &self,
@@ -127,7 +129,7 @@ impl Merges {
         #[cfg(target_arch = "x86_64")]
         if crate::machine::has_avx2() {
             #[expect(unsafe_code, reason = "the function needs features of the machine")]
-            // SAFETY: the machine has the features that the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             return unsafe { self.merge_avx2(word, initial) };
         }
         self.merge_with(word, initial);
@@ -153,13 +155,14 @@ impl Merges {
     }
 }
 
-/// Lanes that are merged in step where there are more: enough that what each will read is there when it is its turn.
+/// The most lanes that are merged in step: enough that a prefetch for each has arrived by its next turn.
 const TOGETHER: usize = 32;
 
 /// A lane for the tokens of a vocabulary, most of which are short.
 type TinyLane = Lane<TINY>;
 
-/// Those of `tokens` that the merges make of their own text, with the rank of the last of these, if any.
+/// The tokens that the merges form from their own text, each with the rank of the last of these merges, if
+/// there is one.
 fn last_merges(
     tokens: Range<u32>,
     all: &PairTable,
@@ -214,16 +217,17 @@ fn last_merges(
     found
 }
 
-/// Most words are no longer than this, and cost less to set up.
+/// The length of most words; lanes of this length cost less to set up.
 const TINY: usize = 16;
 
-/// Most of the others are no longer than this.
+/// The length of most of the other words.
 const SMALL: usize = 32;
 
-/// How far a rank is shifted, to have room for the place of its pair.
+/// The left shift of a rank, which makes room for the place of its pair.
 const PLACE_BITS: u32 = SHORT.trailing_zeros();
 
-/// A rank with its place, so that the smallest is the leftmost one of the lowest rank. Ranks have at most 22 bits.
+/// A rank combined with its place, so that the smallest value is the leftmost pair of the lowest rank. Ranks
+/// have at most 22 bits.
 #[inline]
 fn placed(rank: u32, at: usize) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "places are below 64")]
@@ -231,10 +235,10 @@ fn placed(rank: u32, at: usize) -> u32 {
     if rank == NONE { NONE } else { placed }
 }
 
-/// Merges a word of at most `N` symbols in place: the smallest rank is looked for after each merge.
+/// Merges a word of at most `N` symbols in place: the smallest rank is found after each merge.
 ///
-/// Symbols stay where they are, and a bit tells which are alive: moving the rest of a short word up cost a tenth of
-/// the time of a first sight.
+/// Symbols stay in place, and a bit tells whether each is still there. Moving the rest of a short word up
+/// took a tenth of the time of encoding new words.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
 fn reduce<const N: usize>(
@@ -260,7 +264,7 @@ fn reduce<const N: usize>(
             break;
         }
         let at = best as usize % SHORT;
-        // The right side is the next one alive.
+        // The right side is the next remaining symbol.
         let after = alive & (u64::MAX << at) & !(1 << at);
         let right = after.trailing_zeros() as usize;
         let made = made_by(best >> PLACE_BITS);
@@ -285,7 +289,7 @@ fn reduce<const N: usize>(
     }
 }
 
-/// The smallest of all.
+/// The smallest of all ranks.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each kind of machine")]
 fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
@@ -306,7 +310,7 @@ fn smallest<const N: usize>(ranks: &[u32; N]) -> u32 {
     least[0]
 }
 
-/// Merges a word of any length with any ranks, in time that grows with the length and its logarithm.
+/// Merges a word of any length with any ranks, in time n log n.
 fn reduce_any(
     word: &mut Vec<Symbol>,
     rank_of: impl Fn(Symbol, Symbol) -> u32,
@@ -331,12 +335,12 @@ fn reduce_any(
     for (at, pair) in word.windows(2).enumerate() {
         wait(&mut waiting, pair[0], pair[1], at);
     }
-    // The places beside each symbol that is still there.
+    // The places next to each remaining symbol.
     let mut next: Vec<usize> = (1..=count).collect();
     let mut before: Vec<Option<usize>> = (0..count).map(|at| at.checked_sub(1)).collect();
     while let Some(Reverse((rank, at))) = waiting.pop() {
         let right = next[at];
-        // One of the two may have been merged with another since.
+        // One of the two symbols may have been merged with another one since.
         if word[at] == NONE || right == count || rank_of(word[at], word[right]) != rank {
             continue;
         }

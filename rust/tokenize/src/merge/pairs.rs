@@ -1,40 +1,42 @@
-//! The table of pairs: two symbols to what they become.
+//! The table of pairs: the symbol or rank of each pair of symbols that can be merged.
 
 use crate::machine::{AHEAD, prefetch};
 
-/// Symbols must be smaller, so that a pair and its value fit into one word.
+/// The limit of symbols, so that a pair and its value fit into one word.
 pub(crate) const LARGEST_SYMBOLS: usize = 1 << 21;
 
-/// Values must be smaller: ranks of as many merges.
+/// The limit of values: the ranks of so many merges.
 pub(crate) const LARGEST_MERGES: usize = (1 << 22) - 1;
 
 const SYMBOL_BITS: u32 = 21;
 const VALUE_BITS: u32 = 22;
 
-/// Odd, with well-mixed bits: 2^64 divided by the golden ratio.
+/// A hash multiplier, odd and with well-mixed bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// How many pairs a line holds.
+/// The number of pairs in a line.
 const WIDTH: usize = 8;
 
-/// Pairs a line holds on average, at most: more would overflow into the next one too often.
+/// The most pairs of a line on average: with more, lines would overflow into the next one too often.
 const FILL: usize = 4;
 
-/// A cache line of pairs: the key of each, and its value plus one behind it; 0 is a free place. Used places come first.
+/// A cache line of pairs. A word holds a key, and its value plus one in the lower bits; 0 is a free entry.
+/// Used entries come first.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Line([u64; WIDTH]);
 
-/// A table of which a question reads one cache line, and compares all of it: how far to look cannot be predicted.
+/// A hash table whose look-ups read one cache line and compare all of it, because the number of used entries
+/// cannot be predicted.
 pub(super) struct PairTable {
     lines: Box<[Line]>,
     shift: u32,
 }
 
 impl PairTable {
-    /// The table of pairs and what they become; of equal pairs, the last counts.
+    /// The table of pairs and their values; of equal pairs, the last counts.
     pub(super) fn new(pairs: impl Iterator<Item = [u32; 3]> + Clone) -> Self {
-        // Two lines at least: a word can't be shifted by all of its bits.
+        // There are at least two lines: a word cannot be shifted by all of its bits.
         let size = (pairs.clone().count() / FILL + 2).next_power_of_two();
         let shift = 64 - size.trailing_zeros();
         let mut table = Self { lines: vec![Line::default(); size].into_boxed_slice(), shift };
@@ -71,7 +73,7 @@ impl PairTable {
         }
     }
 
-    /// Has what [`Self::get`] will look at brought near.
+    /// Prefetches the line that [`Self::get`] reads.
     #[inline]
     pub(super) fn prefetch(&self, left: u32, right: u32) {
         prefetch(self.lines.as_ptr().wrapping_add(self.place(key(left, right))));
@@ -84,7 +86,7 @@ impl PairTable {
         let mut place = self.place(key);
         loop {
             let Line(entries) = &self.lines[place & (self.lines.len() - 1)];
-            // At most one of them is that of the pair.
+            // At most one of the entries is for the pair.
             let found = entries.iter().fold(0, |found, entry| {
                 found | if entry >> VALUE_BITS == key { *entry } else { 0 }
             });
@@ -116,7 +118,7 @@ mod tests {
             pairs in prop::collection::vec((0..40_u32, 0..40_u32, 0..1000_u32), 0..300),
             asked in prop::collection::vec((0..41_u32, 0..41_u32), 50),
         ) {
-            // Numbers far apart and near the limits, so that lines are shared by chance alone.
+            // Numbers far apart and near the limits, so that lines are shared by chance only.
             let spread = |symbol: u32| symbol * 52_428;
             let listed = pairs.iter().map(|(left, right, value)| [spread(*left), spread(*right), *value]);
             let table = PairTable::new(listed.clone());
@@ -140,7 +142,8 @@ mod tests {
             let at = |right: &u32| table.place(key(1, *right)) == place;
             (0..10_000).filter(at).take(2 * WIDTH + 1).collect::<Vec<_>>()
         });
-        // The last line goes on at the first one; there is room for all of one crowd.
+        // The table is emptied, so it has room for all pairs of one crowded line. The line after the last one
+        // is the first.
         table.lines.fill(Line::default());
         for rights in crowded {
             for right in &rights[..2 * WIDTH] {

@@ -1,4 +1,4 @@
-//! Merging against the definition: scan for the lowest rank, leftmost, and merge it.
+//! Compares merging with its definition: find the leftmost pair of the lowest rank, and merge it.
 
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ proptest! {
         word in prop::collection::vec(0..4_u8, 0..150),
         lengths in prop::collection::vec(1..=Lanes::LONGEST, 1..8),
     ) {
-        // Ranks that come in no sensible order, and now and then a pair twice.
+        // Ranks in random order, and some pairs listed twice.
         let mut state = order;
         for index in (1..merges.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// Words in which few things come again and again: what windows do not agree on, and what has long tokens.
+/// Words in which a few parts are repeated many times: windows disagree on them, and they have long tokens.
 fn repetitive() -> impl Strategy<Value = Vec<u8>> {
     let syllable = prop::collection::vec(0..4_u8, 1..12);
     let part = (syllable, 1..40_usize).prop_map(|(syllable, times)| syllable.repeat(times));
@@ -115,7 +115,7 @@ fn repetitive() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![part, noise], 0..5).prop_map(|parts| parts.concat())
 }
 
-/// Sizes so small that every way of going on is met in words of a hundred letters.
+/// Sizes so small that words of a hundred letters reach every branch.
 fn sizes() -> impl Strategy<Value = Sizes> {
     let size = |windows: Range<usize>| {
         (windows, 1..9_usize).prop_map(|(window, overlap)| Size { window, overlap })
@@ -124,7 +124,7 @@ fn sizes() -> impl Strategy<Value = Sizes> {
         .prop_map(|(large, small, lanes, long_token)| Sizes { large, small, lanes, long_token })
 }
 
-/// Merges that double what they merge, and then some: tokens longer than a lane.
+/// Merges that double a token, and some others: they make tokens longer than a lane.
 fn doubling() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Merge>)> {
     (models(), 0..4_u8, 1..6_usize).prop_map(|((mut tokens, mut merges), letter, times)| {
         let mut last = u32::from(letter);

@@ -1,10 +1,11 @@
-//! Merging long words a window at a time, so that what is looked at stays near the core.
+//! Merges long words one window at a time, so that the working memory stays in the nearer caches.
 //!
-//! Merges on both sides of a boundary that none of them crosses know nothing of each other. So tokens are what a word
-//! becomes if each two neighbours are what their own text becomes: the first merge to cross a boundary of theirs would
-//! cross it in the text of these two as well. Two neighbours in a window are such a pair, wherever the window begins.
-//! Two windows that have a token in common, at the same place, can therefore be joined there: all neighbours are
-//! neighbours in one of the two.
+//! If no merge crosses a boundary, the merges on its two sides are independent. So a list of tokens is the
+//! encoding of a word if each two neighbouring tokens are the encoding of their own text: the first merge
+//! across a boundary in the word would also cross it in the text of its two tokens. In the encoding of a
+//! window, each two neighbours are such a pair, wherever the window begins. Two windows that have the same
+//! token at the same place can therefore be joined there: each two neighbours of the joined list are
+//! neighbours in one of the windows.
 
 use std::ops::Range;
 
@@ -12,29 +13,31 @@ use super::buckets::Buckets;
 use super::{Lane, Merges, SMALL, Symbol, TOGETHER};
 use crate::stop::Stop;
 
-/// How windows are cut.
+/// The sizes of windows and lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// A window that is merged by itself.
+    /// The size of a window that is merged alone.
     pub(super) large: Size,
-    /// One where two lanes do not meet.
+    /// The size of a window that is merged where two lanes have no common token.
     pub(super) small: Size,
-    /// How many lanes are merged in step.
+    /// The number of lanes that are merged in step.
     pub(super) lanes: usize,
-    /// Symbols of a token, on average, from which on windows are merged by themselves.
+    /// The average number of symbols of a token from which on windows are merged alone.
     pub(super) long_token: usize,
 }
 
-/// A window, and how far the next one reaches back into it, so that they meet: some of the longest tokens there are.
+/// The length of a window, and its overlap with the next one. The overlap is as long as some of the longest
+/// tokens, so that the two have a common token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) window: usize,
     pub(super) overlap: usize,
 }
 
-/// A large window has a thousand symbols and more, which stay in the first two levels of caches. Random letters take two
-/// thirds of the time in lanes that they take in large windows, and a letter again and again a quarter more (llama3, AMD
-/// EPYC, 2026-11-22): most merges of long tokens are made in two lanes.
+/// The sizes in use. A large window has more than a thousand symbols, which stay in the first two levels of
+/// caches. In lanes, random letters take two thirds of the time that they take in large windows, and one
+/// repeated letter takes a quarter more (llama3, AMD EPYC, 2026-11-22): most merges of long tokens are made
+/// in two lanes.
 const SIZES: Sizes = Sizes {
     large: Size { window: 2048, overlap: 256 },
     small: Size { window: 96, overlap: 32 },
@@ -42,35 +45,35 @@ const SIZES: Sizes = Sizes {
     long_token: 3,
 };
 
-/// Symbols of a word from which on merging it takes so long that it can be stopped.
+/// The number of symbols from which on merging a word takes so long that it can be stopped.
 const VERY_LONG: usize = 1 << 20;
 
-/// What is merged in step.
+/// A lane, merged in step with others.
 type Stretch = Lane<SMALL>;
 
-/// How far each lane reaches back into the one before it, so that they meet.
+/// The overlap of each lane with the one before it, so that the two have a common token.
 const LANE_OVERLAP: usize = 8;
 
-/// Where a token begins in the word, and its symbol.
+/// The start of a token in the word, and its symbol.
 type Token = (u32, Symbol);
 
-/// What merging long words needs, kept for the next one.
+/// The buffers for merging long words, kept for the next word.
 #[derive(Default)]
 pub(crate) struct Windows {
     buckets: Buckets,
-    /// What the word becomes as far as it was looked at.
+    /// The tokens of the word up to `end`.
     tokens: Vec<Token>,
-    /// How far it was looked at.
+    /// The end of the merged part of the word.
     end: usize,
-    /// What the next window becomes.
+    /// The tokens of the next window.
     next: Vec<Token>,
     lanes: Vec<Stretch>,
-    /// What ends the merging of a word that is very long.
+    /// The flag that stops the merging of a very long word.
     pub(crate) stop: Stop,
 }
 
 impl Windows {
-    /// Merges `word` in place; `initial(at)` is what the symbols at `at` and behind it become.
+    /// Merges `word` in place; `initial(at)` is the symbol that the symbols at `at` and after it merge into.
     pub(super) fn merge(
         &mut self,
         merges: &Merges,
@@ -89,7 +92,7 @@ impl Windows {
     ) {
         self.tokens.clear();
         self.end = 0;
-        // What is shorter may be remembered, and has to be whole.
+        // Ids of shorter words may go to a cache, so they have to be complete.
         let can_stop = word.len() > VERY_LONG;
         while self.end < word.len() && !(can_stop && self.stop.is_asked()) {
             if self.tokens.len() * sizes.long_token >= self.end {
@@ -102,7 +105,8 @@ impl Windows {
         word.extend(self.tokens.iter().map(|(_, symbol)| symbol));
     }
 
-    /// Goes on by many short windows at once, and by a larger one where two of them do not meet.
+    /// Continues with many short windows at once, and with a larger one where two of them have no common
+    /// token.
     fn in_step(
         &mut self,
         merges: &Merges,
@@ -131,14 +135,14 @@ impl Windows {
                 bridged = true;
                 continue;
             }
-            // Such as one letter again and again, which is cut another way in each window.
+            // For example one repeated letter, which each window divides into tokens in another way.
             self.alone(merges, word, initial, sizes.large);
             break;
         }
         self.lanes = lanes;
     }
 
-    /// Makes lanes of the next stretches of the word, each of which is named after its place.
+    /// Makes lanes of the next stretches of the word; the name of a lane is its start.
     fn fill(
         &self,
         lanes: &mut Vec<Stretch>,
@@ -155,7 +159,7 @@ impl Windows {
         }));
     }
 
-    /// Goes on by a window that is merged by itself.
+    /// Continues with a window that is merged alone.
     fn alone(
         &mut self,
         merges: &Merges,
@@ -168,7 +172,8 @@ impl Windows {
         }
     }
 
-    /// Goes on by a window that begins with a token, and is merged by itself; false if it meets none of the tokens.
+    /// Continues with a window that begins with a token and is merged alone; returns `false` if it has no
+    /// token in common with the word so far.
     fn window(
         &mut self,
         merges: &Merges,
@@ -192,7 +197,7 @@ impl Windows {
         }
     }
 
-    /// Merges all of the word by itself: it is rare that windows do not meet, and only costs time.
+    /// Merges the whole word alone. It is rare that windows have no common token, and this only takes longer.
     fn whole(&mut self, merges: &Merges, word: &[Symbol], initial: &impl Fn(usize) -> Symbol) {
         self.run(merges, word, initial, 0..word.len());
         std::mem::swap(&mut self.tokens, &mut self.next);
@@ -213,11 +218,12 @@ impl Windows {
         self.next.extend(left.map(|(at, symbol)| (place(from) + at, symbol)));
     }
 
-    /// Puts the tokens in `next`, of a window up to `end`, behind those from `first` on, where they meet.
+    /// Joins the tokens in `next`, a window up to `end`, to the tokens from `first` on, at the first common
+    /// token. Returns `false` if there is none.
     fn join(&mut self, first: usize, end: usize) -> bool {
         let Self { tokens, next, .. } = self;
         if next.first().is_some_and(|(at, _)| *at == 0) {
-            // What the window says of the beginning holds by itself.
+            // A window from the start of the word needs no join.
             std::mem::swap(tokens, next);
         } else {
             let Some((kept, joined)) = common((&tokens[first..], self.end), (next, end)) else {
@@ -231,7 +237,8 @@ impl Windows {
     }
 }
 
-/// The places in two lists, each with the end of its last token, of the first token that both have.
+/// The indices, in two lists, of the first token that both have. Each list comes with the end of its last
+/// token.
 fn common((a, a_end): (&[Token], usize), (b, b_end): (&[Token], usize)) -> Option<(usize, usize)> {
     let end = |tokens: &[Token], at: usize, last: usize| {
         tokens.get(at + 1).map_or(place(last), |(start, _)| *start)

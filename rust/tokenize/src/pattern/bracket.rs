@@ -1,10 +1,10 @@
-//! Sets of characters in the text of a pattern: classes in brackets, escapes and properties.
+//! Parses sets of characters in a pattern: classes in brackets, escapes and properties.
 
 use super::class::{CodePoints, probed, tabled};
 use super::parse::{DEEPEST, Parsed, Parser};
 
 impl Parser<'_> {
-    /// An escape that stands for characters, behind its backslash.
+    /// Parses an escape that stands for characters, after its backslash.
     pub(super) fn set_escape(&mut self, in_class: bool) -> Parsed<Escaped> {
         let c = self.next().ok_or("a `\\` at the end")?;
         let tabled = |name: &str| tabled(name).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(code_point)
     }
 
-    /// `{…}` behind `\p` or `\P`.
+    /// Parses `{…}` after `\p` or `\P`.
     fn property(&mut self, negated: bool, in_class: bool) -> Parsed<CodePoints> {
         let name = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}'));
         let (name, _) = name.ok_or("a property without `{…}`")?;
@@ -67,7 +67,7 @@ impl Parser<'_> {
         Ok(if negated == inner.is_some() { set } else { set.complement() })
     }
 
-    /// A class behind its `[`.
+    /// Parses a class after its `[`.
     pub(super) fn bracket(&mut self) -> Parsed<CodePoints> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -137,7 +137,8 @@ impl Parser<'_> {
     }
 }
 
-/// An escape where it stands. Oniguruma has two tables of word characters: `²` is of `\w`, but not of `[\w]`.
+/// An escape, in brackets if it is in a class. Oniguruma has two tables of word characters: `²` matches `\w`,
+/// but not `[\w]`.
 fn placed(escape: &str, in_class: bool) -> String {
     if in_class { format!("[{escape}]") } else { escape.to_owned() }
 }
@@ -149,7 +150,7 @@ pub(super) enum Escaped {
 }
 
 impl CodePoints {
-    /// Whether the case of a letter is nothing to the set: it has all letters or none of those that have one.
+    /// Whether the set has no letters and no long ranges, so that case does not matter.
     pub(super) fn is_caseless(&self) -> bool {
         self.ranges().iter().all(|range| {
             (range.0..=range.1).filter_map(char::from_u32).take(0x1000).all(|c| !c.is_alphabetic())
@@ -158,7 +159,7 @@ impl CodePoints {
     }
 }
 
-/// All that an ASCII character is equal to where case does not count.
+/// All characters that an ASCII character matches if case is ignored.
 pub(super) fn folded(c: char) -> Parsed<CodePoints> {
     if !c.is_ascii() {
         return Err(format!("`{c}` under `(?i)`"));

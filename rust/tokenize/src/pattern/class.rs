@@ -1,4 +1,4 @@
-//! Sets of code points, as the linked regex engine sees them.
+//! Sets of code points, as the linked regex engine defines them.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::unicode::{self, Class};
 /// One more than the largest code point.
 const CODE_POINTS: u32 = 0x11_0000;
 
-/// How many characters the regex engine is asked about at a time.
+/// The number of characters in one text for the regex engine.
 const ASKED_TOGETHER: usize = 1 << 16;
 
 /// A set of code points: ascending ranges, first and last, that do not touch.
@@ -23,7 +23,7 @@ impl CodePoints {
         Self(vec![(u32::from(c), u32::from(c))])
     }
 
-    /// The set of the characters from one to another.
+    /// The set of the characters from `first` to `last`.
     pub(super) fn range(first: u32, last: u32) -> Self {
         Self(vec![(first, last)])
     }
@@ -61,12 +61,12 @@ impl CodePoints {
         after.checked_sub(1).is_some_and(|index| code_point <= self.0[index].1)
     }
 
-    /// What is in either set.
+    /// The union of both sets.
     pub(super) fn union(&self, other: &Self) -> Self {
         Self::from_ranges(self.0.iter().chain(&other.0).copied())
     }
 
-    /// What is not in the set.
+    /// The complement of the set.
     pub(super) fn complement(&self) -> Self {
         let (mut next, mut rest) = (0, Vec::with_capacity(self.0.len() + 1));
         for (first, last) in &self.0 {
@@ -81,13 +81,14 @@ impl CodePoints {
         Self(rest)
     }
 
-    /// What is in both sets.
+    /// The intersection of both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         self.complement().union(&other.complement()).complement()
     }
 }
 
-/// The set of a general category, or of `\s`, from the table of character classes; `None` if the table does not tell it.
+/// The set of a general category, or of `\s`, from the table of character classes; `None` if the table does
+/// not have it.
 pub(super) fn tabled(name: &str) -> Option<CodePoints> {
     let classes: &[Class] = match name {
         "L" => &[Class::Upper, Class::Lower, Class::Title, Class::Modifier, Class::Caseless],
@@ -110,7 +111,7 @@ pub(super) fn tabled(name: &str) -> Option<CodePoints> {
     Some(CodePoints::from_ranges(chosen.map(|(run, end)| (run.0, end - 1))))
 }
 
-/// What the engine has been asked already. It never answers otherwise, and knows few hundred names.
+/// The answers of the regex engine so far. They never change, and there are a few hundred names.
 static PROBED: LazyLock<Mutex<HashMap<String, CodePoints>>> = LazyLock::new(Mutex::default);
 
 /// The set of all characters that the linked engine matches with `atom`, which matches one character.
@@ -138,7 +139,7 @@ fn probe(atom: &str) -> Result<CodePoints, String> {
             }
         }
     }
-    // No text has surrogates, so a range may go over them.
+    // No text contains surrogates, so a range may span them.
     let surrogates = ranges.iter().any(|(_, last)| *last == 0xD7FF)
         && ranges.iter().any(|(first, _)| *first == 0xE000);
     ranges.extend(surrogates.then_some((0xD800, 0xDFFF)));

@@ -1,4 +1,4 @@
-//! Following a program over any text: states are ordered lists of steps, letters are classes of characters.
+//! Runs a program as an automaton: states are ordered lists of steps, letters are classes of characters.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,30 +6,31 @@ use super::class::CodePoints;
 use super::program::{Program, Step};
 use super::tree::Edge;
 
-/// The most states: more are not worth their memory.
+/// The most states: a pattern with more would take too much memory.
 const MOST_STATES: usize = 1 << 12;
 
-/// The most classes of characters; a class is a byte, and one is left for the end of the text.
+/// The most classes of characters: a class is a byte, and one value is left for the end of the text.
 const MOST_CLASSES: usize = 250;
 
-/// Where all sets of some programs agree: each code point has a class, and no set tells two of one class apart.
+/// The classes of characters of some programs: no set of a program has only some of the characters of a
+/// class.
 #[derive(Debug)]
 pub(super) struct Alphabet {
-    /// The first code point of each run, and the class that holds from there on.
+    /// The first code point of each run, and the class of the run.
     pub(super) runs: Vec<(u32, u8)>,
-    /// A code point of each class.
+    /// One code point of each class.
     examples: Vec<u32>,
 }
 
 impl Alphabet {
-    /// The classes that the sets of some programs need.
+    /// The classes that the sets of `programs` need.
     pub(super) fn new(programs: &[&Program]) -> Result<Self, String> {
         let edges = |program: &'_ Program| -> Vec<CodePoints> {
             let edges = program.ahead.iter().chain(&program.behind);
             edges.map(|edge| edge.set.clone()).chain(program.sets.iter().cloned()).collect()
         };
         let sets: Vec<CodePoints> = programs.iter().flat_map(|program| edges(program)).collect();
-        // At each place, the sets that begin or end there.
+        // For each code point, the sets that begin there or end before it.
         let mut places: Vec<(u32, usize)> = vec![(0, usize::MAX)];
         for (index, set) in sets.iter().enumerate() {
             for (first, last) in set.ranges() {
@@ -67,7 +68,7 @@ impl Alphabet {
         Ok(alphabet)
     }
 
-    /// How many classes there are; this is also the number of the letter that stands for the end of the text.
+    /// The number of classes; this is also the letter for the end of the text.
     pub(super) fn end(&self) -> usize {
         self.examples.len()
     }
@@ -86,14 +87,14 @@ impl Alphabet {
     }
 }
 
-/// Steps to try, in their order, and which conditions the character before fulfils.
+/// The steps to try, in order, and the conditions that the character before fulfils.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     steps: Vec<usize>,
     behind: Vec<bool>,
 }
 
-/// A program over an alphabet, whose states are found as they are asked for.
+/// A program over an alphabet; its states are numbered when they are first reached.
 pub(super) struct Follower<'a> {
     program: &'a Program,
     sets: Vec<Vec<bool>>,
@@ -101,12 +102,12 @@ pub(super) struct Follower<'a> {
     behind: Vec<Vec<bool>>,
     states: Vec<State>,
     numbers: HashMap<State, usize>,
-    /// For each step, the last search that came by.
+    /// The last search that reached each step.
     seen: Vec<u32>,
     search: u32,
 }
 
-/// The state that no text leads out of.
+/// The state that has no way out.
 pub(super) const DEAD: usize = 0;
 
 impl<'a> Follower<'a> {
@@ -138,18 +139,18 @@ impl<'a> Follower<'a> {
         Ok(self.states.len() - 1)
     }
 
-    /// How many states are known.
+    /// The number of states so far.
     pub(super) fn count(&self) -> usize {
         self.states.len()
     }
 
-    /// The state at the start of a search, behind a character or the start of the text.
+    /// The state at the start of a search, after a character or at the start of the text.
     pub(super) fn start(&mut self, letter: usize) -> Result<usize, String> {
         let behind = self.behind.iter().map(|members| members[letter]).collect();
         self.number(State { steps: vec![0], behind })
     }
 
-    /// Where a letter leads, and whether the pattern has matched before it.
+    /// The state that a letter leads to, and whether the pattern has matched before the letter.
     pub(super) fn step(&mut self, state: usize, letter: usize) -> Result<(usize, bool), String> {
         let State { steps, behind } = self.states[state].clone();
         self.search += 1;
@@ -183,10 +184,10 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Whether two programs match the same of every text.
+/// Whether two programs have the same matches in every text.
 ///
-/// Both are followed over the same letters, with whether the last match of both is the same so far: what is matched on the
-/// way counts only if nothing longer is matched after it.
+/// Both run over the same letters, and it is tracked whether their last matches are the same. A match on the
+/// way counts only if no longer one follows.
 pub(super) fn are_equal(left: &Program, right: &Program) -> bool {
     let compare = || -> Result<bool, String> {
         let alphabet = Alphabet::new(&[left, right])?;

@@ -1,4 +1,4 @@
-//! Patterns as automata: a regular expression in Oniguruma's language, compiled to tables over classes of characters.
+//! Regular expressions in Oniguruma's language, compiled to automata with tables over classes of characters.
 //!
 //! Two patterns are compared by what they match, not by how they are written: [`Pattern::means`].
 
@@ -25,25 +25,25 @@ use tree::{Node, Times};
 /// Bytes of the longest pattern that is read.
 const LONGEST: usize = 1 << 14;
 
-/// Set in a table's entry where the pattern has matched before the character.
+/// The bit of a table entry that says that the pattern has matched before the character.
 const MATCHED: u16 = 1 << 15;
 
-/// How many characters of a kind a pattern takes.
+/// The number of characters of a kind that a pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// One.
+    /// One character.
     One,
-    /// As many as there are.
+    /// As many characters as there are.
     Run,
 }
 
-/// A pattern that is understood.
+/// A pattern in the supported language.
 pub(crate) struct Pattern {
     program: Program,
 }
 
 impl Pattern {
-    /// Reads a pattern; the error names what of it is outside the language.
+    /// Parses a pattern; the error names the part that is not supported.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("a pattern of {} bytes", text.len()));
@@ -51,17 +51,18 @@ impl Pattern {
         Self::of(&parse(text)?)
     }
 
-    /// The pattern that matches a text, which is not empty.
+    /// The pattern that matches one text, which is not empty.
     pub(crate) fn literal(text: &str) -> Result<Self, String> {
         Self::of(&Node::Sequence(text.chars().map(|c| Node::Set(CodePoints::of(c))).collect()))
     }
 
-    /// The pattern of one character that `is` accepts.
+    /// The pattern that matches one character that `is` accepts.
     pub(crate) fn one(is: impl Fn(char) -> bool) -> Result<Self, String> {
         Self::of(&Node::Set(CodePoints::all_that(is)))
     }
 
-    /// The pattern of characters that one of `kinds` accepts, the first one that does; alone, or as many as there are.
+    /// The pattern that matches characters of the first of `kinds` that accepts them: one of them, or as many
+    /// as there are.
     pub(crate) fn of_kinds(kinds: &[(&dyn Fn(char) -> bool, Length)]) -> Result<Self, String> {
         let part = |(is, length): &(&dyn Fn(char) -> bool, Length)| {
             let set = Node::Set(CodePoints::all_that(is));
@@ -82,38 +83,38 @@ impl Pattern {
         Ok(Self { program: Program::new(node)? })
     }
 
-    /// Whether both patterns match the same of every text.
+    /// Whether both patterns have the same matches in every text.
     pub(crate) fn means(&self, other: &Self) -> bool {
         follow::are_equal(&self.program, &other.program)
     }
 
-    /// The tables with which texts are searched.
+    /// The automaton that searches texts.
     pub(crate) fn automaton(&self) -> Result<Automaton, String> {
         Automaton::new(&self.program)
     }
 }
 
-/// A pattern as tables.
+/// A pattern as transition tables.
 pub(crate) struct Automaton {
     /// The class of each ASCII character.
     ascii: Box<[u8; 128]>,
     /// The class of every character.
     wide: Table,
-    /// The letter that stands for the end of the text, which is the last one.
+    /// The letter for the end of the text, which is the last letter.
     end: u8,
-    /// How many entries a state has, as a power of two.
+    /// The logarithm of the number of table entries of a state.
     shift: u32,
-    /// Where each letter leads from each state, with [`MATCHED`].
+    /// The next state for each state and letter, with [`MATCHED`].
     table: Box<[u16]>,
-    /// The first state behind each letter; behind the end of the text, that is at its start.
+    /// The first state of a search after each letter; after the end of the text means at its start.
     starts: Box<[u16]>,
-    /// Whether the character before a place can matter.
+    /// Whether the character before a search can matter.
     looks_behind: bool,
-    /// Whether something matches at every place of every text.
+    /// Whether the pattern matches at every position of every text.
     total: bool,
-    /// Whether a search can read on without end behind what it has matched, or in vain.
+    /// Whether a search can read on without limit after its last match, or without any match.
     wanders: bool,
-    /// The bytes with which a match can begin.
+    /// Whether a match can begin with each byte.
     begins: Box<[bool; 256]>,
 }
 
@@ -164,9 +165,9 @@ impl Automaton {
         Ok(automaton)
     }
 
-    /// Whether no text is searched in vain: none ends, or leads to the dead state, before something has matched.
+    /// Whether every search matches: none reaches the end of the text, or the dead state, before a match.
     fn matches_all(&self) -> bool {
-        // Behind every character, so that at least one has been read.
+        // At a start state at least one character follows, so the end of the text is left out there.
         let mut seen = vec![false; self.table.len() >> self.shift];
         let mut waiting: Vec<(u16, bool)> =
             self.starts.iter().map(|start| (*start, true)).collect();
@@ -189,7 +190,7 @@ impl Automaton {
         true
     }
 
-    /// Whether some states lead to each other again and again while nothing is matched.
+    /// Whether some states form a cycle without a match.
     fn has_vain_circle(&self) -> bool {
         let count = self.table.len() >> self.shift;
         let next = |state: usize| {
@@ -197,7 +198,8 @@ impl Automaton {
             let entries = (0..self.end).map(move |letter| self.entry(state, letter));
             entries.filter(|entry| entry & MATCHED == 0).map(usize::from).filter(|it| *it != DEAD)
         };
-        // States that no vain step leads out of are taken away, again and again; the others go round.
+        // States without such a transition are removed repeatedly; the states that remain are on a cycle, or
+        // lead to one.
         let mut left: Vec<usize> = (0..count).map(|state| next(state).count()).collect();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
         for state in 0..count {
@@ -222,7 +224,7 @@ impl Automaton {
         self.table[usize::from(state) << self.shift | usize::from(letter)]
     }
 
-    /// Whether something matches at every place of every text.
+    /// Whether the pattern matches at every position of every text.
     pub(crate) fn is_total(&self) -> bool {
         self.total
     }
@@ -245,7 +247,7 @@ impl Automaton {
         (self.wide.get(code_point), length)
     }
 
-    /// The first state of a search at `at` in the part of a text that begins at `from`.
+    /// The first state of a search at `at`, in the part of a text that begins at `from`.
     #[inline]
     fn start(&self, text: &[u8], from: usize, at: usize) -> u16 {
         if at == from || !self.looks_behind {
@@ -258,9 +260,10 @@ impl Automaton {
         self.starts[usize::from(self.letter(text, before).0)]
     }
 
-    /// The end of the match that begins at `at`, if one does; nothing is seen beyond the end of `text` and before `from`.
+    /// The end of the match that begins at `at`, if there is one. The search sees nothing before `from` and
+    /// after the end of `text`.
     ///
-    /// `tails` is of all searches of the text; `split` tells those of one automaton from those of others.
+    /// `tails` is shared by all searches of the text; `split` tells apart the searches of different automata.
     #[inline]
     pub(crate) fn match_at(
         &self,
@@ -289,7 +292,7 @@ impl Automaton {
         }
     }
 
-    /// As [`Self::match_at`], where a search can read on in vain.
+    /// As [`Self::match_at`], for a pattern whose searches can read on without a match.
     fn match_with(
         &self,
         text: &[u8],
@@ -315,7 +318,7 @@ impl Automaton {
         }
     }
 
-    /// The first match at or behind `at`; as [`Self::match_at`].
+    /// The first match that begins at or after `at`; see [`Self::match_at`].
     pub(crate) fn find(
         &self,
         text: &[u8],

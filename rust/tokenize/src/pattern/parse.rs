@@ -1,36 +1,38 @@
-//! The text of a pattern to its tree, with Oniguruma's syntax.
+//! Parses the text of a pattern to its tree, with Oniguruma's syntax.
 //!
-//! The language: classes with ranges, nesting and `&&`; properties; `(?i:…)` on ASCII; alternation; greedy and lazy
-//! quantifiers of any part, and possessive ones of one character; conditions on the character before or behind a place
-//! (look-around of one character, `^`, `$`, `\A`, `\z`, `\b`). Whatever else a pattern has is named in the error.
+//! The language: classes with ranges, nesting and `&&`; properties; `(?i:…)` on ASCII; alternation; greedy
+//! and lazy quantifiers of any part, and possessive quantifiers of one character; conditions on the character
+//! before or after a position (look-around of one character, `^`, `$`, `\A`, `\z`, `\b`). The error names
+//! anything else in a pattern.
 
 use super::bracket::{Escaped, folded};
 use super::class::{CodePoints, probed};
 use super::tree::{Edge, Node, Times};
 
-/// How deeply groups may be nested.
+/// The deepest nesting of groups.
 pub(super) const DEEPEST: usize = 64;
 
 /// The largest number in a quantifier: each repetition is a copy.
 const MOST_TIMES: u32 = 1000;
 
-/// Letters that one other character stands for where case does not count, as `ß` for `ss`: such pairs are left alone.
+/// Pairs of letters that match one other character if case is ignored, as `ß` matches `ss`; such pairs are
+/// refused.
 const FOLDED_PAIRS: [&str; 5] = ["ss", "st", "ff", "fi", "fl"];
 
-/// A pattern that is being read.
+/// A parser of a pattern.
 pub(super) struct Parser<'a> {
     text: &'a str,
     pub(super) at: usize,
     pub(super) depth: usize,
-    /// Whether case does not count here.
+    /// Whether case is ignored at this position.
     insensitive: bool,
-    /// The letter just before this place, where case does not count for it.
+    /// The letter just before this position, if its case is ignored.
     folded: Option<char>,
 }
 
 pub(super) type Parsed<T> = Result<T, String>;
 
-/// The tree of a pattern.
+/// Parses a pattern to its tree.
 pub(super) fn parse(text: &str) -> Parsed<Node> {
     let mut parser = Parser { text, at: 0, depth: 0, insensitive: false, folded: None };
     let node = parser.choice()?;
@@ -61,7 +63,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Alternatives up to the end of the group.
+    /// Parses alternatives, up to the end of the group.
     fn choice(&mut self) -> Parsed<Node> {
         let insensitive = self.insensitive;
         let mut parts = vec![self.sequence()?];
@@ -89,7 +91,7 @@ impl<'a> Parser<'a> {
         Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Sequence(parts) })
     }
 
-    /// Refuses two letters that one character can stand for.
+    /// Refuses two letters that one character can match.
     fn check_fold(&self, before: Option<char>) -> Parsed<()> {
         let (Some(before), Some(after)) = (before, self.folded) else { return Ok(()) };
         let pair: String = [before, after].iter().collect();
@@ -99,7 +101,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// One part without its quantifier; nothing where only an option is set.
+    /// Parses one part without its quantifier; `None` if it only sets an option.
     fn atom(&mut self) -> Parsed<Option<Node>> {
         let start = self.at;
         self.folded = None;
@@ -121,7 +123,7 @@ impl<'a> Parser<'a> {
         Ok(Some(node))
     }
 
-    /// A character for itself, or for all that it is equal to where case does not count.
+    /// A character, or, if case is ignored, all characters that match it.
     fn literal(&mut self, c: char) -> Parsed<Node> {
         if !self.insensitive {
             return Ok(Node::Set(CodePoints::of(c)));
@@ -131,7 +133,7 @@ impl<'a> Parser<'a> {
         Ok(Node::Set(set))
     }
 
-    /// A class as it is, or with what is equal to its characters where case does not count.
+    /// A class, or, if case is ignored, all characters that match one of its characters.
     fn folded_set(&mut self, set: CodePoints, start: usize) -> Parsed<Node> {
         if !self.insensitive {
             return Ok(Node::Set(set));
@@ -145,7 +147,7 @@ impl<'a> Parser<'a> {
         for code_point in set.ranges().iter().flat_map(|range| range.0..=range.1) {
             all = all.union(&folded(char::from_u32(code_point).unwrap_or('\0'))?);
         }
-        // Which of its letters stands beside others is not known here.
+        // It is not known which letter of the class the next letter would form a pair with.
         self.folded = None;
         Ok(Node::Set(all))
     }
@@ -179,7 +181,7 @@ impl<'a> Parser<'a> {
                 self.insensitive = !self.text[start..].starts_with('-');
                 self.choice()?
             } else if self.take("i)") || self.take("-i)") {
-                // The option holds up to the end of the group around it, over its alternatives.
+                // The option holds up to the end of the surrounding group, across its alternatives.
                 self.insensitive = !self.text[start..].starts_with('-');
                 self.depth -= 1;
                 let rest = self.choice()?;
@@ -197,7 +199,7 @@ impl<'a> Parser<'a> {
         if self.take(")") { Ok(Some(node)) } else { Err("a group without an end".to_owned()) }
     }
 
-    /// What stands behind a backslash, outside of brackets.
+    /// Parses an escape outside of brackets, after its backslash.
     fn escape(&mut self) -> Parsed<Node> {
         let nothing = Edge { set: CodePoints::default(), end: true };
         let edge = match self.peek() {
@@ -223,7 +225,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A part with the quantifiers behind it.
+    /// Parses the quantifiers of a part.
     fn quantified(&mut self, mut part: Node) -> Parsed<Node> {
         let mut outer = false;
         while let Some((times, interval)) = self.times()? {
@@ -249,7 +251,7 @@ impl<'a> Parser<'a> {
         Ok(part)
     }
 
-    /// A quantifier, and whether it is one in braces.
+    /// Parses a quantifier; also says whether it is written in braces.
     fn times(&mut self) -> Parsed<Option<(Times, bool)>> {
         let simple = |least, most| Times { least, most, lazy: false };
         let found = match self.peek() {
@@ -286,7 +288,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `^`: the start of the text, or behind a line feed that is not its end.
+/// `^`: the start of the text, or a position after a line feed, but not the end of the text.
 fn begin_of_line() -> Node {
     let start = Node::Behind(Edge { set: CodePoints::default(), end: true });
     let any = Edge { set: CodePoints::default().complement(), end: false };
@@ -307,7 +309,7 @@ fn word_edge(word: &Edge, differ: bool) -> Node {
     }
 }
 
-/// The condition of a look-around; the ends of the text count where the inner part says so.
+/// The condition of a look-around; it holds at an end of the text if the inner part says so.
 fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
     let mut whole = Edge { set: CodePoints::default(), end: false };
     let parts = match inner {
@@ -322,7 +324,7 @@ fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
             Node::Behind(edge) if behind => {
                 whole = Edge { set: whole.set.union(&edge.set), end: whole.end || edge.end };
             }
-            // Whatever comes behind the first of them, one is enough.
+            // One character is enough, whatever follows it.
             Node::Repeat(one, times) if !behind && times.least == 1 => {
                 let set = one.single().ok_or("a look-around of more than one character")?;
                 whole.set = whole.set.union(&set);
@@ -336,7 +338,8 @@ fn edge(inner: &Node, behind: bool) -> Parsed<Edge> {
     Ok(whole)
 }
 
-/// A repetition of one character that gives nothing back: none of them may follow it, unless it is full.
+/// A possessive repetition of one character: no such character may follow it, unless it has the most
+/// repetitions.
 fn possessive_of(set: CodePoints, times: Times) -> Node {
     let none = Node::Ahead(Edge { set: set.clone(), end: false }.not());
     let one = Node::Set(set);

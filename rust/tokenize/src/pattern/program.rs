@@ -1,38 +1,38 @@
-//! A pattern's tree as instructions, whose order is the order in which Oniguruma would try them.
+//! A pattern's tree as instructions, in the order in which Oniguruma would try them.
 
 use std::collections::HashMap;
 
 use super::class::CodePoints;
 use super::tree::{Edge, Node};
 
-/// The most instructions of a program: more take too long to follow.
+/// The most instructions of a program: a program with more takes too long to run.
 const MOST: usize = 4096;
 
-/// One step. Numbers of sets and conditions are indices into the program's lists.
+/// One instruction. Numbers of sets and conditions are indices into the program's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Takes a character of a set, and goes on with the next step.
+    /// Reads a character of a set, and continues with the next step.
     Take(usize),
-    /// Goes on with the next step if the character behind this place is as it should be.
+    /// Continues with the next step if a condition on the character after this position holds.
     Ahead(usize),
-    /// The same of the character before.
+    /// Continues with the next step if a condition on the character before this position holds.
     Behind(usize),
-    /// Goes on with the first one; if that fails, with the second.
+    /// Tries the first step, and the second one if the first fails.
     Fork(usize, usize),
-    /// Goes on elsewhere.
+    /// Continues with another step.
     Jump(usize),
     /// The pattern has matched.
     Match,
 }
 
-/// A program and what its steps refer to.
+/// A program, with the sets and conditions of its steps.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     pub(super) sets: Vec<CodePoints>,
     pub(super) ahead: Vec<Edge>,
     pub(super) behind: Vec<Edge>,
-    /// The numbers of the sets.
+    /// The index of each set.
     known: HashMap<CodePoints, usize>,
 }
 
@@ -112,7 +112,7 @@ impl Program {
         Ok(())
     }
 
-    /// A part up to so many times, each inside the one before.
+    /// Appends up to `most` optional repetitions of a part, each nested in the one before.
     fn optional(&mut self, part: &Node, most: u32, lazy: bool) -> Result<(), String> {
         let mut forks = Vec::new();
         for _ in 0..most {

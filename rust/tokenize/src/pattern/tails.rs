@@ -1,21 +1,24 @@
-//! Places from which a pattern is known to match nothing more.
+//! Positions from which a pattern is known to match nothing more.
 //!
-//! A search of `a+b` reads all letters `a` from every one of them on, to find no `b`. What one search has read in vain,
-//! the next does not read again, so that the time grows with the text and not with its square.
+//! A search for `a+b` in a run of `a` reads the whole run from each of its letters, and finds no `b`. A part
+//! of the text that one search has read without a match is not read again by the next one. So the time is
+//! linear in the text, and not quadratic.
 
 use std::collections::HashSet;
 
-/// Bytes between two places that are remembered: fewer take more memory, and more take longer to come by.
+/// The distance in bytes between two remembered positions: a smaller one takes more memory, and a larger one
+/// more time.
 const APART: usize = 128;
 
-/// A state in which nothing more is matched: the split it is of, the end of the text it searches, the place, and the state.
+/// A search that finds no further match: the number of the split, the end of the searched text, the position,
+/// and the state.
 type Tail = (u8, u32, u32, u16);
 
-/// The remembered places of one stretch of text.
+/// The remembered searches of one stretch of text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tails(Option<HashSet<Tail>>);
 
-/// The places that one search has come by since it matched last.
+/// The positions that one search has passed since its last match.
 pub(super) struct Passed<'a> {
     tails: &'a mut Tails,
     split: u8,
@@ -24,19 +27,20 @@ pub(super) struct Passed<'a> {
 }
 
 impl<'a> Passed<'a> {
-    /// A search of a split in a text that ends at `end`.
+    /// A search by the split numbered `split`, in a text that ends at `end`.
     pub(super) fn new(tails: &'a mut Tails, split: usize, end: usize) -> Self {
         let split = u8::try_from(split).unwrap_or(u8::MAX);
         Self { tails, split, end, since: Vec::new() }
     }
 
-    /// Says that the search has matched: what it came by led to something.
+    /// Records a match: the positions before it are not remembered.
     #[inline]
     pub(super) fn matched(&mut self) {
         self.since.clear();
     }
 
-    /// Says that the search goes from one place to the next; false if nothing more is matched from there on.
+    /// Records that the search moves from one position to the next; returns `false` if nothing is matched
+    /// from there on.
     #[inline]
     pub(super) fn step(&mut self, from: usize, to: usize, state: u16) -> bool {
         from / APART == to / APART || self.come_by(to, state)
@@ -53,7 +57,7 @@ impl<'a> Passed<'a> {
         true
     }
 
-    /// Says that nothing more was matched.
+    /// Remembers the passed positions: no match followed them.
     pub(super) fn finish(self) {
         if !self.since.is_empty() {
             self.tails.0.get_or_insert_default().extend(self.since);

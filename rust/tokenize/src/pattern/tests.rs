@@ -1,20 +1,20 @@
-//! Random patterns and texts, compared with the linked regex engine.
+//! Compares random patterns on random texts with the linked regex engine.
 
 use tokenizers::utils::SysRegex;
 
 use super::*;
 use crate::contain::contain;
 
-/// Random patterns that are tried each time.
+/// The number of random patterns in each test run.
 const PATTERNS: usize = 800;
 
-/// Random patterns that are tried by `make conformance`.
+/// The number of random patterns in `make conformance`.
 const MANY_PATTERNS: usize = 1_000_000;
 
-/// How many texts each pattern is tried on.
+/// The number of texts for each pattern.
 const TEXTS: usize = 12;
 
-/// xorshift64*.
+/// A random number generator: xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -161,7 +161,7 @@ fn text(random: &mut Random) -> String {
     (0..random.below(14)).map(|_| random.choose(&LETTERS)).collect()
 }
 
-/// All matches, one behind the other.
+/// All matches in a text, one after the other.
 fn matches(automaton: &Automaton, text: &str) -> Vec<(usize, usize)> {
     let (mut at, mut found, mut tails) = (0, Vec::new(), Tails::default());
     while let Some((start, end)) = automaton.find(text.as_bytes(), 0, at, 0, &mut tails) {
@@ -171,7 +171,7 @@ fn matches(automaton: &Automaton, text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Compares so many random patterns on some texts each.
+/// Compares `count` random patterns on some texts each.
 fn run(count: usize, seed: u64) {
     let mut random = Random(seed);
     let (mut known, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
@@ -189,7 +189,7 @@ fn run(count: usize, seed: u64) {
         known += 1;
         for _ in 0..TEXTS {
             let text = text(&mut random);
-            // Oniguruma gives up where it has tried too many ways, which panics.
+            // Oniguruma gives up, with a panic, if it has tried too many alternatives.
             let Ok(expected) = contain(|| reference.find_iter(&text).collect::<Vec<_>>()) else {
                 continue;
             };
@@ -260,7 +260,7 @@ fn a_search_in_vain_takes_time_in_proportion() {
         (&pairs, "[ab]+c|b", 1_000_000),
     ] {
         let automaton = pattern(written).automaton().expect("it is small");
-        // Two million letters, each read from every one before it, would take hours.
+        // Reading two million letters again from each of them would take hours.
         assert_eq!(matches(&automaton, text).len(), count, "{written}");
     }
 }

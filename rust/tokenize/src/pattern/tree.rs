@@ -1,30 +1,30 @@
-//! What a pattern says, as a tree: the part of Oniguruma's language that an automaton can follow exactly.
+//! The syntax tree of a pattern, for the part of Oniguruma's language that an automaton can match exactly.
 
 use super::class::CodePoints;
 
 /// A part of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// One character of a set.
+    /// Matches one character of a set.
     Set(CodePoints),
-    /// No character, where a condition on the next one holds.
+    /// Matches no character, if a condition on the next character holds.
     Ahead(Edge),
-    /// No character, where a condition on the one before holds.
+    /// Matches no character, if a condition on the previous character holds.
     Behind(Edge),
-    /// One part behind the other.
+    /// Parts that follow each other.
     Sequence(Vec<Node>),
-    /// The first of the parts with which the pattern matches.
+    /// Alternatives: the first one with which the whole pattern matches.
     Choice(Vec<Node>),
-    /// A part again and again.
+    /// A repeated part.
     Repeat(Box<Node>, Times),
 }
 
-/// A condition on the character at one side of a place.
+/// A condition on the character at one side of a position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Edge {
-    /// The characters that may stand there.
+    /// The characters that fulfil the condition.
     pub(super) set: CodePoints,
-    /// Whether the text may end there.
+    /// Whether the end of the text fulfils the condition.
     pub(super) end: bool,
 }
 
@@ -35,18 +35,18 @@ impl Edge {
     }
 }
 
-/// How often a part is repeated.
+/// The number of repetitions of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) least: u32,
-    /// `None` if there is no limit.
+    /// The most repetitions; `None` if there is no limit.
     pub(super) most: Option<u32>,
-    /// Whether as few as possible are tried first.
+    /// Whether fewer repetitions are tried first.
     pub(super) lazy: bool,
 }
 
 impl Node {
-    /// Whether the part can match no characters.
+    /// Whether the part can match the empty text.
     pub(super) fn is_nullable(&self) -> bool {
         match self {
             Self::Set(_) => false,
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// The set of a part that always matches one character, or nothing.
+    /// The set of a part that always matches exactly one character; `None` for other parts.
     pub(super) fn single(&self) -> Option<CodePoints> {
         match self {
             Self::Set(set) => Some(set.clone()),

@@ -1,18 +1,19 @@
-//! What the vocabulary answers for a whole piece, shared by all threads: one cache line a question.
+//! The token of each whole piece that is in the vocabulary, shared by all threads: a look-up reads one cache
+//! line.
 
 use super::Vocabulary;
 use super::key::{Key, LONGEST};
 use super::lines::Lines;
 
-/// The id of a token, and whether the merges make it of its own text.
+/// The id of a token, and whether the merges form the token from its own text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer(u32);
 
-/// Set where the merges make something else; ids are signed, so the bit is free.
+/// The bit that says that the merges give other ids; ids are signed, so the bit is free.
 const UNFORMED: u32 = 1 << 31;
 
 impl Answer {
-    /// `id` is not negative as a signed number.
+    /// Makes an answer; `id` is not negative as a signed number.
     pub(crate) fn new(id: u32, formed: bool) -> Self {
         Self(if formed { id } else { id | UNFORMED })
     }
@@ -23,24 +24,24 @@ impl Answer {
         self.0 & !UNFORMED
     }
 
-    /// Whether the merges make the token of its own text.
+    /// Whether the merges form the token from its own text.
     #[inline]
     pub(crate) fn is_formed(self) -> bool {
         self.0 & UNFORMED == 0
     }
 }
 
-/// The tokens of a vocabulary by their bytes.
+/// A table of the tokens of a vocabulary by their bytes.
 pub(crate) struct Answers {
     short: Lines,
     /// The tokens that are too long for a key.
     long: Vocabulary,
-    /// What each of them is.
+    /// The answer for each token in `long`.
     of_long: Vec<Answer>,
 }
 
 impl Answers {
-    /// The tokens of `vocabulary`; `of` says what the one with an index is.
+    /// The tokens of `vocabulary`; `of(index)` is the answer for the token with that index.
     pub(crate) fn new(vocabulary: &Vocabulary, of: impl Fn(u32) -> Answer) -> Self {
         let tokens = vocabulary.tokens().filter(|(_, token)| token.len() > LONGEST);
         let count = tokens.clone().count();
@@ -53,13 +54,13 @@ impl Answers {
         Self { short: vocabulary.short().map(|index| of(index).0), long, of_long }
     }
 
-    /// Has what [`Self::get`] will look at brought near.
+    /// Prefetches the line that [`Self::get`] reads.
     #[inline]
     pub(crate) fn prefetch(&self, key: Key) {
         self.short.prefetch(key);
     }
 
-    /// The token with the bytes of `key`, which is not that of a part.
+    /// The token with the bytes of `key`, which must not be the key of a part.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Answer> {
         self.short.get(key).map(Answer)

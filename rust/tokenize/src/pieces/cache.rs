@@ -1,4 +1,4 @@
-//! What a thread has seen: short pieces of at most four ids, two to a cache line.
+//! The cache of one thread for short pieces with at most four ids; two entries share a cache line.
 
 use std::io;
 
@@ -9,36 +9,36 @@ use crate::machine::AHEAD;
 /// The most ids that an entry holds.
 pub(crate) const MOST: usize = 4;
 
-/// Words of one entry: the key, and four ids. The spare bits of the key are one more than the number of ids, or 0 where
-/// they are too many and in the cache of long pieces. An entry of zeros is free.
+/// Words of one entry: the key, and four ids. The spare bits of the key hold the number of ids plus one, or 0
+/// if the ids are too many and in the cache of long pieces. An entry of zeros is free.
 const ENTRY: usize = 4;
 
-/// How far that number is shifted.
+/// The left shift of that number.
 const COUNT: u32 = SPARE.trailing_zeros();
 
-/// An answer of the cache.
+/// The ids of a piece in the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// Two a word.
+    /// The ids, two in each word.
     ids: [u64; 2],
-    /// One more than how many of them count, or 0.
+    /// The number of ids plus one, or 0 if the cache of long pieces has the ids.
     next: usize,
 }
 
 impl Found {
-    /// Whether the ids are here; else the cache of long pieces has them.
+    /// Whether the ids are here; if not, the cache of long pieces has them.
     #[inline]
     pub(crate) fn is_whole(self) -> bool {
         self.next > 0
     }
 
-    /// How many ids are here.
+    /// The number of ids.
     #[inline]
     pub(crate) fn count(self) -> usize {
         self.next.saturating_sub(1)
     }
 
-    /// The ids, and anything behind them.
+    /// The ids; entries after the last one are arbitrary.
     #[inline]
     pub(crate) fn all(self) -> [u32; MOST] {
         let [first, second] = self.ids;
@@ -54,22 +54,22 @@ impl Found {
     }
 }
 
-/// A cache starts with this many bytes, so that short uses touch little memory.
+/// The size of a new cache in bytes, so that short runs touch little memory.
 const SMALLEST: usize = 1 << 18;
 
-/// How many times as large a cache that is full becomes: what follows the smallest is of large pages, of which a few take
-/// less time than many small ones.
+/// The factor by which a full cache grows: all sizes but the smallest use large pages, and a few of these
+/// take less time than many small ones.
 const GROWTH: usize = 16;
 
-/// A bounded table from short pieces to their ids.
+/// A bounded table of the ids of short pieces.
 ///
-/// A set is a line of two entries, the more recent one first. A piece that finds no room in its set goes to another one,
-/// if there is room: without that, 2 % of the words of several tokens were not there when 30 MB of English came a second
-/// time, though most places were free (llama3, 2026-11-22).
+/// A set is a cache line of two entries, the more recent one first. If the set of a piece is full, the piece
+/// goes to another set that has room. Without that, 2 % of the words of several tokens were missing when 30
+/// MB of English were encoded a second time, though most entries were free (llama3, 2026-11-22).
 pub(crate) struct PieceCache {
     memory: LineMemory,
     sets: u64,
-    /// How many entries were written since the cache last grew.
+    /// The number of entries that were written since the cache last grew.
     written: u64,
     most_bytes: usize,
 }
@@ -85,7 +85,7 @@ impl PieceCache {
         Ok(Self { memory: LineMemory::new(sets)?, sets: sets as u64, written: 0, most_bytes })
     }
 
-    /// Makes the cache larger if it is full and may grow. Places that were asked for before are void.
+    /// Makes the cache larger if it is full and may grow. Set numbers from before are then invalid.
     #[inline]
     pub(crate) fn grow(&mut self) {
         if self.written > self.sets {
@@ -100,12 +100,12 @@ impl PieceCache {
         if bytes * 4 > self.most_bytes * 3 || bytes + size_of::<Line>() > self.most_bytes {
             return;
         }
-        // Where there is no more memory, the cache stays as it is.
+        // Without more memory, the cache keeps its size.
         let Ok(larger) = Self::of_size(self.most_bytes.min(bytes * GROWTH), self.most_bytes) else {
             return;
         };
         let old = std::mem::replace(self, larger);
-        // The older entry of a set goes first, so that it stays the older one.
+        // The older entry of a set is inserted first, so that it stays the older one.
         let entries = old.memory.lines().as_flattened().as_chunks::<ENTRY>().0.iter().rev();
         let keyed = entries.filter_map(|entry| {
             let [low, high, ..] = entry.map(u64::from_le_bytes);
@@ -120,31 +120,31 @@ impl PieceCache {
         }
     }
 
-    /// Has a set brought into the first-level cache.
+    /// Prefetches a set into the first-level cache.
     #[inline]
     pub(crate) fn prefetch(&self, place: u32) {
         self.memory.prefetch(place as usize);
     }
 
-    /// Which set a key is in.
+    /// The set of a key.
     #[inline]
     pub(crate) fn place(&self, key: Key) -> u32 {
         (((key.hash() >> 32) * self.sets) >> 32) as u32
     }
 
-    /// Which set a key is in if it found no room in that one.
+    /// The second set of a key, for the case that the first one is full.
     #[inline]
     fn other_place(&self, key: Key) -> u32 {
         (((key.hash() & u64::from(u32::MAX)) * self.sets) >> 32) as u32
     }
 
-    /// The table as it is now.
+    /// The current sets, for look-ups.
     #[inline]
     pub(crate) fn sets(&self) -> Sets<'_> {
         Sets(self.memory.lines())
     }
 
-    /// The ids of the piece, if it is there.
+    /// The ids of the piece, if it is in the cache.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<Found> {
         let place = self.place(key);
@@ -152,7 +152,7 @@ impl PieceCache {
         self.sets().get(place, key).or_else(|| self.is_full(place).then(elsewhere).flatten())
     }
 
-    /// Has the other set brought near that [`Self::get`] looks at for a piece that is not in the one at `place`.
+    /// If the set at `place` is full, prefetches the other set that [`Self::get`] reads for a piece.
     #[inline]
     pub(crate) fn prefetch_other(&self, place: u32, key: Key) {
         if self.is_full(place) {
@@ -160,13 +160,13 @@ impl PieceCache {
         }
     }
 
-    /// Whether a set has no room; until then no piece went from it to another one.
+    /// Whether a set is full; as long as it is not, none of its pieces are in another set.
     #[inline]
     fn is_full(&self, place: u32) -> bool {
         self.memory.lines().get(place as usize).is_some_and(is_full)
     }
 
-    /// Remembers the ids of a piece, or that they are too many.
+    /// Stores the ids of a piece, or that they are too many.
     pub(crate) fn insert(&mut self, key: Key, ids: &[u32]) {
         let next = if ids.len() > MOST { 0 } else { ids.len() as u64 + 1 };
         let id = |index: usize| u64::from(ids.get(index).copied().unwrap_or(0));
@@ -176,7 +176,7 @@ impl PieceCache {
         self.written += 1;
     }
 
-    /// Makes an entry the more recent one of a set.
+    /// Stores an entry as the more recent one of its set.
     fn put(&mut self, key: Key, entry: &[Word; ENTRY]) {
         let (place, other) = (self.place(key) as usize, self.other_place(key) as usize);
         let sets = self.memory.lines_mut();
@@ -187,26 +187,26 @@ impl PieceCache {
     }
 }
 
-/// Whether a set has no room.
+/// Whether a set is full.
 #[inline]
 fn is_full(set: &Line) -> bool {
     set[ENTRY + 1] != Word::default()
 }
 
-/// The table, to be looked at many times.
+/// The sets of a cache, borrowed for many look-ups.
 #[derive(Clone, Copy)]
 pub(crate) struct Sets<'a>(&'a [Line]);
 
 impl Sets<'_> {
-    /// The ids of the piece, if it is there.
+    /// The ids of the piece, if it is in the set at `place`.
     #[inline]
     pub(crate) fn get(self, place: u32, key: Key) -> Option<Found> {
         let set = self.0.get(place as usize)?;
         let word = |at: usize| u64::from_le_bytes(set[at]);
-        // The spare bits of the key are zeros, so those of the difference are the entry's.
+        // The spare bits of the key are zeros, so the spare bits of the difference are those of the entry.
         let differs = |entry: usize| [key.low ^ word(entry), key.high ^ word(entry + 1)];
         let is = |[low, high]: [u64; 2]| low | high << (u64::BITS - COUNT) == 0;
-        // An address instead of a branch: which of the two it is cannot be predicted.
+        // The entry is chosen by an index instead of a branch: which of the two it is cannot be predicted.
         let entry = usize::from(!is(differs(0))) * ENTRY;
         let difference = differs(entry);
         let ids = [word(entry + 2), word(entry + 3)];
@@ -259,7 +259,7 @@ mod tests {
             cache.insert(key(number), &[number]);
         }
         let kept = (0..pieces).filter(|number| cache.get(key(*number)).is_some()).count();
-        // One in ten would be without the second place.
+        // Without the second set, one in ten would be missing.
         assert!(kept * 100 >= pieces as usize * 97, "{kept} of {pieces}");
     }
 

@@ -1,4 +1,4 @@
-//! A short piece as two words, so that it is compared without a loop.
+//! [`Key`]: a short piece as two words, which is compared without a loop.
 
 use super::fold;
 
@@ -12,10 +12,11 @@ pub(crate) struct Key {
     pub(super) high: u64,
 }
 
-/// Bits of the length byte that a cache entry uses for itself.
+/// The bits of the length byte that a cache entry uses for other data.
 pub(super) const SPARE: u64 = 0b1110_0000 << 56;
 
-/// For each length, what of sixteen bytes belongs to the piece: which side of eight it is on cannot be predicted.
+/// For each length, the mask of the piece's bytes among sixteen: a branch on more than eight bytes could not
+/// be predicted.
 const MASKS: [[u64; 2]; LONGEST + 1] = {
     let mut masks = [[0; 2]; LONGEST + 1];
     let mut length = 0;
@@ -29,7 +30,7 @@ const MASKS: [[u64; 2]; LONGEST + 1] = {
     masks
 };
 
-/// Set in keys of parts of a longer piece, where the whole piece would be answered otherwise.
+/// The bit of keys of parts of a longer piece, if a part can have other ids than a whole piece.
 const PART: u64 = 0b0001_0000 << 56;
 
 impl Key {
@@ -52,7 +53,7 @@ impl Key {
         Self { low, high: high | (length as u64) << 56 }
     }
 
-    /// The key of a whole text, if one fits.
+    /// The key of a whole text; `None` if the text is empty or too long.
     #[inline]
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
         (1..=LONGEST).contains(&text.len()).then(|| Self::new(text, 0, text.len()))
@@ -75,7 +76,7 @@ impl Key {
         self.high & PART != 0
     }
 
-    /// The key of the same bytes as a piece.
+    /// The key of the same bytes as a whole piece.
     #[inline]
     pub(crate) fn whole(self) -> Self {
         Self { high: self.high & !PART, ..self }

@@ -1,22 +1,22 @@
-//! A table from short pieces to a number each: one cache line a question.
+//! A hash table from short pieces to numbers: a look-up reads one cache line.
 
 use super::key::Key;
 use super::memory::{Line, LineMemory};
 
-/// How many pieces a line holds: six words of keys, and behind them their numbers, and whether a piece has gone on to
-/// the next line for want of room. A key of zeros is a free place.
+/// The number of pieces in a line: six words of keys, then their numbers, and a byte that says whether a
+/// piece overflowed to the next line. A key of zeros is a free entry.
 const WIDTH: usize = 3;
 
-/// The byte of the last word that says so.
+/// The index of that byte in the last word.
 const GONE_ON: usize = 4;
 
-/// Pieces a line holds on average: more would overflow into the next one too often.
+/// The most pieces of a line on average: with more, lines would overflow into the next one too often.
 const FILL: usize = 2;
 
-/// A table that never holds more pieces than it was made for.
+/// A table with room for a fixed number of pieces.
 pub(super) struct Lines {
     memory: LineMemory,
-    /// One less than the number of lines, a power of two.
+    /// The number of lines, which is a power of two, minus one.
     mask: u32,
 }
 
@@ -28,7 +28,7 @@ impl Lines {
         Self { memory: LineMemory::new(lines).expect("the system has memory"), mask }
     }
 
-    /// Which line a piece is in, if that has room.
+    /// The line of a piece, unless it overflowed to a later one.
     #[inline]
     fn place(&self, key: Key) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are taken")]
@@ -36,13 +36,13 @@ impl Lines {
         hash & self.mask
     }
 
-    /// Has what [`Self::get`] will look at brought near.
+    /// Prefetches the line that [`Self::get`] reads.
     #[inline]
     pub(super) fn prefetch(&self, key: Key) {
         self.memory.prefetch(self.place(key) as usize);
     }
 
-    /// Adds a piece; `false` if it is there already.
+    /// Adds a piece; returns `false` if the table has it already.
     pub(super) fn insert(&mut self, key: Key, value: u32) -> bool {
         let mut place = self.place(key);
         loop {
@@ -80,7 +80,7 @@ impl Lines {
         }
     }
 
-    /// The same pieces with other numbers.
+    /// The same pieces, with the number `of(number)` for each.
     pub(super) fn map(&self, of: impl Fn(u32) -> u32) -> Self {
         let mut mapped = LineMemory::new(self.memory.lines().len()).expect("the system has memory");
         for (line, known) in mapped.lines_mut().iter_mut().zip(self.memory.lines()) {

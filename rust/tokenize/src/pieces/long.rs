@@ -1,25 +1,25 @@
-//! What a thread has seen of pieces that are longer, or have more ids, than an entry of the short cache.
+//! The cache of one thread for pieces that are too long, or have too many ids, for the cache of short pieces.
 
 use super::hash;
 use crate::machine::prefetch;
 
-/// The longest piece that is remembered, in bytes: longer ones hardly come again.
+/// Bytes of the longest piece that is stored: longer pieces hardly ever recur.
 const LONGEST: usize = 256;
 
-/// Average words of memory an entry takes: 24 bytes of text, six ids, two lengths.
+/// The average size of an entry in words: 24 bytes of text, six ids, two lengths.
 const ENTRY_WORDS: usize = 14;
 
-/// Pieces and their ids, one behind the other; when the memory is full, all are forgotten at once.
+/// Pieces and their ids, one entry after the other; when the memory is full, all entries are dropped.
 pub(crate) struct LongCache {
-    /// For each hash: its upper half, and one more than where the piece stands in `memory`; zeros where nothing is, so
-    /// that memory is touched only as it is used.
+    /// For each hash: its upper half, and the position of the entry in `memory` plus one. Free slots are
+    /// zeros, so that memory is touched only as it is used.
     slots: Vec<(u32, u32)>,
-    /// Byte length, number of ids, the bytes padded to words, the ids.
+    /// The entries: byte length, number of ids, the bytes padded to words, the ids.
     memory: Vec<u32>,
     capacity: usize,
 }
 
-/// A slot that holds nothing.
+/// A free slot.
 const FREE: (u32, u32) = (0, 0);
 
 impl LongCache {
@@ -36,7 +36,7 @@ impl LongCache {
         (low & (self.slots.len() - 1), high)
     }
 
-    /// Has what [`Self::get`] looks at first brought near.
+    /// Prefetches the slot that [`Self::get`] reads first.
     #[inline]
     pub(crate) fn prefetch(&self, piece: &[u8], part: bool) {
         if piece.len() <= LONGEST {
@@ -45,7 +45,7 @@ impl LongCache {
         }
     }
 
-    /// The ids of `piece`, if it is there; `part` tells parts of longer pieces from whole ones.
+    /// The ids of `piece`, if the cache has it; `part` tells parts of longer pieces from whole pieces.
     #[inline]
     pub(crate) fn get(&self, piece: &[u8], part: bool) -> Option<&[u32]> {
         if piece.len() > LONGEST {
@@ -68,7 +68,7 @@ impl LongCache {
         (same && end == last.as_slice()).then(|| ids.get(..header[1] as usize)).flatten()
     }
 
-    /// Remembers the ids of a piece.
+    /// Stores the ids of a piece.
     pub(crate) fn insert(&mut self, piece: &[u8], part: bool, ids: &[u32]) {
         if piece.len() > LONGEST {
             return;
@@ -91,16 +91,17 @@ impl LongCache {
         self.memory.extend_from_slice(ids);
     }
 
-    /// The length, and whether the piece is a part, as one number.
+    /// The length of a piece, and whether it is a part, as one number.
     fn length(piece: &[u8], part: bool) -> u32 {
         u32::try_from(piece.len()).unwrap_or(u32::MAX) << 1 | u32::from(part)
     }
 }
 
-/// The bytes as words, and what is left over as one more.
+/// The bytes as words, and the remaining bytes as one more word.
 ///
-/// That one is put together in a register. Written in parts and read back at once, it was a tenth of the time of base64
-/// (llama3, AMD EPYC, 2026-11-22): the reading waits for all that was written.
+/// The last word is put together in a register. Writing it in parts and reading it back at once took a tenth
+/// of the time of encoding base64 (llama3, AMD EPYC, 2026-11-22), because the read waits for all of the
+/// writes.
 fn words(piece: &[u8]) -> (&[[u8; 4]], Option<u32>) {
     let (words, rest) = piece.as_chunks();
     let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));

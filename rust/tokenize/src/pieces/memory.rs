@@ -1,4 +1,4 @@
-//! Memory for tables of cache lines, as the system gives it: zeroed, and touched only as it is used.
+//! Memory for tables of cache lines, mapped by the system: zeroed, and touched only as it is used.
 
 use std::io;
 
@@ -12,10 +12,10 @@ pub(super) type Word = [u8; 8];
 /// A cache line of 64 bytes.
 pub(super) type Line = [Word; 8];
 
-/// What has fewer bytes than a large page is made of small ones, all at once.
+/// The size of a large page. Memory of fewer bytes uses small pages, which are all populated at once.
 const LARGE: usize = 1 << 21;
 
-/// So many lines, each on its own cache line.
+/// An array of lines, each on its own cache line.
 pub(super) struct LineMemory(MmapMut);
 
 impl LineMemory {
@@ -25,11 +25,11 @@ impl LineMemory {
         let mut memory = MmapOptions::new();
         memory.len(bytes);
         if bytes < LARGE {
-            // Hashes lead everywhere at once, and a page costs twice what is read before it is written.
+            // Hashes reach all pages soon, and a page that is read before it is written costs twice.
             memory.populate();
         }
         let memory = memory.map_anon()?;
-        // Pages of 2 MiB: with the usual ones nearly every look-up misses the cache of addresses as well.
+        // With the usual pages, nearly every look-up would also miss the TLB; these are of 2 MiB.
         #[cfg(target_os = "linux")]
         if bytes >= LARGE {
             let _ = memory.advise(memmap2::Advice::HugePage);
@@ -43,13 +43,13 @@ impl LineMemory {
         self.0.as_chunks().0.as_chunks().0
     }
 
-    /// The lines, to be written.
+    /// The lines, mutable.
     #[inline]
     pub(super) fn lines_mut(&mut self) -> &mut [Line] {
         self.0.as_chunks_mut().0.as_chunks_mut().0
     }
 
-    /// Has a line brought into the first-level cache.
+    /// Prefetches a line into the first-level cache.
     #[inline]
     pub(super) fn prefetch(&self, line: usize) {
         prefetch(self.0.as_ptr().wrapping_add(line * size_of::<Line>()));

@@ -1,4 +1,4 @@
-//! From a piece of text to its ids by look-up: what the vocabulary answers, and what a thread has seen before.
+//! Looks up the ids of a piece of text: in the vocabulary, and in the caches of a thread.
 
 mod answers;
 mod cache;
@@ -16,10 +16,10 @@ pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
 pub(crate) use vocabulary::{Name, Vocabulary};
 
-/// Odd, with well-mixed bits.
+/// Multipliers of the hash, odd and with well-mixed bits.
 const MIX: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
 
-/// Mixes two words into one: the two halves of their product.
+/// Mixes two words into one, by combining the two halves of their product.
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left ^ MIX[0]) * u128::from(right ^ MIX[1]);

@@ -1,11 +1,11 @@
-//! The tokens of a vocabulary by their beginnings: what is the longest one that a text begins with?
+//! A prefix tree of the tokens of a vocabulary: it finds the longest token that a text begins with.
 
-/// No token ends at this node.
+/// The value for a node at which no token ends.
 const NOTHING: u32 = u32::MAX;
 
-/// A tree of beginnings. The nodes of one depth stand together, and so do the children of a node.
+/// A prefix tree. The nodes of one depth are adjacent, and so are the children of a node.
 pub(crate) struct Prefixes {
-    /// The first child of each node; its last one stands before the first child of the next node.
+    /// The index of the first child of each node; the children end at the first child of the next node.
     children: Vec<u32>,
     /// The byte that leads to each node.
     bytes: Vec<u8>,
@@ -13,15 +13,15 @@ pub(crate) struct Prefixes {
     ids: Vec<u32>,
 }
 
-/// The beginning of everything.
+/// The root of the tree, which is the empty prefix.
 pub(crate) const ROOT: u32 = 0;
 
 impl Prefixes {
-    /// The tree of `tokens` with their ids, which are not `u32::MAX`; of equal tokens one stays.
+    /// The tree of `tokens`, with their ids. Ids must not be `u32::MAX`; of equal tokens one is kept.
     pub(crate) fn new(mut tokens: Vec<(&[u8], u32)>) -> Self {
         tokens.sort_unstable();
         let mut tree = Self { children: Vec::new(), bytes: vec![0], ids: Vec::new() };
-        // Each node of the depth that is worked on, with the first of the tokens that begin so and what is behind the last.
+        // Each node of the current depth, with the range of tokens that begin with its prefix.
         let mut nodes = vec![(0, tokens.len())];
         let mut depth = 0;
         while !nodes.is_empty() {
@@ -50,7 +50,7 @@ impl Prefixes {
         tree
     }
 
-    /// The node that `byte` leads to.
+    /// The child of `node` for `byte`.
     #[inline]
     fn child(&self, node: u32, byte: u8) -> Option<u32> {
         let start = self.children[node as usize] as usize;
@@ -64,12 +64,13 @@ impl Prefixes {
         Some(index(start + place))
     }
 
-    /// The node of a beginning.
+    /// The node of a prefix.
     pub(crate) fn node(&self, beginning: &[u8]) -> Option<u32> {
         beginning.iter().try_fold(ROOT, |node, byte| self.child(node, *byte))
     }
 
-    /// The longest token that goes on from `node` with at least one byte of `text`: how many bytes, and its id.
+    /// The longest token that continues from `node` by at least one byte of `text`: the number of bytes, and
+    /// its id.
     #[inline]
     pub(crate) fn longest(&self, mut node: u32, text: &[u8]) -> Option<(usize, u32)> {
         let mut found = None;
@@ -85,7 +86,7 @@ impl Prefixes {
     }
 }
 
-/// A place in the tree, which has fewer than 2^32 nodes: so many bytes of tokens fit into no file that is read.
+/// The index of a node. The tree has fewer than 2^32 nodes: no readable file has so many bytes of tokens.
 fn index(place: usize) -> u32 {
     u32::try_from(place).expect("a vocabulary is shorter than 4 GiB")
 }

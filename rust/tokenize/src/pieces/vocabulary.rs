@@ -6,14 +6,14 @@ use super::hash;
 use super::key::{Key, LONGEST};
 use super::lines::Lines;
 
-/// Where the bytes of a token that is asked for stand in a text.
+/// The position of a token's bytes in a text, for a look-up.
 pub(crate) struct Name {
     place: Range<usize>,
     key: Option<Key>,
 }
 
 impl Name {
-    /// What had best stand behind all names in their text: then they are read in one go.
+    /// Padding that should follow the last name in a text, so that names can be read sixteen bytes at a time.
     pub(crate) const BEHIND: [u8; 16] = [0; 16];
 
     fn new(text: &[u8], place: Range<usize>) -> Self {
@@ -25,11 +25,12 @@ impl Name {
 /// Tokens, in the order in which they were added.
 pub(crate) struct Vocabulary {
     bytes: Vec<u8>,
-    /// Where each token ends in `bytes`.
+    /// The end of each token in `bytes`.
     ends: Vec<u32>,
     /// The index of each token that fits into a key.
     short: Lines,
-    /// Of each other token, the upper half of the hash, and its index plus one; 0 where nothing is. At most half full.
+    /// A hash table of the other tokens: the upper half of the hash, and the index plus one; 0 is a free
+    /// entry. It is at most half full.
     long: Vec<(u32, u32)>,
     long_count: usize,
 }
@@ -46,12 +47,13 @@ impl Vocabulary {
         }
     }
 
-    /// Adds one of as many tokens as there is room for; `None` if its bytes are there already.
+    /// Adds a token and returns its index; `None` if the vocabulary has it already. There must be room for
+    /// it.
     pub(crate) fn push(&mut self, token: &[u8]) -> Option<u32> {
         self.push_named(token, &Name::new(token, 0..token.len()))
     }
 
-    /// As [`Self::push`], of a name in `text`.
+    /// As [`Self::push`], for a name in `text`.
     pub(crate) fn push_named(&mut self, text: &[u8], name: &Name) -> Option<u32> {
         let token = &text[name.place.clone()];
         let index = u32::try_from(self.ends.len()).ok()?;
@@ -87,7 +89,7 @@ impl Vocabulary {
         }
     }
 
-    /// Where a long token stands, or where it would.
+    /// The index of a long token, or the free entry for it.
     fn find(&self, token: &[u8]) -> Result<u32, (usize, u32)> {
         let hash = hash(token);
         #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
@@ -112,7 +114,7 @@ impl Vocabulary {
         }
     }
 
-    /// As [`Self::get`], of a name in `text`.
+    /// As [`Self::get`], for a name in `text`.
     #[inline]
     pub(crate) fn get_named(&self, text: &[u8], name: &Name) -> Option<u32> {
         match name.key {
@@ -121,7 +123,7 @@ impl Vocabulary {
         }
     }
 
-    /// The name at `place` in `text`; what will be looked at for it is brought near.
+    /// The name at `place` in `text`; the memory for its look-up is prefetched.
     #[inline]
     pub(crate) fn name(&self, text: &[u8], place: Range<usize>) -> Name {
         let name = Name::new(text, place);

@@ -1,4 +1,4 @@
-//! Which class `AutoTokenizer.from_pretrained` picks for a folder.
+//! Finds the class that `AutoTokenizer.from_pretrained` picks for a folder.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::names;
 use super::{BACKEND, unsupported};
 use crate::error::Result;
 
-/// What the choice depends on.
+/// The contents of a folder that decide its class.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
-    /// How the caller names the folder: its path, or the repository it came from.
+    /// The caller's name for the folder: its path, or the repository that it came from.
     pub(super) name: &'a Path,
     /// `config.json`, empty if there is none.
     pub(super) config: &'a Map<String, Value>,
@@ -24,7 +24,7 @@ pub(super) struct Evidence<'a> {
     pub(super) folder: &'a Folder<'a>,
 }
 
-/// The class, without `Fast`; [`BACKEND`] for what merely wraps `tokenizer.json`.
+/// The class, without `Fast`; [`BACKEND`] for a class that only wraps `tokenizer.json`.
 pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
     let model_type = model_type(evidence.config);
     let declared = text(evidence.tokenizer_config, "tokenizer_class", evidence)?;
@@ -83,7 +83,7 @@ pub(super) fn class(evidence: &Evidence<'_>) -> Result<Cow<'static, str>> {
     registered(model_type).and_then(resolve).map_or_else(|| Ok(BACKEND.into()), Ok)
 }
 
-/// The choice that the model type makes against the class that the folder names, if it makes one.
+/// The class that the model type decides, against the class that the folder names; `None` if it decides none.
 fn by_model_type(
     model_type: &str,
     hub_class: Option<&str>,
@@ -109,7 +109,7 @@ fn by_model_type(
     Some(BACKEND.into())
 }
 
-/// `model_type` as the configuration object has it.
+/// The `model_type` of the configuration object.
 fn model_type(config: &Map<String, Value>) -> &str {
     let model_type = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
     if model_type == "mistral" && config.contains_key("layer_types") {
@@ -127,11 +127,11 @@ fn has_config_class(model_type: &str) -> bool {
     registered(model_type).is_some() && !names::WITHOUT_CONFIG.contains(&model_type)
 }
 
-/// What `tokenizer_class_from_name` finds for a name; `None` where it finds nothing.
+/// The class that `tokenizer_class_from_name` finds for a name, if there is one.
 fn resolve(name: &str) -> Option<Cow<'static, str>> {
     let plain = name.strip_suffix("Fast").unwrap_or(name);
     if name.starts_with("DPR") && plain != name {
-        // The only classes whose `Fast` form is another class.
+        // Only for these classes is the `Fast` form another class.
         return Some(name.to_owned().into());
     }
     if plain == BACKEND || name == "PreTrainedTokenizerFast" {
@@ -143,7 +143,7 @@ fn resolve(name: &str) -> Option<Cow<'static, str>> {
     names::CLASSES.iter().find(|class| **class == plain).map(|class| (*class).into())
 }
 
-/// Whether `tokenizer_config.json` asks for Python code of its own.
+/// Whether `tokenizer_config.json` asks for its own Python code.
 fn remote_code(evidence: &Evidence<'_>) -> Result<bool> {
     match evidence.tokenizer_config.get("auto_map") {
         None => Ok(false),
@@ -171,7 +171,7 @@ fn text<'a>(
     }
 }
 
-/// Shell patterns with a star at the end, or none.
+/// Whether a name matches a shell pattern, which has a star at its end or none.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }

@@ -1,4 +1,4 @@
-//! What `TokenizersBackend.__init__` does to an engine: which tokens it adds, and which post-processor it sets.
+//! `TokenizersBackend.__init__`: adds tokens to an engine, and sets its post-processor.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::load::{FILE, malformed};
 use crate::reference::guard;
 
-/// Tokenizers smaller than this never carry Mistral's wrong pattern.
+/// The vocabulary size up to which a tokenizer never has Mistral's wrong pattern.
 const MISTRAL_REGEX_VOCAB: usize = 100_000;
 
-/// The pattern that `fix_mistral_regex` puts in place of the wrong one.
+/// The pattern that replaces the wrong one if `fix_mistral_regex` is set.
 const MISTRAL_REGEX: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// A tokenizer object of `transformers`.
@@ -24,7 +24,7 @@ pub(super) struct Backend {
     pub(super) engine: tokenizers::Tokenizer,
     /// `_special_tokens_map`, in the order of `special_tokens_map`.
     named: IndexMap<String, Option<Token>>,
-    /// Whether the post-processor is that of `tokenizer.json`.
+    /// Whether the post-processor comes from `tokenizer.json`.
     pub(super) kept_post_processor: bool,
     extra: Vec<Token>,
     add_bos: bool,
@@ -33,7 +33,8 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// `post_processor` is what a class that builds its own engine takes over from `tokenizer.json`.
+    /// Runs the initializer. `post_processor` comes from `tokenizer.json`, if the class builds its own
+    /// engine.
     pub(super) fn new(
         folder: &Folder<'_>,
         engine: tokenizers::Tokenizer,
@@ -129,7 +130,7 @@ impl Backend {
             .map_err(|reason| settings.malformed(name, reason))
     }
 
-    /// Adds what the folder lists and what the named and extra tokens lack.
+    /// Adds the tokens that the folder lists, and the named and extra tokens that are still missing.
     fn add_listed(&mut self, settings: &Settings) -> Result<()> {
         let present = self.engine.get_added_tokens_decoder();
         let mut pending: Vec<Token> = settings
@@ -163,7 +164,7 @@ impl Backend {
         self.add(tokens)
     }
 
-    /// `add_tokens` of the engine.
+    /// Calls `add_tokens` of the engine.
     pub(super) fn add(&mut self, tokens: Vec<tokenizers::AddedToken>) -> Result<()> {
         if tokens.is_empty() {
             return Ok(());
@@ -218,21 +219,22 @@ impl Backend {
         self.named.get(name)?.as_ref().map(Token::content)
     }
 
-    /// `convert_tokens_to_ids`: the unknown token's id for what the vocabulary lacks.
+    /// `convert_tokens_to_ids`: the id of a token, or of the unknown token if the vocabulary lacks it.
     pub(super) fn id_of(&self, content: &str) -> Option<u32> {
         self.engine
             .token_to_id(content)
             .or_else(|| self.engine.token_to_id(self.content("unk_token")?))
     }
 
-    /// `update_post_processor`: beginning and end as `add_bos_token` and `add_eos_token` say.
+    /// `update_post_processor`: sets the start and end tokens that `add_bos_token` and `add_eos_token` ask
+    /// for.
     pub(super) fn rewrite_post_processor(&mut self) -> Result<()> {
         let bos = self.content("bos_token").filter(|_| self.add_bos).map(str::to_owned);
         let eos = self.content("eos_token").filter(|_| self.add_eos).map(str::to_owned);
         self.set_template(bos.as_deref(), eos.as_deref())
     }
 
-    /// Sets a post-processor that puts one token before a text and one behind it.
+    /// Sets a post-processor that puts one token before a text and one after it.
     pub(super) fn set_template(
         &mut self,
         before: Option<&str>,
@@ -263,7 +265,7 @@ impl Backend {
         })
     }
 
-    /// Sets a template for one text.
+    /// Sets a post-processor with this template for a single text.
     pub(super) fn set_pieces(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
         let mut special = serde_json::Map::new();
         let mut single = Vec::new();
@@ -291,7 +293,7 @@ impl Backend {
         self.set_post_processor(&json!({
             "type": "TemplateProcessing",
             "single": single,
-            // fastpack encodes no pairs, and the engine wants a template for them.
+            // fastpack never encodes pairs, but the engine requires a template for them.
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": special,
         }))
@@ -304,7 +306,8 @@ impl Backend {
         Ok(())
     }
 
-    /// Puts the right pattern into a Mistral tokenizer that asks for it and was saved before it was mended.
+    /// Replaces the pattern of an affected Mistral tokenizer that asks for it and was saved before
+    /// transformers 5.
     fn fix_mistral_regex(&mut self, folder: &Folder<'_>, settings: &Settings) -> Result<()> {
         let asked = settings.optional_flag("fix_mistral_regex")? == Some(true);
         if !asked || self.engine.get_vocab_size(true) <= MISTRAL_REGEX_VOCAB {
@@ -353,11 +356,11 @@ impl Backend {
 pub(super) enum Piece<'a> {
     /// The text itself.
     Text,
-    /// A token around it, with the id that it becomes.
+    /// A token before or after the text, with its id.
     Token(&'a str, u32),
 }
 
-/// Whether a version of transformers is 5.0.0 or later; its pre-releases are not.
+/// Whether a version of transformers is 5.0.0 or later, without its pre-releases.
 fn is_five(version: &str) -> bool {
     let mut parts = version.split('.');
     let major: u32 = parts.next().and_then(|major| major.parse().ok()).unwrap_or(0);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::regular;
 
-/// A folder on disk.
+/// A model folder on disk.
 #[derive(Debug)]
 pub(super) struct Folder<'a> {
     dir: &'a Path,
@@ -24,7 +24,7 @@ impl<'a> Folder<'a> {
         self.dir.join(name)
     }
 
-    /// The text of a file with the line ends that Python's text mode makes of it, or `None` if there is no such file.
+    /// The text of a file, with line ends as Python's text mode reads them; `None` if there is no such file.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>> {
         let path = self.path(name);
         match regular::read_to_string(&path) {
@@ -43,7 +43,8 @@ impl<'a> Folder<'a> {
         serde_json::from_str(&text).map(Some).map_err(|error| self.malformed(name, error))
     }
 
-    /// The names of the files in a folder inside that end in `suffix`, sorted; empty if there is no such folder.
+    /// The sorted names of the files in a subfolder that end in `suffix`; empty if there is no such
+    /// subfolder.
     pub(super) fn names_in(&self, inside: &str, suffix: &str) -> Result<Vec<String>> {
         let path = self.path(inside);
         let entries = match fs::read_dir(&path) {

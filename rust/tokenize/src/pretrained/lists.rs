@@ -1,17 +1,18 @@
-//! Folders without a `tokenizer.json`: a vocabulary and merges as lists, read as the Hugging Face crate reads them.
+//! Folders without a `tokenizer.json`: reads vocabulary and merges from list files, as the Hugging Face crate
+//! does.
 
 use serde_json::{Value, json};
 
 use super::folder::Folder;
 use crate::error::Result;
 
-/// The files of byte-level classes, and of others over byte-pair merges.
+/// The files of classes with a byte-pair encoding model.
 const PAIRS: [&str; 2] = ["vocab.json", "merges.txt"];
 
-/// The file of classes over `WordPiece`.
+/// The file of classes with a `WordPiece` model.
 const WORDS: &str = "vocab.txt";
 
-/// Classes that read [`PAIRS`].
+/// The classes that read [`PAIRS`].
 const OF_PAIRS: &[&str] = &[
     "BlenderbotTokenizer",
     "CLIPTokenizer",
@@ -28,7 +29,7 @@ const OF_PAIRS: &[&str] = &[
     "WhisperTokenizer",
 ];
 
-/// Classes that read [`WORDS`].
+/// The classes that read [`WORDS`].
 const OF_WORDS: &[&str] = &[
     "BertTokenizer",
     "DPRContextEncoderTokenizer",
@@ -41,8 +42,8 @@ const OF_WORDS: &[&str] = &[
     "SplinterTokenizer",
 ];
 
-/// The text of a `tokenizer.json` with the vocabulary of a folder and nothing else, if the class reads lists and they are
-/// there.
+/// The text of a `tokenizer.json` with only the vocabulary of a folder; `None` if the class does not read
+/// lists, or if they are missing.
 pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<String>> {
     let model = if OF_PAIRS.contains(&class) {
         pairs(folder)?

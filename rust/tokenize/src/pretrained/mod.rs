@@ -1,4 +1,4 @@
-//! A model folder to a tokenizer: what `AutoTokenizer.from_pretrained` of transformers 5.23 makes of the same files.
+//! Builds a tokenizer from a model folder, as `AutoTokenizer.from_pretrained` of transformers 5.23 does.
 //!
 //! ```text
 //! config.json, tokenizer_config.json ──► auto: which class
@@ -35,40 +35,42 @@ use vocabulary::Vocabulary;
 /// The class that wraps `tokenizer.json` as it is.
 const BACKEND: &str = "TokenizersBackend";
 
-/// A chat template as a model folder names it.
+/// A chat template of a model folder, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTemplate {
-    /// `default`, or the name it is listed under.
+    /// `default`, or the name under which the folder lists it.
     pub name: String,
     /// The Jinja text.
     pub source: String,
 }
 
-/// A tokenizer with what `transformers` keeps beside it.
+/// A tokenizer, with the special tokens and chat templates of its model folder.
 #[derive(Clone, Debug)]
 pub struct Pretrained {
-    /// Makes the ids.
+    /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// `special_tokens_map`: (`bos_token`, `<s>`) and its like, in the order in which templates see them.
+    /// `special_tokens_map`: pairs such as (`bos_token`, `<s>`), in the order in which templates see them.
     pub special_tokens: Vec<(String, String)>,
     /// The chat templates of the folder; empty if it has none.
     pub chat_templates: Vec<NamedTemplate>,
-    /// The class that a folder stands for and its settings for padding and truncation, as a JSON object with `class`,
-    /// `model_input_names`, `model_max_length`, `padding_side` and `truncation_side`; `{}` if there is no folder.
+    /// The class of the folder and its settings for padding and truncation, as a JSON object with `class`,
+    /// `model_input_names`, `model_max_length`, `padding_side` and `truncation_side`; `{}` if there is no
+    /// folder.
     pub call: String,
 }
 
-/// The settings that decide what a call of the tokenizer object gives, beside the ids.
+/// The settings that decide the result of calling the tokenizer object, besides the ids.
 const OF_CALLS: [&str; 4] =
     ["model_input_names", "model_max_length", "padding_side", "truncation_side"];
 
 impl Pretrained {
-    /// Reads a model folder as `AutoTokenizer.from_pretrained` does, or refuses its class by name.
+    /// Reads a model folder as `AutoTokenizer.from_pretrained` does. Fails, and names the class, if it is not
+    /// supported.
     pub fn from_dir(dir: &Path) -> Result<Self> {
         Self::from_named_dir(dir, dir)
     }
 
-    /// Reads the folder `dir` of what the caller calls `name`: a repository such as `google/umt5-small`.
+    /// Reads the folder `dir`, which the caller calls `name`: a repository such as `google/umt5-small`.
     ///
     /// `transformers` treats a few repositories by their name; for all others this is [`Self::from_dir`].
     pub fn from_named_dir(dir: &Path, name: &Path) -> Result<Self> {
@@ -106,8 +108,8 @@ impl Pretrained {
         }
         let call = call.to_string();
         let files = Files { folder: &folder, class: &class, is_listed, config: tokenizer_config };
-        // Most tokenizers can be understood without their merges, in a fraction of the time. Whatever is unusual
-        // about one is found, and said, by reading all of it.
+        // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
+        // file is read, which also finds and reports its faults.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
             let (backend, model) = files.backend(outline, &json).ok()?;
             let special_tokens = backend.special_tokens_map();
@@ -124,7 +126,7 @@ impl Pretrained {
         Ok(Self { tokenizer, special_tokens, chat_templates, call })
     }
 
-    /// The token that fills rows up (`pad_token`), if the tokenizer names one.
+    /// The token that fills up rows (`pad_token`), if the tokenizer names one.
     pub fn pad_token(&self) -> Option<&str> {
         self.special_token("pad_token")
     }
@@ -140,19 +142,20 @@ impl Pretrained {
     }
 }
 
-/// What a folder says of its tokenizer beside `tokenizer.json`.
+/// The folder, its tokenizer class and its configuration.
 struct Files<'a> {
     folder: &'a Folder<'a>,
     class: &'a str,
-    /// Whether the folder has lists in the place of a `tokenizer.json`.
+    /// Whether the folder has list files instead of a `tokenizer.json`.
     is_listed: bool,
     config: Map<String, Value>,
 }
 
 impl Files<'_> {
-    /// Builds the tokenizer around `tokenizer`, the value of `json`; with it comes the model that it was built from.
+    /// Builds the tokenizer from `tokenizer`, the value of `json`; also returns the model that it was built
+    /// from.
     fn backend(&self, mut tokenizer: Value, json: &str) -> Result<(Backend, Value)> {
-        // The padding of the file names a pad token where nothing else does.
+        // The padding of the file can name the pad token, if nothing else does.
         let padding = tokenizer.get("padding").cloned();
         load::check(&mut tokenizer)?;
         let settings =
@@ -166,7 +169,7 @@ impl Files<'_> {
         self.rebuild(settings, &Vocabulary { tokenizer: &tokenizer, json }, padding.as_ref())
     }
 
-    /// Builds the engine of a class that takes no more than the vocabulary from `tokenizer.json`.
+    /// Builds the engine of a class that reads little more than the vocabulary from `tokenizer.json`.
     fn rebuild(
         &self,
         settings: Settings,
@@ -181,7 +184,8 @@ impl Files<'_> {
         load::check(&mut built)?;
         let engine = reference::build(&built)?;
         reference::check_added_ids(&built, &engine)?;
-        // An engine of the class's own takes over the post-processor; the file's has it.
+        // An engine that the class builds takes over the post-processor; the file's own engine has it
+        // already.
         let taken = vocabulary.tokenizer.get("post_processor");
         let processor =
             taken.filter(|taken| !taken.is_null() && built.get("post_processor") != Some(taken));
@@ -191,7 +195,7 @@ impl Files<'_> {
     }
 }
 
-/// Folders with a `tokenizer.json` for each version of transformers are not told apart.
+/// Refuses a folder that has a `tokenizer.json` for each version of transformers.
 fn check_versions(config: &Map<String, Value>) -> Result<()> {
     let files = config.get("fast_tokenizer_files").and_then(Value::as_array);
     let others =
@@ -205,7 +209,7 @@ fn check_versions(config: &Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// An error that refuses a class, with the way out.
+/// An error that refuses a class and says what to do instead.
 fn unsupported(class: &str, reason: &str) -> Error {
     Error::UnsupportedClass {
         class: class.to_owned(),

@@ -1,9 +1,11 @@
-//! The names that `AutoTokenizer` of transformers 5.23 knows: model types, classes, and which class it gives whom.
+//! The names that `AutoTokenizer` of transformers 5.23 knows: model types, classes, and the class of each
+//! model type.
 //!
-//! Read out of `models/auto/tokenization_auto.py` with every optional package but `mistral-common` installed; the
-//! differential test against `transformers` notices when a release changes them.
+//! They were read from `models/auto/tokenization_auto.py` with every optional package but `mistral-common`
+//! installed. The differential test against `transformers` notices when a release changes them.
 
-/// Classes that `transformers` resolves by their name, without `Fast`; every other name means `TokenizersBackend`.
+/// Classes that `transformers` resolves by their name, without `Fast`; every other name means
+/// `TokenizersBackend`.
 pub(super) const CLASSES: &[&str] = &[
     "AlbertTokenizer",
     "AutoTokenizer",
@@ -111,7 +113,7 @@ pub(super) const CLASSES: &[&str] = &[
     "XLNetTokenizer",
 ];
 
-/// Names for a class of another name.
+/// Names that stand for a class of another name.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("BartTokenizer", "RobertaTokenizer"),
     ("BloomTokenizer", "TokenizersBackend"),
@@ -489,7 +491,8 @@ pub(super) const MODEL_TYPES: &[(&str, &str)] = &[
     ("zaya", "GemmaTokenizer"),
 ];
 
-/// Model types of [`MODEL_TYPES`] that have no configuration class, so that only a class name leads to a class.
+/// Model types of [`MODEL_TYPES`] that have no configuration class, so that only a class name leads to a
+/// class.
 pub(super) const WITHOUT_CONFIG: &[&str] = &[
     "arctic",
     "barthez",
@@ -525,7 +528,7 @@ pub(super) const WITHOUT_CONFIG: &[&str] = &[
     "wav2vec2_phoneme",
 ];
 
-/// Repositories whose class name is not to be believed (shell patterns over the lower-case name).
+/// Repositories whose class name is ignored (shell patterns for the lower-case name).
 pub(super) const BACKEND_REPOSITORIES: &[&str] = &[
     "deepseek-ai/deepseek-r1-distill-llama-*",
     "deepseek-ai/deepseek-coder-*",

@@ -14,17 +14,18 @@ pub(super) const NAMED: [&str; 7] =
 
 const CONFIG: &str = "tokenizer_config.json";
 
-/// Keyword arguments of a class, in the order in which Python hands them over.
+/// The keyword arguments of a class, in the order in which Python passes them.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     values: Map<String, Value>,
-    /// `added_tokens_decoder`: tokens to add, by the id under which the folder lists them.
+    /// `added_tokens_decoder`: the tokens to add, by the id that the folder gives them.
     pub(super) added_tokens: BTreeMap<i64, AddedToken>,
     file: String,
 }
 
 impl Settings {
-    /// Gathers as `PreTrainedTokenizerBase._from_pretrained` does; `is_listed` if the folder has no `tokenizer.json`.
+    /// Gathers the arguments as `PreTrainedTokenizerBase._from_pretrained` does; `is_listed` if the folder
+    /// has no `tokenizer.json`.
     pub(super) fn gather(
         folder: &Folder<'_>,
         config: Map<String, Value>,
@@ -43,7 +44,7 @@ impl Settings {
         for ignored in ["tokenizer_class", "chat_template"] {
             values.shift_remove(ignored);
         }
-        // With a `tokenizer.json` beside them these say nothing: its post-processor does.
+        // If there is a `tokenizer.json`, its post-processor decides instead of these two.
         for ignored in ["add_bos_token", "add_eos_token"] {
             if !is_listed {
                 values.shift_remove(ignored);
@@ -130,7 +131,7 @@ impl Settings {
         Ok(by_content)
     }
 
-    /// Lays the legacy `special_tokens_map.json` over the settings.
+    /// Merges the legacy `special_tokens_map.json` into the settings; its values win.
     fn merge_special_tokens_map(
         &mut self,
         folder: &Folder<'_>,
@@ -192,7 +193,7 @@ impl Settings {
         Ok(contents)
     }
 
-    /// Puts the arguments that a class names first, in its order, with its defaults where the folder is silent.
+    /// Puts the arguments that a class names first, in its order. Missing ones get the class's defaults.
     pub(super) fn with_defaults(mut self, defaults: &[(&str, Value)]) -> Self {
         let mut ordered = Map::new();
         for (name, default) in defaults {
@@ -223,7 +224,7 @@ impl Settings {
         self.values.keys().map(String::as_str)
     }
 
-    /// A special token, `None` where it is null or missing.
+    /// A special token; `None` if it is null or missing.
     pub(super) fn token(&self, name: &str) -> Result<Option<Token>> {
         let value = self.values.get(name).unwrap_or(&Value::Null);
         Token::from_value(value).map_err(|reason| self.malformed(name, reason))
@@ -234,7 +235,7 @@ impl Settings {
         Ok(self.token(name)?.map_or_else(|| "None".to_owned(), |token| token.content().to_owned()))
     }
 
-    /// A list of tokens, `None` where it is null or missing.
+    /// A list of tokens; `None` if it is null or missing.
     pub(super) fn list(&self, name: &str) -> Result<Option<Vec<Token>>> {
         match self.values.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -251,7 +252,7 @@ impl Settings {
         }
     }
 
-    /// A switch with its default.
+    /// A flag with its default.
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.values.get(name) {
             None => Ok(default),
@@ -260,7 +261,7 @@ impl Settings {
         }
     }
 
-    /// A switch that can also be null.
+    /// A flag that can also be null.
     pub(super) fn optional_flag(&self, name: &str) -> Result<Option<bool>> {
         match self.values.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -300,7 +301,7 @@ fn collect_model_specific(values: &mut Map<String, Value>) {
     }
 }
 
-/// Python's truth of a JSON value.
+/// Whether Python takes a JSON value for true.
 fn truthy(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,

@@ -1,4 +1,4 @@
-//! The chat templates of a model folder, in the order in which `transformers` prefers them.
+//! Reads the chat templates of a model folder, in the order in which `transformers` prefers them.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::NamedTemplate;
 use super::folder::Folder;
 use crate::error::Result;
 
-/// Files of their own win over `tokenizer_config.json`, and replace all that stands there.
+/// Reads the chat templates. Template files replace all templates of `tokenizer_config.json`.
 pub(super) fn read(folder: &Folder<'_>, config: &Map<String, Value>) -> Result<Vec<NamedTemplate>> {
     let mut files = Vec::new();
     if let Some(source) = folder.text("chat_template.jinja")? {

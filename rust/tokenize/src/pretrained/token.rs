@@ -1,11 +1,11 @@
-//! A special token as Python holds it: a string, or an `AddedToken`.
+//! A special token as Python represents it: a string, or an `AddedToken`.
 
 use serde_json::{Map, Value, json};
 
 /// The key that marks an `AddedToken` among JSON objects.
 const MARK: &str = "__type";
 
-/// What a `*_token` setting holds.
+/// The value of a `*_token` setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A string.
@@ -38,7 +38,7 @@ impl AddedToken {
         }
     }
 
-    /// `AddedToken(**value)`; the reason where Python raises.
+    /// `AddedToken(**value)`; the error says why Python raises.
     pub(super) fn from_fields(value: &Map<String, Value>) -> Result<Self, String> {
         let content =
             value.get("content").and_then(Value::as_str).ok_or("`content` must be a string")?;
@@ -58,7 +58,7 @@ impl AddedToken {
         Ok(token)
     }
 
-    /// The token as a setting.
+    /// The token as the value of a setting.
     pub(super) fn to_value(&self) -> Value {
         let mut value = json!({
             MARK: "AddedToken",
@@ -74,7 +74,7 @@ impl AddedToken {
         value
     }
 
-    /// The token as the engine takes it.
+    /// The token as the engine's type.
     pub(super) fn resolve(&self) -> tokenizers::AddedToken {
         tokenizers::AddedToken::from(self.content.clone(), self.special)
             .single_word(self.single_word)
@@ -83,14 +83,14 @@ impl AddedToken {
             .normalized(self.normalized.unwrap_or(!self.special))
     }
 
-    /// Python's `==`.
+    /// Whether two tokens are equal by Python's `==`.
     fn equals(&self, other: &Self) -> bool {
         self.resolve() == other.resolve()
     }
 }
 
 impl Token {
-    /// Reads a setting; `None` for null, the reason where Python raises.
+    /// Reads a setting; `None` for null. The error says why Python raises.
     pub(super) fn from_value(value: &Value) -> Result<Option<Self>, String> {
         match value {
             Value::Null => Ok(None),
@@ -104,7 +104,7 @@ impl Token {
         }
     }
 
-    /// Python's `str()`.
+    /// The content, as Python's `str()` gives it.
     pub(super) fn content(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -112,7 +112,7 @@ impl Token {
         }
     }
 
-    /// Python's `==`: a string never equals an `AddedToken`.
+    /// Whether two tokens are equal by Python's `==`: a string never equals an `AddedToken`.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a == b,

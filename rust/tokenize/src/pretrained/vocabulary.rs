@@ -1,4 +1,4 @@
-//! What a class takes over from `tokenizer.json` when it builds its own engine.
+//! The parts of `tokenizer.json` that a class reads when it builds its own engine.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ impl Vocabulary<'_> {
         &self.tokenizer["model"]
     }
 
-    /// Tokens and ids; a list counts its entries.
+    /// The id of each token; in a list, the id is the index.
     pub(super) fn ids(&self) -> Value {
         match &self.model()["vocab"] {
             Value::Array(pieces) => {
@@ -36,7 +36,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Merges as pairs; none where the model has none.
+    /// The merges as pairs; empty if the model has none.
     pub(super) fn merges(&self) -> Value {
         let merges = self.model().get("merges").and_then(Value::as_array);
         merges
@@ -47,7 +47,7 @@ impl Vocabulary<'_> {
             .collect()
     }
 
-    /// Pieces and scores, the scores as Python reads them: to the nearest double.
+    /// The pieces and their scores, parsed as Python does: to the nearest double.
     pub(super) fn pieces(&self) -> Result<Vec<(String, f64)>> {
         #[derive(Deserialize)]
         struct File {

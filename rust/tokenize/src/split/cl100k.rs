@@ -9,9 +9,9 @@ use super::window::{Rules, Shape, Windowed};
 /// The scanner of this pattern and its variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cl100k {
-    /// Whether contractions are cut off.
+    /// The contractions that are pieces of their own.
     pub(crate) contraction: Contraction,
-    /// How many digits a piece holds at most.
+    /// The most digits of a piece.
     pub(crate) digits: u32,
     /// Whether marks belong to words (Qwen 3.5) and not to punctuation.
     pub(crate) marks: bool,

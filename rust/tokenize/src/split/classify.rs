@@ -1,6 +1,6 @@
-//! Sixty-four bytes at once to one mask a class: bit `i` tells about byte `i`.
+//! Classifies sixty-four bytes at once into one mask a class: bit `i` is about byte `i`.
 
-/// How many bytes a window has.
+/// The number of bytes in a window.
 pub(crate) const WINDOW: usize = 64;
 
 /// The classes of the bytes of a window.
@@ -12,13 +12,13 @@ pub(crate) struct Masks {
     pub(crate) upper: u64,
     /// ASCII digits.
     pub(crate) digit: u64,
-    /// ASCII whitespace but CR and LF.
+    /// ASCII whitespace, without CR and LF.
     pub(crate) blank: u64,
     /// U+0020.
     pub(crate) space: u64,
     /// CR and LF.
     pub(crate) newline: u64,
-    /// Bytes of other characters than ASCII.
+    /// Bytes of characters that are not ASCII.
     pub(crate) wide: u64,
     /// `'`
     pub(crate) apostrophe: u64,
@@ -54,21 +54,21 @@ pub(crate) fn portable(window: &[u8; WINDOW]) -> Masks {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x80 * ONES;
 
-/// The high bit of each byte that is at least `first` and at most `last`; all bytes are ASCII.
+/// The high bit of each byte from `first` to `last`; all bytes must be ASCII.
 fn between(word: u64, first: u8, last: u8) -> u64 {
     let at_least = word + u64::from(0x80 - first) * ONES;
     let above = word + u64::from(0x7F - last) * ONES;
     at_least & !above & HIGH
 }
 
-/// The high bits of the eight bytes as the low eight bits.
+/// The high bits of the eight bytes, gathered in the low eight bits.
 fn gather(flags: u64) -> u64 {
     (flags >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 /// Classifies a window with AVX2.
 ///
-/// Never inlined: LLVM sees through the masks then, and takes vectors apart byte by byte to combine them.
+/// Never inlined: otherwise LLVM combines the masks byte by byte instead of in vectors.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline(never)]
@@ -104,7 +104,7 @@ fn half(bytes: &[u8]) -> [u32; 9] {
     // SAFETY: the reference is to 32 bytes, and the load needs no alignment.
     let text = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast::<__m256i>()) };
     let all = |byte: u8| _mm256_set1_epi8(byte.cast_signed());
-    // Signed comparisons: bytes of other characters are negative and below every bound.
+    // The comparisons are signed: bytes of other characters are negative, and so below every bound.
     let between = |text: __m256i, first: u8, last: u8| {
         _mm256_and_si256(
             _mm256_cmpgt_epi8(text, all(first - 1)),
@@ -133,7 +133,7 @@ fn half(bytes: &[u8]) -> [u32; 9] {
 mod tests {
     use super::*;
 
-    /// The masks by definition, one byte at a time.
+    /// The masks, computed from their definition one byte at a time.
     fn by_definition(window: &[u8; WINDOW]) -> Masks {
         let mask = |is: fn(u8) -> bool| {
             window.iter().enumerate().fold(0, |mask, (at, byte)| mask | u64::from(is(*byte)) << at)
@@ -163,7 +163,7 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
                 #[expect(unsafe_code, reason = "the function needs a feature of the machine")]
-                // SAFETY: the machine has AVX2.
+                // SAFETY: the processor has AVX2.
                 let found = unsafe { avx2(&window) };
                 assert_eq!(found, expected, "{window:?}");
             }

@@ -2,7 +2,7 @@
 
 use super::text::Stretch;
 
-/// How a pattern treats the case of a contraction.
+/// The contractions of a pattern, and their case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contraction {
     /// The pattern has none.
@@ -14,7 +14,7 @@ pub(crate) enum Contraction {
 }
 
 impl Contraction {
-    /// The end of the contraction whose apostrophe stands at `at`, if one does.
+    /// The end of the contraction whose apostrophe is at `at`, if there is one.
     #[inline]
     pub(crate) fn end(self, text: Stretch<'_>, at: usize) -> Option<usize> {
         if text.byte(at) != b'\'' {
@@ -28,7 +28,7 @@ impl Contraction {
         match (letter(1), letter(2)) {
             (b's' | b't' | b'm' | b'd', _) => Some(at + 2),
             (b'r' | b'v', b'e') | (b'l', b'l') => Some(at + 3),
-            // The two bytes of U+017F; lowering ASCII leaves them alone.
+            // The two bytes of U+017F, which ASCII lower-casing does not change.
             (0xC5, 0xBF) if self == Self::Insensitive => Some(at + 3),
             _ => None,
         }

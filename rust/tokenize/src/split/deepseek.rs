@@ -1,21 +1,22 @@
-//! `DeepSeek` V3's three splits: numbers of up to three digits, runs of kana and ideographs, and a pattern on the rest.
+//! `DeepSeek` V3's three splits: numbers of up to three digits, runs of kana and ideographs, and a pattern
+//! for the rest.
 
 use super::Scan;
 use super::text::{LETTER, MARK, NEWLINE, NUMBER, SIGN, SPACE, Stretch, decode};
 
-/// The scanner of the third pattern, on a region that the first two have cut out.
+/// The scanner of the third pattern, for a region between the matches of the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeepSeek;
 
 impl DeepSeek {
-    /// Whether the second split takes the character at `at`: `[一-龥぀-ゟ゠-ヿ]`.
+    /// Whether the second split matches the character at `at`: `[一-龥぀-ゟ゠-ヿ]`.
     #[inline]
     pub(super) fn is_east_asian(text: &[u8], at: usize) -> bool {
         matches!(text.get(at), Some(0xE3..=0xE9))
             && matches!(decode(text, at).0, 0x3040..=0x30FF | 0x4E00..=0x9FA5)
     }
 
-    /// The end of the match that begins at `start`, if one does.
+    /// The end of the match that begins at `start`, if there is one.
     fn matched(text: Stretch<'_>, start: usize) -> Option<usize> {
         let byte = text.byte(start);
         if byte.is_ascii_punctuation() && text.byte(start + 1).is_ascii_alphabetic() {
@@ -52,7 +53,7 @@ impl Scan for DeepSeek {
         if let Some(end) = Self::matched(text, start) {
             return end;
         }
-        // What no alternative matches stays together up to the next match.
+        // Text that no alternative matches is one piece, up to the next match.
         let mut at = start + text.peek(start).1;
         while at < text.end() && Self::matched(text, at).is_none() {
             at += text.peek(at).1;

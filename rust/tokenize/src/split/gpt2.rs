@@ -18,7 +18,7 @@ impl Scan for Gpt2 {
         let at = start + usize::from(text.byte(start) == b' ');
         let (found, length) = text.peek(at);
         match found {
-            // The end of the text: a lone space.
+            // At the end of the text, this is a single space.
             0 => at,
             _ if found & LETTER != 0 => text.run(at + length, LETTER),
             _ if found & NUMBER != 0 => text.run(at + length, NUMBER),

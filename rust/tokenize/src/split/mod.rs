@@ -1,6 +1,6 @@
-//! Pre-tokenization: where a stretch of text is cut into pieces, as the reference's patterns cut it.
+//! Pre-tokenization: cuts a stretch of text into pieces, as the reference's patterns do.
 //!
-//! The pieces tile the stretch, so a cut is one number: where its piece ends.
+//! The pieces cover the stretch without gaps, so a list of their ends is enough.
 
 mod cl100k;
 mod classify;
@@ -28,20 +28,20 @@ pub(crate) use steps::{Behavior, MOST_STEPS, Step};
 pub(crate) use text::{Stretch, decode};
 pub(crate) use window::window;
 
-/// Finds the end of one piece.
+/// A scanner, which finds the end of one piece.
 pub(crate) trait Scan {
-    /// The end of the piece that begins at `start`, a piece's start before the end of the text.
+    /// The end of the piece that begins at `start`, which is before the end of the text.
     fn piece_end(&self, text: Stretch<'_>, start: usize) -> usize;
 }
 
-/// A pre-tokenizer that is compiled.
+/// A compiled pre-tokenizer.
 #[derive(Clone, Debug)]
 pub(crate) enum Splitter {
     /// The stretch is one piece.
     Whole,
     /// GPT-2's pattern.
     Gpt2,
-    /// `Digits`, each alone or in runs, and GPT-2's pattern on the rest.
+    /// `Digits`, each digit alone or in runs, and GPT-2's pattern for the rest.
     DigitsGpt2 {
         /// Whether every digit is a piece.
         alone: bool,
@@ -56,18 +56,18 @@ pub(crate) enum Splitter {
     Steps(Arc<[Step]>),
 }
 
-/// How far a stretch has been cut.
+/// The state of cutting a stretch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
-    /// Where the next piece begins.
+    /// The start of the next piece.
     pub(crate) at: usize,
-    /// Where the stretch begins.
+    /// The start of the stretch.
     begin: usize,
-    /// Where the region that is being cut on its own ends.
+    /// The end of the region that is being cut on its own.
     region_end: usize,
-    /// The part that each of several splits has cut out last: where it begins and ends.
+    /// For each split of a sequence, the start and the end of its current part.
     parts: [(u32, u32); MOST_STEPS],
-    /// Where the patterns of splits match nothing more.
+    /// The positions from which the patterns match nothing more.
     tails: Tails,
 }
 
@@ -79,9 +79,10 @@ impl Cursor {
 }
 
 impl Splitter {
-    /// Writes the ends of the next pieces of `text` to `ends`, and returns how many; 0 at the end of the text.
+    /// Writes the ends of the next pieces of `text` to `ends`, and returns their number; 0 at the end of the
+    /// text.
     ///
-    /// `text` is UTF-8 from the cursor on and ends where the stretch ends.
+    /// `text` is UTF-8 from the cursor on, and its end is the end of the stretch.
     pub(crate) fn fill(&self, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
         match self {
             Self::Whole => {
@@ -104,7 +105,7 @@ impl Splitter {
     }
 }
 
-/// A position as it is stored; texts of 4 GiB and more never come here.
+/// A position as it is stored; texts are always shorter than 4 GiB.
 #[inline]
 fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")
@@ -127,7 +128,7 @@ fn scan(pattern: &impl Scan, text: &[u8], cursor: &mut Cursor, ends: &mut [u32])
     count
 }
 
-/// Cuts region after region; `region` says where one ends and whether it is a piece by itself.
+/// Cuts region after region; `region` gives the end of a region, and whether it is a piece by itself.
 fn regions(
     pattern: &impl Scan,
     text: &[u8],
@@ -152,7 +153,8 @@ fn regions(
     count
 }
 
-/// The region that `Digits` makes at `start`; its digits are those of `char::is_numeric`.
+/// The end of the region of digits or of other text at `start`, and whether it is a piece. Digits are those
+/// of `char::is_numeric`.
 fn digits(text: &[u8], start: usize, alone: bool) -> (usize, bool) {
     let numeric = |at: usize| {
         let (code_point, length) = decode(text, at);

@@ -5,22 +5,23 @@ use super::contraction::Contraction;
 use super::text::{LETTER, LOWERLIKE, NEWLINE, NUMBER, SPACE, Set, Stretch, UPPERLIKE};
 use super::window::{Rules, Shape, Windowed};
 
-/// Punctuation in this pattern; marks are part of it.
+/// Punctuation in this pattern, including marks.
 const SIGN: Set = !(LETTER | NUMBER | SPACE);
 
 /// The scanner of this pattern and its variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct O200k {
-    /// Whether a contraction stays with the word before it.
+    /// The contractions that stay with the word before them.
     pub(crate) contraction: Contraction,
-    /// How many digits a piece holds at most.
+    /// The most digits of a piece.
     pub(crate) digits: u32,
 }
 
 impl O200k {
     /// `[UPPERLIKE]*[LOWERLIKE]+` from `start`.
     ///
-    /// The first class takes all it can and gives back, character by character, until one of the second follows.
+    /// The first class matches as many characters as it can, then gives back one at a time until the second
+    /// class follows.
     #[inline]
     fn lower_word(text: Stretch<'_>, start: usize) -> Option<usize> {
         let (mut at, mut given_back) = (start, None);

@@ -1,4 +1,4 @@
-//! A sequence of splits by patterns, each of which cuts what the one before has left together.
+//! A sequence of splits by patterns; each splits the pieces of the one before.
 
 use super::{Cursor, position};
 use crate::pattern::{Automaton, Tails};
@@ -6,18 +6,18 @@ use crate::pattern::{Automaton, Tails};
 /// The most splits of a sequence.
 pub(crate) const MOST_STEPS: usize = 8;
 
-/// The use that a split makes of its delimiters.
+/// The treatment of the delimiters by a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
-    /// Each is a piece.
+    /// Each delimiter is a piece.
     Isolated,
-    /// Matches that touch are one piece.
+    /// Adjacent matches are one piece.
     Contiguous,
     /// A delimiter ends the piece before it.
     MergedWithPrevious,
-    /// A delimiter begins the piece behind it.
+    /// A delimiter begins the piece after it.
     MergedWithNext,
-    /// Delimiters are taken out of the text: see [`Step::kept`].
+    /// Delimiters are removed from the text: see [`Step::kept`].
     Removed,
 }
 
@@ -26,20 +26,20 @@ pub(crate) enum Behavior {
 pub(crate) struct Step {
     pub(crate) automaton: Automaton,
     pub(crate) behavior: Behavior,
-    /// Whether what is between the matches are the delimiters.
+    /// Whether the delimiters are the texts between the matches.
     pub(crate) invert: bool,
 }
 
-/// A match, or what stands before the next one.
+/// A match, or the text before the next match.
 #[derive(Clone, Copy)]
 struct Item {
     end: usize,
-    /// Whether it is a delimiter.
+    /// Whether the item is a delimiter.
     delimits: bool,
 }
 
 impl Step {
-    /// What begins at `at`, which is before the end of `text`; the part that is split begins at `from`.
+    /// The item at `at`, which is before the end of `text`; the part that is being split begins at `from`.
     #[inline]
     fn item(&self, text: &[u8], from: usize, at: usize, level: usize, tails: &mut Tails) -> Item {
         let matched = self.automaton.match_at(text, from, at, level, tails);
@@ -47,7 +47,7 @@ impl Step {
         Item { end, delimits: matched.is_some() != self.invert }
     }
 
-    /// Where the first match behind `at` begins, or the end of the text.
+    /// The start of the first match after `at`, or the end of the text.
     #[cold]
     fn before(
         &self,
@@ -61,7 +61,7 @@ impl Step {
         found.map_or(text.len(), |found| found.0)
     }
 
-    /// Calls `piece` with each part of `text[from..]` that is no delimiter.
+    /// Calls `piece` with each part of `text[from..]` that is not a delimiter.
     pub(crate) fn kept(&self, text: &[u8], from: usize, mut piece: impl FnMut(usize, usize)) {
         let (mut at, mut tails) = (from, Tails::default());
         while at < text.len() {
@@ -115,7 +115,8 @@ pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut 
     }
     let mut count = 0;
     while count < ends.len() && cursor.at < text.len() {
-        // The innermost part that is not used up, or the stretch itself.
+        // The first split whose current part is used up; this split and the ones after it cut their next
+        // parts.
         let mut level = cursor.parts[..steps.len()]
             .iter()
             .position(|part| part.1 as usize <= cursor.at)
@@ -140,7 +141,7 @@ pub(super) fn fill(steps: &[Step], text: &[u8], cursor: &mut Cursor, ends: &mut 
     count
 }
 
-/// As [`fill`], for one split of which every match is a piece.
+/// As [`fill`], for a single split whose matches are all pieces.
 fn alone(step: &Step, text: &[u8], cursor: &mut Cursor, ends: &mut [u32]) -> usize {
     let (mut count, mut at) = (0, cursor.at);
     for end in ends {

@@ -1,4 +1,4 @@
-//! Reading a text by character class: what every scanner stands on.
+//! Reads a text by character classes, for all scanners.
 
 use crate::unicode::{self, Class, Table};
 
@@ -33,7 +33,7 @@ pub(crate) const UPPERLIKE: Set =
 pub(crate) const LOWERLIKE: Set =
     set(Class::Lower) | set(Class::Modifier) | set(Class::Caseless) | MARK;
 
-/// The class of each ASCII character. A test holds it against the table of all code points.
+/// The class of each ASCII character. A test compares it with the table of all code points.
 const ASCII: [Set; 128] = {
     let mut sets = [set(Class::Other); 128];
     let mut byte = 0_u8;
@@ -67,7 +67,7 @@ pub(crate) fn decode(text: &[u8], at: usize) -> (u32, usize) {
     }
 }
 
-/// A stretch of text that is split on its own: nothing is seen beyond its end.
+/// A stretch of text that is split on its own: text after its end is not seen.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch<'a> {
     text: &'a [u8],
@@ -75,12 +75,12 @@ pub(crate) struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// `text` is UTF-8 and ends where the stretch ends.
+    /// Makes a stretch; `text` is UTF-8, and its end is the end of the stretch.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         Self { text, classes: unicode::classes() }
     }
 
-    /// Where the stretch ends.
+    /// The end of the stretch.
     #[inline]
     pub(crate) fn end(self) -> usize {
         self.text.len()
@@ -109,7 +109,7 @@ impl<'a> Stretch<'a> {
         (1 << u16::from(self.classes.get(code_point)), length)
     }
 
-    /// The end of the longest run of characters of `set` from `at`.
+    /// The end of the longest run of characters in `set` that begins at `at`.
     #[inline]
     pub(crate) fn run(self, mut at: usize, set: Set) -> usize {
         loop {
@@ -121,7 +121,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// The end of a run of at most `most` characters of `set` from `at`.
+    /// The end of a run of at most `most` characters in `set` that begins at `at`.
     #[inline]
     pub(crate) fn run_at_most(self, mut at: usize, set: Set, most: u32) -> usize {
         for _ in 0..most {
@@ -134,7 +134,8 @@ impl<'a> Stretch<'a> {
         at
     }
 
-    /// `\s*[\r\n]+|\s+(?!\S)|\s+` at `at`, where whitespace stands; without the first alternative if not `newlines`.
+    /// The end of `\s*[\r\n]+|\s+(?!\S)|\s+` at `start`, where whitespace begins; if not `newlines`, without
+    /// the first alternative.
     pub(crate) fn whitespace(self, start: usize, newlines: bool) -> usize {
         let (mut at, mut last, mut after_newline) = (start, start, None);
         loop {

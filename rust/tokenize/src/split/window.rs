@@ -1,8 +1,9 @@
-//! Cutting ASCII text sixty-four bytes at a time: boundaries by shifts and additions of class masks.
+//! Cuts ASCII text sixty-four bytes at a time: shifts and additions of class masks give the boundaries.
 //!
-//! A window begins where a piece begins, so no state is carried. Only what the window proves is decided: it ends
-//! before the first other character than ASCII, and its last piece is left to the next window. Whatever is rare (a blank
-//! before a newline) ends it early; where nothing is decided, the scanner of the pattern takes one piece.
+//! A window begins at the start of a piece, so no state is carried. Only boundaries that the window proves
+//! are used: it ends before the first character that is not ASCII, and its last piece is left to the next
+//! window. Rare cases, such as a blank before a newline, end the window early. If nothing is decided, the
+//! scanner of the pattern takes one piece.
 
 use super::Scan;
 use super::classify::{Masks, WINDOW, portable};
@@ -10,36 +11,39 @@ use super::contraction::Contraction;
 use super::text::Stretch;
 use super::{Cursor, position};
 
-/// What patterns do differently with ASCII text.
+/// The rules of a pattern for ASCII text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) shape: Shape,
     pub(super) contraction: Contraction,
-    /// How many digits a piece holds at most.
+    /// The most digits of a piece.
     pub(super) digits: u32,
 }
 
 /// The three kinds of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Only a space joins what follows, be it letters, digits or signs; newlines are whitespace like any other.
+    /// Only a space joins the text after it: letters, digits or signs. Newlines are whitespace like any
+    /// other.
     Gpt2,
-    /// Any blank or sign joins letters; signs take in newlines; whitespace is cut after its last newline.
+    /// Any blank or sign joins letters; signs include the newlines after them; whitespace is cut after its
+    /// last newline.
     Cl100k,
-    /// As before, with words cut before upper case, contractions kept with their words, and `/` after newlines.
+    /// As `Cl100k`, but words are cut before upper case, contractions stay with their words, and signs
+    /// include `/` after newlines.
     O200k,
 }
 
 /// A pattern with rules for windows.
 pub(super) trait Windowed: Scan {
-    /// What the pattern does with ASCII text.
+    /// The rules of the pattern for ASCII text.
     fn rules(&self) -> Rules;
 }
 
-/// Windows of fewer bytes than this are not worth the masks.
+/// Windows of fewer bytes than this do not pay for the masks.
 const WORTH: usize = 12;
 
-/// The boundaries that a window proves: bit `i` is set where a piece begins. Bit 0 is not among them.
+/// The boundaries that a window proves: bit `i` is set if a piece begins at byte `i`. Bit 0 is never set.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
 fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
@@ -54,12 +58,12 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
         [masks.letter, masks.digit, masks.blank, masks.space, masks.newline]
             .map(|mask| mask & valid);
     let sign = valid & !(letter | digit | blank | newline);
-    // Whether a byte begins a piece depends on at most the next one.
+    // Whether a byte begins a piece depends on the next byte at most.
     let mut decided = valid >> 1;
     let starts = |mask: u64| mask & !(mask << 1);
     let white = blank | newline;
     let after_space = space << 1;
-    // A lone sign that no space has joined: letters behind it may join it, or it begins a contraction.
+    // A single sign that no space joins: it may join the letters after it, or begin a contraction.
     let lone = sign & !(sign << 1) & !(sign >> 1) & !after_space;
     let mut found = match rules.shape {
         Shape::Gpt2 => {
@@ -70,8 +74,8 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
         Shape::Cl100k | Shape::O200k => {
             let absorbed = newline & !newline.wrapping_add(newline & (sign << 1));
             let free = white & !absorbed;
-            // A blank before a newline: which of the blanks begin a piece depends on what is far behind them. And
-            // behind what is known, a newline may follow.
+            // If a blank comes before a newline, the text far after them decides which blanks begin a piece.
+            // A newline may also follow the known bytes.
             let mut rare = newline & (blank << 1) | blank & (1 << (known - 1));
             if rules.shape == Shape::O200k {
                 rare |= masks.slash & (newline << 1);
@@ -79,7 +83,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
             if rare != 0 {
                 let first = rare & rare.wrapping_neg();
                 let before = starts(white) & (first | (first - 1));
-                // From the run of whitespace on, nothing is decided but where it begins.
+                // The start of this whitespace is decided, and nothing after it.
                 decided &= u64::MAX >> before.leading_zeros();
             }
             let last = blank & !(white >> 1);
@@ -116,7 +120,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
         candidates &= candidates - 1;
         let kept = rules.shape == Shape::O200k;
         if kept && at + 2 >= known {
-            // What follows decides whether the word goes on here.
+            // The text after it decides whether the word continues here.
             decided &= (1 << at) - 1;
             break;
         }
@@ -124,7 +128,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
             continue;
         }
         if let Some(end) = rules.contraction.end(Stretch::new(text), at) {
-            // No cut within the contraction, and none before one that stays with its word.
+            // A contraction is not cut; if it stays with its word, there is no cut before it either.
             let first = if kept { at } else { at + 1 };
             found &= !(((1_u64 << (end - first)) - 1) << first);
             if end < WINDOW {
@@ -136,7 +140,7 @@ fn boundaries(rules: Rules, masks: Masks, length: usize, text: &[u8]) -> u64 {
     found & decided & !1
 }
 
-/// The masks of the window at the start of `text`, and how many of its bytes are text.
+/// The masks of the window at the start of `text`, and the number of its bytes that are text.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled once for each way to make the masks")]
 pub(crate) fn window(text: &[u8], classify: impl Fn(&[u8; WINDOW]) -> Masks) -> (Masks, usize) {
@@ -205,7 +209,7 @@ pub(super) fn fill(
     #[cfg(target_arch = "x86_64")]
     if crate::machine::has_avx2() {
         #[expect(unsafe_code, reason = "the function needs features of the machine")]
-        // SAFETY: the machine has the features that the function is compiled for.
+        // SAFETY: the processor has the features that the function is compiled for.
         return unsafe { fill_avx2(pattern, text, cursor, ends) };
     }
     fill_with(pattern, text, cursor, ends, portable)

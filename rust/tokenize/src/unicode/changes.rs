@@ -1,4 +1,4 @@
-//! Normalizers that rewrite each character by itself, as the linked crate does it.
+//! Normalizers that rewrite each character by itself, with the results of the linked crate.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,17 +8,17 @@ use tokenizers::{NormalizedString, Normalizer};
 
 use super::Table;
 
-/// How many characters the crate is asked about at a time.
+/// The number of characters in one text for the crate.
 const ASKED_TOGETHER: usize = 1 << 14;
 
-/// What stands between two characters while the crate is asked: neither normalizer makes it or takes it away.
+/// The separator of the characters in that text; neither normalizer makes it or removes it.
 const BETWEEN: char = 'a';
 
-/// What becomes of each character.
+/// The normalized form of each character.
 pub(crate) struct Changes {
     /// 1 for each code point that changes.
     table: Table,
-    /// What these become.
+    /// The normalized forms of these code points.
     become_text: HashMap<char, Box<str>>,
 }
 
@@ -43,7 +43,7 @@ impl Changes {
         Self { table: Table::from_bytes(bytes), become_text }
     }
 
-    /// What becomes of a text, or `None` if it stays the same.
+    /// The normalized form of a text, or `None` if it stays the same.
     pub(crate) fn apply(&self, text: &str) -> Option<String> {
         let changes = |c: char| self.table.get(u32::from(c)) != 0;
         let (first, _) = text.char_indices().find(|(_, c)| changes(*c))?;

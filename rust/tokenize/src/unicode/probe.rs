@@ -1,4 +1,5 @@
-//! Asks the linked Hugging Face crate about every code point; shared by the generator and the test of the tables.
+//! Computes the Unicode tables by testing the linked Hugging Face crate on every code point; the generator
+//! and a test use it.
 
 use tokenizers::normalizers::{BertNormalizer, NFC, NFD, NFKC, NFKD};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
@@ -11,7 +12,7 @@ use tokenizers::{
 };
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The patterns, and the number of the class that each stands for.
+/// The patterns, each with the number of its class.
 const PATTERNS: [(&str, u8); 11] = [
     (r"\p{Lu}", 1),
     (r"\p{Ll}", 2),
@@ -30,7 +31,7 @@ fn scalars() -> impl Iterator<Item = char> {
     (0..=0x10_FFFF).filter_map(char::from_u32)
 }
 
-/// A value for each code point as runs: where each begins, and its value.
+/// The values of all code points as runs: the first code point of each, and its value.
 pub(crate) fn runs(values: &[u8]) -> Vec<(u32, u8)> {
     let mut runs = Vec::new();
     let mut last = None;
@@ -43,13 +44,13 @@ pub(crate) fn runs(values: &[u8]) -> Vec<(u32, u8)> {
     runs
 }
 
-/// Fills the surrogates, which no text holds, with the value before them: fewer runs.
+/// Fills the surrogates, which no text contains, with the value before them, to have fewer runs.
 fn close_surrogates(values: &mut [u8]) {
     let before = values[0xD7FF];
     values[0xD800..0xE000].fill(before);
 }
 
-/// The class of every code point; panics if one is in two, or if `\p{L}` is not the sum of its parts.
+/// The class of every code point; panics if one is in two classes, or if `\p{L}` is not the sum of its parts.
 pub(crate) fn classes() -> Vec<u8> {
     let mut classes = vec![0; 0x11_0000];
     for (pattern, class) in PATTERNS {
@@ -87,9 +88,9 @@ fn matching(pattern: &str) -> Vec<char> {
     found
 }
 
-/// 1 for every code point that is `\w` to the `regex` crate, which matches added tokens.
+/// 1 for every code point that `\w` matches in the `regex` crate, which matches added tokens.
 ///
-/// `Whitespace` splits with that crate: a word character stays with the letter before it.
+/// `Whitespace` splits with that crate, and keeps a word character with the letter before it.
 pub(crate) fn words() -> Vec<u8> {
     let mut values = vec![0; 0x11_0000];
     let all: Vec<char> = scalars().collect();
@@ -114,7 +115,7 @@ fn normalized(step: &impl Normalizer, text: &str) -> String {
     string.get().to_owned()
 }
 
-/// What every code point can do under NFC (`compatible` false) or NFKC (true).
+/// The composition class of every code point under NFC (`compatible` false) or NFKC (true).
 pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
     let decompose = |text: &str| {
         if compatible { normalized(&NFKD, text) } else { normalized(&NFD, text) }
@@ -129,7 +130,7 @@ pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
         if compose(&text) != text {
             values[c as usize] = 2;
         }
-        // Whatever stands second or later in a decomposition may compose with what is before it.
+        // A character that is second or later in a decomposition may compose with the character before it.
         for part in decompose(&text).chars().skip(1).chain(normalized(&NFD, &text).chars().skip(1))
         {
             values[part as usize] = 2;
@@ -146,7 +147,7 @@ pub(crate) fn compositions(compatible: bool) -> Vec<u8> {
     values
 }
 
-/// 1 for every code point that the reference's segmentation can join to one beside it.
+/// 1 for every code point that the reference's segmentation can join to a neighbour.
 pub(crate) fn joins() -> Vec<u8> {
     let clusters = |text: &str| text.graphemes(true).count();
     let mut values = vec![0; 0x11_0000];
@@ -161,7 +162,7 @@ pub(crate) fn joins() -> Vec<u8> {
     values
 }
 
-/// What BERT's normalizer and pre-tokenizer make of every code point, as the bits of `unicode::bert`.
+/// The bits of `unicode::bert` of every code point.
 pub(crate) fn bert() -> Vec<u8> {
     let clean = BertNormalizer::new(true, false, Some(false), false);
     let space = BertNormalizer::new(false, true, Some(false), false);
@@ -183,7 +184,7 @@ pub(crate) fn bert() -> Vec<u8> {
             left.chars().any(moves),
         ];
         let [control, whitespace, punctuation, ideograph, ..] = bits;
-        // What the compiled engine takes for granted.
+        // The compiled engine relies on these facts.
         assert_eq!(cleaned == " ", whitespace && !control, "{c:?} is cleaned otherwise");
         if whitespace || punctuation || ideograph {
             assert!(c.to_lowercase().eq([c]), "{c:?} has a lowercase form");
@@ -202,17 +203,18 @@ fn between_letters(c: char) -> Vec<String> {
     splits.into_iter().map(|(piece, _, _)| piece.to_owned()).collect()
 }
 
-/// Whether a decomposed character changes places with a mark beside it; as in [`compositions`].
+/// Whether a decomposed character changes places with a neighbouring mark; see [`compositions`].
 fn moves(c: char) -> bool {
     let (low, high) = (format!("{c}\u{334}"), format!("\u{315}{c}"));
     normalized(&NFD, &low) != low || normalized(&NFD, &high) != high
 }
 
-/// The script of every code point as a number; 0 for the characters that `UnicodeScripts` leaves with those before them.
+/// The script of every code point as a number; 0 for characters that `UnicodeScripts` keeps with the
+/// characters before them.
 pub(crate) fn scripts() -> Vec<u8> {
     let mut values = vec![0; 0x11_0000];
     let (latin, greek) = (behind('a', 'α'), behind('α', 'a'));
-    // A character of each script that is known.
+    // One character of each script so far.
     let mut known: Vec<char> = Vec::new();
     let mut last: Option<char> = None;
     for c in scalars().filter(|c| latin[*c as usize] || greek[*c as usize]) {
@@ -230,7 +232,8 @@ pub(crate) fn scripts() -> Vec<u8> {
     values
 }
 
-/// For every code point, whether `UnicodeScripts` cuts between `before` and it; `after` is of another script than `before`.
+/// For every code point, whether `UnicodeScripts` cuts between `before` and it; `after` has another script
+/// than `before`.
 fn behind(before: char, after: char) -> Vec<bool> {
     let mut cut = vec![false; 0x11_0000];
     let all: Vec<char> = scalars().collect();
@@ -245,7 +248,7 @@ fn behind(before: char, after: char) -> Vec<bool> {
             }
         }
     }
-    // The letters that stand around all others are of two scripts.
+    // The two letters around each code point have different scripts.
     cut[after as usize] = true;
     cut
 }
@@ -255,7 +258,7 @@ fn is_cut(left: char, right: char) -> bool {
     starts(&format!("{left}{right}")).len() == 2
 }
 
-/// Where the pieces begin that `UnicodeScripts` makes of a text.
+/// The starts of the pieces that `UnicodeScripts` makes of a text.
 fn starts(text: &str) -> Vec<usize> {
     let mut pre_tokenized = PreTokenizedString::from(text);
     UnicodeScripts.pre_tokenize(&mut pre_tokenized).expect("splitting cannot fail");

@@ -1,6 +1,6 @@
-//! What is left of a character that is decomposed and loses its accents.
+//! The form of each character after it is decomposed and its accents are stripped.
 //!
-//! The linked crate is asked once, about the few thousand characters that change.
+//! The linked crate is run once, on the few thousand characters that change.
 
 use std::sync::LazyLock;
 
@@ -10,16 +10,16 @@ use tokenizers::{NormalizedString, Normalizer};
 use super::bert::STRIPS;
 use super::tables::BERT_RUNS;
 
-/// The characters that change, by their code points.
+/// The stripped forms of the characters that change, by code point.
 struct Strips {
-    /// For each code point up to the last one that changes, where in `text` its rest ends, and its bytes in the
-    /// lowest [`LENGTH_BITS`].
+    /// For each code point up to the last one that changes, the end of its stripped form in `text`; the
+    /// lowest [`LENGTH_BITS`] are the length in bytes.
     ends: Vec<u32>,
-    /// One rest behind the other.
+    /// The stripped forms, one after the other.
     text: String,
 }
 
-/// A rest is shorter than 2^6 bytes: three letters at most.
+/// Bits of the length: a stripped form is shorter than 2^6 bytes, three letters at most.
 const LENGTH_BITS: u32 = 6;
 
 static TABLE: LazyLock<Strips> = LazyLock::new(Strips::new);
@@ -34,7 +34,7 @@ impl Strips {
             .flat_map(|((start, _), end)| *start..end)
             .filter_map(char::from_u32)
             .collect();
-        // A line feed is no part of a rest, and nothing changes places over it.
+        // A line feed is never in a stripped form, and no mark moves across it.
         let mut lines = String::new();
         for c in &changed {
             lines.push(*c);
@@ -55,7 +55,7 @@ impl Strips {
     }
 }
 
-/// What is left of a character with the bit [`STRIPS`].
+/// The stripped form of a character with the bit [`STRIPS`].
 pub(crate) fn stripped(code_point: u32) -> &'static str {
     let table: &'static Strips = &TABLE;
     let packed = table.ends.get(code_point as usize).copied().unwrap_or(0);

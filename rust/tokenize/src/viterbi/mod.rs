@@ -1,6 +1,7 @@
-//! The tokens of a text with the highest sum of scores, as the unigram model of the reference finds them.
+//! Finds the tokens of a text with the highest sum of scores, as the reference's unigram model does.
 //!
-//! Sums are made in the reference's order, and of equal ones the first stays, so that they are the same to the last bit.
+//! Sums are computed in the reference's order, and the first of equal sums is kept, so the results are the
+//! same to the last bit.
 
 mod trie;
 
@@ -8,30 +9,30 @@ use std::ops::Range;
 
 use trie::Trie;
 
-/// How much less than the least of all scores an unknown character has.
+/// The difference between the lowest score and the score of an unknown character.
 const PENALTY: f64 = 10.0;
 
-/// No token ends at a place.
+/// The start of the best path to a position at which no token ends.
 const NOWHERE: u32 = u32::MAX;
 
-/// Tokens and scores.
+/// The tokens and scores of a unigram model.
 pub(crate) struct Viterbi {
     trie: Trie,
     /// The score of each token.
     scores: Vec<f64>,
-    /// The token that stands for what is unknown.
+    /// The unknown token.
     unknown: u32,
-    /// What an unknown character has.
+    /// The score of an unknown character.
     unknown_score: f64,
-    /// The tokens of bytes, if the bytes of unknown text are spelled out and all have one.
+    /// The byte tokens, if the bytes of unknown text are spelled out; `None` for a byte without a token.
     bytes: Option<Box<[Option<u32>; 256]>>,
 }
 
-/// The best way to a place in a text.
+/// The best path to a position in a text.
 #[derive(Clone, Copy)]
 struct Best {
     score: f64,
-    /// Where the last token on the way begins.
+    /// The start of the last token on the path.
     start: u32,
     token: u32,
 }
@@ -44,16 +45,17 @@ struct Found {
     token: u32,
 }
 
-/// What one thread writes to while it looks for tokens.
+/// The buffers of one thread for the search.
 #[derive(Default)]
 pub(crate) struct Ways {
     best: Vec<Best>,
-    /// The best way to the end, from there back.
+    /// The tokens on the best path, from the end of the text back.
     path: Vec<Found>,
 }
 
 impl Viterbi {
-    /// `tokens` are none empty, `scores` are theirs and finite, and `unknown` is one of them.
+    /// Makes a model. No token is empty, `scores` are the tokens' finite scores, and `unknown` is one of the
+    /// tokens.
     pub(crate) fn new<'a>(
         tokens: impl Iterator<Item = &'a [u8]>,
         scores: Vec<f64>,
@@ -75,7 +77,8 @@ impl Viterbi {
         Self { trie, scores, unknown, unknown_score: least - PENALTY, bytes }
     }
 
-    /// Calls `token` with the range and the id of each token of `text`, which is UTF-8; `ways` is memory.
+    /// Calls `token` with the range and the id of each token of `text`, which is UTF-8; `ways` are the
+    /// buffers.
     pub(crate) fn each(
         &self,
         text: &[u8],
@@ -100,7 +103,8 @@ impl Viterbi {
                 token(start..end, found.token);
                 continue;
             }
-            // What is unknown and touches is one token, or its bytes, or what the vocabulary has for all of it.
+            // Adjacent unknown characters are one token: the vocabulary's token for their text, their bytes,
+            // or the unknown token.
             while let Some((next, before)) =
                 rest.split_last().filter(|(it, _)| it.token == self.unknown)
             {
@@ -111,7 +115,7 @@ impl Viterbi {
         }
     }
 
-    /// Calls `token` with the ids of text that is unknown.
+    /// Calls `token` with the ids of unknown text.
     fn unknown(&self, text: &[u8], mut token: impl FnMut(u32)) {
         if let Some(id) = self.trie.get(text) {
             return token(id);
@@ -124,7 +128,7 @@ impl Viterbi {
         }
     }
 
-    /// Fills in the best way to every place.
+    /// Finds the best path to every position.
     fn follow(&self, text: &[u8], ways: &mut Vec<Best>) {
         ways.clear();
         ways.resize(text.len() + 1, Best { score: 0.0, start: NOWHERE, token: 0 });
@@ -152,7 +156,7 @@ impl Viterbi {
     }
 }
 
-/// The length of the character that a byte begins.
+/// The length in bytes of the character that begins with `first`.
 #[inline]
 fn character(first: u8) -> usize {
     match first {
@@ -163,7 +167,7 @@ fn character(first: u8) -> usize {
     }
 }
 
-/// A position as it is stored; texts of 4 GiB and more never come here.
+/// A position as it is stored; texts are always shorter than 4 GiB.
 #[inline]
 fn position(at: usize) -> u32 {
     u32::try_from(at).expect("a text is shorter than 4 GiB")

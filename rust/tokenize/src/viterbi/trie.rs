@@ -1,23 +1,23 @@
-//! All tokens that a text begins with, by one look-up a byte.
+//! A double-array trie: finds all tokens that a text begins with, with one look-up a byte.
 
-/// No token ends at a node, and no node stands at a place.
+/// No token ends at the node, or the place is free.
 const NOTHING: u32 = u32::MAX;
 
-/// The parent of the first node, which no byte leads to.
+/// The parent of the root, which no byte leads to.
 const ROOT: u32 = u32::MAX - 1;
 
-/// How many free places are tried for a node with several children before new ones are made.
+/// The number of free places that are tried for the children of a node before new places are made.
 const TRIES: usize = 64;
 
-/// Places that are made together: all that one node's children can need.
+/// The number of places that are made at a time: enough for all children of one node.
 const BLOCK: usize = 256;
 
-/// A node: a beginning of tokens.
+/// A node, which stands for a prefix of tokens.
 #[derive(Clone, Copy)]
 struct Node {
-    /// The place of a child, but for the byte that leads to it.
+    /// The place of each child, combined by XOR with the child's byte.
     base: u32,
-    /// The place of the node that leads here.
+    /// The place of the parent.
     parent: u32,
     /// The token that ends here.
     token: u32,
@@ -26,18 +26,18 @@ struct Node {
 /// A free place.
 const FREE: Node = Node { base: 0, parent: NOTHING, token: NOTHING };
 
-/// The tokens by their bytes.
+/// A trie of the tokens of a unigram model.
 pub(super) struct Trie(Box<[Node]>);
 
 impl Trie {
-    /// The tree of tokens with their numbers; of equal tokens the last one stays.
+    /// A trie of tokens with their numbers; of equal tokens the last one is kept.
     pub(super) fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], u32)>) -> Self {
         let mut sorted: Vec<(&[u8], u32)> = tokens.collect();
         sorted.sort_unstable();
         let mut builder = Builder { nodes: Vec::new(), free: Vec::new() };
         builder.extend();
         builder.nodes[0].parent = ROOT;
-        // Each node with the tokens that begin so, and how many bytes that is.
+        // Each node, with the length of its prefix and the tokens that begin with it.
         let mut waiting = vec![(0_usize, 0_usize, sorted.as_slice())];
         while let Some((place, depth, mut tokens)) = waiting.pop() {
             while let Some(((token, number), rest)) = tokens.split_first() {
@@ -60,7 +60,8 @@ impl Trie {
         Self(builder.nodes.into())
     }
 
-    /// Calls `found` with every token that `text` begins with, the shortest first: how many bytes, and its number.
+    /// Calls `found` with every token that `text` begins with, the shortest first: its number of bytes, and
+    /// its number.
     #[inline]
     pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
         let (mut at, mut base) = (0, self.0[0].base);
@@ -85,22 +86,22 @@ impl Trie {
     }
 }
 
-/// A tree that grows.
+/// A trie that is being built.
 struct Builder {
     nodes: Vec<Node>,
-    /// Places that were free once; those that still are count.
+    /// The places that were free at some time; some may be taken by now.
     free: Vec<usize>,
 }
 
 impl Builder {
-    /// Makes new places.
+    /// Adds new free places.
     fn extend(&mut self) {
         let start = self.nodes.len();
         self.nodes.resize(start + BLOCK, FREE);
         self.free.extend((start..start + BLOCK).rev());
     }
 
-    /// Has a node stand at a place.
+    /// Takes a place for a child of `parent`.
     fn take(&mut self, place: usize, parent: usize) {
         self.nodes[place].parent = index(parent);
     }
@@ -109,7 +110,7 @@ impl Builder {
         self.nodes[place].parent == NOTHING
     }
 
-    /// A base with which all children of a node find a free place.
+    /// A base for which the places of all children of a node are free.
     fn base(&mut self, bytes: &[u8]) -> usize {
         let Some(first) = bytes.first().map(|byte| usize::from(*byte)) else { return 0 };
         let mut tried = 0;
@@ -133,7 +134,7 @@ impl Builder {
     }
 }
 
-/// A place, of which there are fewer than 2^32: so many bytes of tokens fit into no file that is read.
+/// A place as it is stored. There are fewer than 2^32: no readable file has so many bytes of tokens.
 fn index(place: usize) -> u32 {
     u32::try_from(place).expect("a vocabulary is shorter than 4 GiB")
 }

@@ -1,7 +1,8 @@
-//! BPE that begins with the characters of a piece, as the reference spells them.
+//! BPE over the characters of a piece, spelled as the reference spells them.
 //!
-//! A character can have another token at the start of a piece, within it and at its end: `continuing_subword_prefix` and
-//! `end_of_word_suffix`. One without a token is spelled in bytes, or is unknown, or leaves nothing behind.
+//! A character can have different tokens at the start, within and at the end of a piece:
+//! `continuing_subword_prefix` and `end_of_word_suffix`. A character without a token is spelled in bytes,
+//! becomes the unknown token, or gives no id.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,12 +14,12 @@ use crate::merge::{Merge, Merges, NONE, Symbol};
 use crate::pieces::{Answer, Key, Vocabulary};
 use crate::split::decode;
 
-/// Texts that a character's token has around the character.
+/// The texts that a token has around its character.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::compiled) struct Affixes {
-    /// In front of every character but the first.
+    /// The text in front of every character but the first.
     pub(in crate::compiled) prefix: String,
-    /// Behind the last character.
+    /// The text after the last character.
     pub(in crate::compiled) suffix: String,
 }
 
@@ -27,21 +28,22 @@ impl Affixes {
         self.prefix.is_empty() && self.suffix.is_empty()
     }
 
-    /// The sides of a piece on which a token can stand: whether it begins the piece, and whether it ends it.
+    /// The positions in a piece at which tokens can differ.
     fn sides(&self) -> impl Iterator<Item = Side> + use<> {
         let firsts = if self.prefix.is_empty() { &[true][..] } else { &[true, false] };
         let lasts = if self.suffix.is_empty() { &[false][..] } else { &[true, false] };
         firsts.iter().flat_map(|first| lasts.iter().map(|last| Side { first: *first, last: *last }))
     }
 
-    /// The text that a token stands for on a side; nothing where it cannot stand.
+    /// The text that a token stands for at a position in a piece; `None` if the token cannot occur there.
     fn text<'a>(&self, token: &'a [u8], side: Side) -> Option<&'a [u8]> {
         let rest = if side.first { token } else { token.strip_prefix(self.prefix.as_bytes())? };
         let text = if side.last { rest.strip_suffix(self.suffix.as_bytes())? } else { rest };
         (!text.is_empty() && std::str::from_utf8(text).is_ok()).then_some(text)
     }
 
-    /// The indices of the tokens of the characters of a token's text; nothing where one has none.
+    /// The vocabulary indices of the single-character tokens that spell a token's text; `None` if a character
+    /// has no token.
     fn spell(&self, vocabulary: &Vocabulary, token: &[u8], side: Side) -> Option<Vec<u32>> {
         let text = self.text(token, side)?;
         let (mut at, mut indices, mut name) = (0, Vec::new(), Vec::new());
@@ -62,7 +64,7 @@ impl Affixes {
     }
 }
 
-/// Where in a piece a token stands.
+/// The position of a token in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
     /// Whether the piece begins with it.
@@ -72,13 +74,13 @@ struct Side {
 }
 
 impl Side {
-    /// The place of the side in a list of all.
+    /// The index of the position in a list of all four.
     fn index(self) -> usize {
         usize::from(self.first) << 1 | usize::from(self.last)
     }
 }
 
-/// The symbols of single characters on one side of a piece.
+/// The symbols of single characters at one position in a piece.
 struct Form {
     /// The symbol of each ASCII character, or [`NONE`].
     ascii: Box<[Symbol; 128]>,
@@ -114,34 +116,35 @@ impl Form {
     }
 }
 
-/// The tokens for characters that have none.
+/// The tokens for characters that have no token.
 #[derive(Clone, Debug)]
 pub(in crate::compiled) struct Fallback {
-    /// The token of each byte, where bytes are spelled out.
+    /// The token of each byte, if bytes are spelled out.
     pub(in crate::compiled) bytes: Option<Box<[Option<u32>; 256]>>,
-    /// The token of an unknown character; without one, it leaves nothing behind.
+    /// The token of an unknown character; if it is `None`, the character gives no id.
     pub(in crate::compiled) unknown: Option<u32>,
-    /// Whether unknown characters that touch are one token.
+    /// Whether adjacent unknown characters become one token.
     pub(in crate::compiled) fuse: bool,
 }
 
 /// A BPE model over characters, shared by all threads.
 pub(in crate::compiled) struct Characters {
     bpe: Bpe,
-    /// By [`Side::index`]; sides with the same symbols share the last one.
+    /// The forms by [`Side::index`]; positions with the same symbols share the last one.
     forms: Vec<Form>,
     affixed: bool,
-    /// The symbol of each byte, or [`NONE`]; nothing if bytes are not spelled out.
+    /// The symbol of each byte, or [`NONE`]; `None` if bytes are not spelled out.
     bytes: Option<Box<[Symbol; 256]>>,
     unknown: Option<Symbol>,
     fuse: bool,
     cuts: Cuts,
-    /// By symbol: how many symbols it is merged from.
+    /// The number of initial symbols that each symbol is merged from.
     counts: Vec<u32>,
 }
 
 impl Characters {
-    /// `ids` are those of the tokens of `vocabulary`. The error says what about the model has no compiled form.
+    /// Makes a model; `ids` are the ids of the tokens of `vocabulary`, in its order. The error names the part
+    /// of the model that is not supported.
     pub(in crate::compiled) fn new(
         vocabulary: &Vocabulary,
         ids: &[u32],
@@ -211,12 +214,12 @@ impl Characters {
         })
     }
 
-    /// Whether a piece that is a token is that token, whatever the merges make of it.
+    /// Whether a piece that is a token gets that token's id even if the merges give other ids.
     pub(super) fn ignores_merges(&self) -> bool {
         self.bpe.ignore_merges
     }
 
-    /// Has what [`Self::learn`] will look at first brought near.
+    /// Prefetches the memory that [`Self::learn`] reads first.
     #[inline]
     pub(super) fn expect(&self, key: Key) {
         self.bpe.prefetch(key);
@@ -227,12 +230,12 @@ impl Characters {
         self.bpe.learn(self, text, gaps, memory);
     }
 
-    /// Appends the ids of a piece, or of a part of one.
+    /// Appends the ids of a piece, or of a part of a piece.
     pub(super) fn encode(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
         self.bpe.encode(self, piece, part, memory, ids);
     }
 
-    /// Where the first part of a long piece ends that is encoded on its own.
+    /// The end of the first part of a long piece; the part is encoded on its own.
     pub(super) fn cut(&self, piece: &[u8], whole: bool) -> usize {
         if self.affixed || whole && self.ignores_merges() && self.bpe.is_token(piece) {
             return piece.len();
@@ -240,7 +243,7 @@ impl Characters {
         let known = |at: usize| self.form(false, false).get(decode(piece, at).0) != NONE;
         let starts = || (0..piece.len()).filter(|at| piece[*at] & 0xC0 != 0x80);
         if whole && self.unknown.is_none() && !starts().all(known) {
-            // Where its tokens come from depends on how many bytes before them are left out.
+            // The source ranges of its tokens depend on the number of bytes before them that give no id.
             return piece.len();
         }
         let mut at = 0;
@@ -251,7 +254,8 @@ impl Characters {
                 return at;
             }
             before = (before..at).rev().find(|at| piece[*at] & 0xC0 != 0x80).unwrap_or(before);
-            // Unknown characters can be of one token, and stand behind the bytes of others.
+            // Adjacent unknown characters can be one token, which is written after the bytes of other
+            // characters.
             if known(before) && known(at) {
                 return at;
             }
@@ -263,7 +267,8 @@ impl Characters {
         &self.forms[Side { first, last }.index()]
     }
 
-    /// Calls `put` with each symbol of a piece, and how many of its bytes the symbol counts.
+    /// Calls `put` with each symbol of a piece, and with the number of the piece's bytes that the reference
+    /// counts for it.
     #[inline]
     fn spelled(&self, piece: &[u8], mut put: impl FnMut(Symbol, usize)) {
         let mut at = 0;
@@ -284,7 +289,7 @@ impl Characters {
             if let Some(table) = &self.bytes
                 && bytes.iter().all(|byte| table[usize::from(*byte)] != NONE)
             {
-                // An unknown character before them is written behind them, as the reference does.
+                // The reference writes a pending unknown token after the bytes.
                 for byte in bytes {
                     put(table[usize::from(*byte)], 1);
                 }
@@ -330,7 +335,7 @@ impl Characters {
     }
 }
 
-/// The side on which each token can be the product of merges, if there is one.
+/// The position at which each token can be the product of merges, if there is one.
 fn sides(
     vocabulary: &Vocabulary,
     merges: &[Merge],
@@ -364,7 +369,7 @@ fn sides(
     Ok(sides)
 }
 
-/// The texts of pieces that are one token each, and the token of each text.
+/// The texts of the pieces that are one token each, and the token of each text.
 fn whole(
     vocabulary: &Vocabulary,
     affixes: &Affixes,

@@ -1,7 +1,8 @@
-//! Any sequence of pre-tokenizers in front of any model: the text is written down as the model reads it.
+//! An engine for any sequence of pre-tokenizers in front of any model; it writes the pre-tokenized text into
+//! a buffer.
 //!
-//! The other engines cut a text where it stands, and so are faster. This one serves every tokenizer that has steps which
-//! take text away, or put some in, or a model that none of the others has.
+//! The other engines cut a text in place, and so are faster. This one serves tokenizers with steps that
+//! remove or insert text, and tokenizers with a model that no other engine has.
 
 mod characters;
 mod pre_tokenized;
@@ -22,7 +23,8 @@ pub(super) use characters::{Affixes, Characters, Fallback};
 pub(super) use pre_tokenized::PreTokenized;
 use pre_tokenized::Stretch;
 
-/// Bytes of the longest text that a stage rewrites: it can make five times as much of it, and positions are 32 bits.
+/// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
+/// positions are 32 bits.
 const LONGEST_REWRITTEN: usize = 1 << 29;
 
 /// One step of a pre-tokenizer.
@@ -30,32 +32,33 @@ const LONGEST_REWRITTEN: usize = 1 << 29;
 pub(super) enum Stage {
     /// Splits that keep all text.
     Cut(Splitter),
-    /// A split that takes its delimiters away.
+    /// A split that removes its delimiters.
     Remove(Step),
-    /// Writes a character for each space, puts one in front of each piece, and cuts before each.
+    /// Writes a character for each space, puts one in front of pieces as `prefix` says, and cuts before each
+    /// if `split`.
     Metaspace { replacement: char, prefix: Prefix, split: bool },
-    /// Puts a space in front of each piece that begins with none.
+    /// Puts a space in front of each piece that does not begin with one.
     PrefixSpace,
     /// Writes each byte as the character that stands for it.
     Bytes,
-    /// Cuts where the script changes.
+    /// Cuts between characters of different scripts.
     Scripts,
-    /// Cuts behind so many characters.
+    /// Cuts after every so many characters.
     FixedLength(usize),
 }
 
 impl Stage {
-    /// Whether the text is another one behind it.
+    /// Whether the stage changes the text.
     fn rewrites(&self) -> bool {
         matches!(self, Self::Metaspace { .. } | Self::PrefixSpace | Self::Bytes)
     }
 }
 
-/// A model that is given one piece at a time.
+/// A model that encodes one piece at a time.
 pub(super) enum Maker {
-    /// BPE that begins with the characters of a piece.
+    /// BPE over the characters of a piece.
     Characters(Box<Characters>),
-    /// A piece is a token or unknown.
+    /// A model in which each piece is a token or unknown.
     WordLevel(WordLevel),
     WordPiece(WordPiece),
     Unigram(Box<Viterbi>),
@@ -70,7 +73,7 @@ pub(super) struct WordLevel {
     pub(super) unknown: u32,
 }
 
-/// A tokenizer of any steps and any model, shared by all threads.
+/// A tokenizer with any steps and any model, shared by all threads.
 pub(crate) struct General {
     stages: Vec<Stage>,
     maker: Maker,
@@ -121,14 +124,14 @@ impl General {
     }
 }
 
-/// A model with the ends of the pieces of a text.
+/// A model, with the ends of the pieces of a text.
 struct Listed<'a> {
     maker: &'a Maker,
     ends: &'a [u32],
 }
 
 impl Maker {
-    /// Calls `token` with the part of the piece that each of its tokens comes from.
+    /// Calls `token` with the source range, within the piece, of each of its `count` tokens.
     fn each(&self, piece: &[u8], count: usize, mut token: impl FnMut(Range<usize>)) {
         match self {
             Self::Characters(model) => model.each(piece, count, token),
@@ -210,7 +213,7 @@ impl Pieces for Listed<'_> {
         let mut position = position;
         self.maker.each(&text[begin..], ids.len(), |range| {
             if !range.is_empty() {
-                // A token of a part of a character comes from all of it.
+                // The source range of a token that is a part of a character is the whole character.
                 let (mut start, mut end) = (begin + range.start, begin + range.end);
                 while text[start] & 0xC0 == 0x80 {
                     start -= 1;

@@ -1,4 +1,4 @@
-//! A stretch of text on its way through pre-tokenizers: its text as far as it is rewritten, its pieces, and their sources.
+//! A stretch of text while pre-tokenizers run: its rewritten text, its pieces, and their source ranges.
 
 use std::ops::Range;
 
@@ -8,56 +8,56 @@ use super::super::sentence::Prefix;
 use super::{Stage, scripts};
 use crate::split::{Cursor, Splitter, decode};
 
-/// Ends of pieces that are found in one go.
+/// The number of ends of pieces that are found in one call.
 const TOGETHER: usize = 128;
 
 /// The stretch before any step.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<'a> {
     pub(super) text: &'a [u8],
-    /// Where it begins in `text`.
+    /// The start of the stretch in `text`.
     pub(super) start: usize,
     pub(super) origin: Origin<'a>,
-    /// Whether sources are asked for.
+    /// Whether source ranges are wanted.
     pub(super) tells: bool,
 }
 
-/// A piece: where it begins and ends.
+/// The start and the end of a piece.
 type Piece = (u32, u32);
 
-/// Text, pieces and sources behind a step.
+/// The text, pieces and source ranges after a step.
 #[derive(Default)]
 struct Form {
     text: Vec<u8>,
     pieces: Vec<Piece>,
-    /// The source of each byte of `text`; empty if nobody asked.
+    /// The source range of each byte of `text`; empty if source ranges are not wanted.
     sources: Vec<Range<usize>>,
 }
 
-/// A stretch behind some steps, with memory for the next one.
+/// A stretch after some steps, with the buffers for the next one.
 #[derive(Default)]
 pub(in crate::compiled) struct PreTokenized {
     form: Form,
-    /// Whether the text is that of `form`, and no more the stretch.
+    /// Whether the text is in `form`, and no longer in the stretch.
     rewritten: bool,
     next: Form,
     ends: Vec<u32>,
 }
 
 impl PreTokenized {
-    /// One piece: the stretch.
+    /// Makes the stretch the only piece.
     pub(super) fn begin(&mut self, stretch: &Stretch<'_>) {
         self.rewritten = false;
         self.form.pieces.clear();
         self.form.pieces.push((position(stretch.start), position(stretch.text.len())));
     }
 
-    /// The text that the pieces are parts of.
+    /// The text that holds the pieces.
     pub(super) fn text<'a>(&'a self, stretch: &Stretch<'a>) -> &'a [u8] {
         if self.rewritten { &self.form.text } else { stretch.text }
     }
 
-    /// Where that text comes from.
+    /// That text, with its source ranges.
     pub(super) fn origin<'a>(&'a self, stretch: &Stretch<'a>) -> Origin<'a> {
         if self.rewritten {
             Origin { sources: stretch.tells.then_some(&self.form.sources) }
@@ -66,12 +66,12 @@ impl PreTokenized {
         }
     }
 
-    /// Where each piece ends, once the stretch is [closed](Self::close).
+    /// The end of each piece, after the stretch has been [closed](Self::close).
     pub(super) fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// Does a step to all pieces.
+    /// Applies a step to all pieces.
     pub(super) fn apply(&mut self, stage: &Stage, stretch: &Stretch<'_>) {
         let mut next = std::mem::take(&mut self.next);
         next.pieces.clear();
@@ -91,7 +91,7 @@ impl PreTokenized {
         self.next = next;
     }
 
-    /// Writes what a step makes of all pieces.
+    /// Writes the result of a step for all pieces.
     fn rewrite(&self, stage: &Stage, stretch: &Stretch<'_>, out: &mut Form) {
         let (text, origin) = (self.text(stretch), self.origin(stretch));
         let mut writer = Writer { origin, tells: stretch.tells, out, begin: 0 };
@@ -122,7 +122,8 @@ impl PreTokenized {
         }
     }
 
-    /// Has the pieces stand one behind the other, and notes their ends; the start of the first one, if there is any.
+    /// Makes the pieces adjacent, and lists their ends. Returns the start of the first piece, if there is
+    /// one.
     pub(super) fn close(&mut self, stretch: &Stretch<'_>) -> Option<usize> {
         let (first, _) = *self.form.pieces.first()?;
         let tiles = self.form.pieces.windows(2).all(|pair| pair[0].1 == pair[1].0);
@@ -147,18 +148,18 @@ impl PreTokenized {
     }
 }
 
-/// Appends to a text that is being rewritten.
+/// Appends to the text that a step writes.
 struct Writer<'a> {
-    /// The sources of the text that is read.
+    /// The text that the step reads, with its source ranges.
     origin: Origin<'a>,
     tells: bool,
     out: &'a mut Form,
-    /// Where the piece that is being written begins.
+    /// The start of the piece that is being written.
     begin: usize,
 }
 
 impl Writer<'_> {
-    /// Appends text that stands for `length` bytes at `at`.
+    /// Appends a text whose source is the `length` bytes at `at`.
     fn put(&mut self, text: &[u8], at: usize, length: usize) {
         self.out.text.extend_from_slice(text);
         if self.tells {
@@ -167,7 +168,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Appends text that stands at `at` as it is.
+    /// Appends the unchanged text at `at`.
     fn keep(&mut self, text: &[u8], at: usize) {
         if !self.tells {
             self.out.text.extend_from_slice(text);
@@ -181,7 +182,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Appends a piece with `written` for its spaces, cut before each of these if `split`.
+    /// Appends a piece with `written` in place of its spaces, and cuts before each of these if `split`.
     fn metaspace(&mut self, piece: &[u8], at: usize, written: &[u8], split: bool) {
         let (mut done, mut from) = (0, 0);
         while let Some(found) = memchr::memchr2(b' ', written[0], &piece[from..]) {
@@ -224,7 +225,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends a piece; the next one begins where it ends.
+    /// Ends a piece; the next piece begins at its end.
     fn close(&mut self) {
         let end = self.out.text.len();
         if end > self.begin {
@@ -234,7 +235,7 @@ impl Writer<'_> {
     }
 }
 
-/// The bytes of the first character of a text that is not empty.
+/// The length in bytes of the first character of a text that is not empty.
 fn character(text: &[u8]) -> usize {
     decode(text, 0).1.min(text.len())
 }

@@ -1,12 +1,13 @@
-//! Where the script of a text changes, as the reference's `UnicodeScripts` has it.
+//! Cuts a text where its script changes, as the reference's `UnicodeScripts` does.
 
 use crate::split::decode;
 use crate::unicode;
 
-/// The number of the characters of no script, which go with those before them.
+/// The script number of characters without a script, which stay with the characters before them.
 const ANY: u8 = 0;
 
-/// Calls `piece` with each part of `text[from..]` of one script. The text before the first script is in none of them.
+/// Calls `piece` with each part of `text[from..]` that has one script. The text before the first script is in
+/// no part.
 pub(super) fn split(text: &[u8], from: usize, mut piece: impl FnMut(usize, usize)) {
     let (mut at, mut last, mut start) = (from, ANY, None);
     while at < text.len() {

@@ -1,4 +1,4 @@
-//! Spaces as `SentencePiece` has them: `Metaspace`, and the normalizers that do the same.
+//! `SentencePiece`'s treatment of spaces: `Metaspace`, and the normalizers that do the same.
 
 use serde_json::{Value, json};
 
@@ -6,21 +6,21 @@ use super::super::sentence::{META_CHARACTER, Prefix};
 use super::super::unigram;
 use super::{describe, flatten};
 
-/// How a SentencePiece-style tokenizer treats spaces.
+/// The treatment of spaces by a SentencePiece-style tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compiled) struct Spaces {
-    /// When a space is put before a stretch.
+    /// The rule for putting a space in front of a stretch.
     pub(in crate::compiled) prefix: Prefix,
     /// Whether the text is cut before every space.
     pub(in crate::compiled) split: bool,
 }
 
-/// The four ways in which normalizer and pre-tokenizer turn spaces into `▁`.
+/// The treatment of spaces, if normalizer and pre-tokenizer turn spaces into `▁` in one of four known ways.
 pub(in crate::compiled) fn spaces(normalizer: &Value, pre_tokenizer: &Value) -> Option<Spaces> {
     const META: char = META_CHARACTER;
     let prepend = json!({"type": "Prepend", "prepend": META});
     let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": META});
-    // No space is left for it to match.
+    // At this step no space is left that the pattern could match.
     let never = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
     if normalizer.is_null() {
         let (replacement, spaces) = metaspace(pre_tokenizer)?;
@@ -41,7 +41,8 @@ pub(in crate::compiled) fn spaces(normalizer: &Value, pre_tokenizer: &Value) -> 
     Some(Spaces { prefix, split: false })
 }
 
-/// `Metaspace` and what it writes for a space, with the values that its fields have if they are left out.
+/// The fields of `Metaspace`, with defaults for missing ones: the character that it writes for a space, and
+/// the treatment of spaces.
 pub(super) fn metaspace(pre_tokenizer: &Value) -> Option<(char, Spaces)> {
     let fields = pre_tokenizer.as_object()?;
     let known = ["type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"];
@@ -69,7 +70,8 @@ pub(super) fn metaspace(pre_tokenizer: &Value) -> Option<(char, Spaces)> {
     Some((replacement, Spaces { prefix, split }))
 }
 
-/// How a pre-tokenizer in front of a unigram model cuts a stretch, or the component that is not known.
+/// The cutting and the treatment of spaces of a pre-tokenizer in front of a unigram model; the error names
+/// the component that is not supported.
 pub(in crate::compiled) fn words(
     pre_tokenizer: &Value,
 ) -> Result<(unigram::Cutting, Prefix), String> {

@@ -1,4 +1,4 @@
-//! Pre-tokenizers by what they do: patterns are compared by what they match, not by how they are written.
+//! Recognises pre-tokenizers: patterns are compared by what they match, not by how they are written.
 
 mod metaspace;
 mod scanners;
@@ -13,14 +13,15 @@ use metaspace::metaspace;
 pub(super) use metaspace::{Spaces, spaces, words};
 use splits::{Understood, splitter, understand};
 
-/// How a pre-tokenizer in front of a byte-level model cuts a stretch.
+/// The pieces that a pre-tokenizer in front of a byte-level model makes of a stretch.
 pub(super) struct Cutting {
     pub(super) splitter: Splitter,
-    /// Whether a stretch that begins with no space gets one.
+    /// Whether a stretch that does not begin with a space gets one.
     pub(super) prefix_space: bool,
 }
 
-/// The cutting of a pre-tokenizer in front of a byte-level model, or the component that is not known.
+/// The cutting of a pre-tokenizer in front of a byte-level model; the error names the component that is not
+/// supported.
 pub(super) fn cutting(pre_tokenizer: &Value) -> Result<Cutting, String> {
     let mut steps = Vec::new();
     flatten(pre_tokenizer, &mut steps);
@@ -39,7 +40,7 @@ pub(super) fn cutting(pre_tokenizer: &Value) -> Result<Cutting, String> {
     Ok(Cutting { splitter, prefix_space })
 }
 
-/// The steps of a sequence, and of sequences in it.
+/// Appends the steps of a sequence, and of the sequences in it.
 fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
     match step["pretokenizers"].as_array().filter(|_| step["type"] == "Sequence") {
         Some(inner) => inner.iter().for_each(|step| flatten(step, steps)),
@@ -48,9 +49,9 @@ fn flatten<'a>(step: &'a Value, steps: &mut Vec<&'a Value>) {
     }
 }
 
-/// The steps of any pre-tokenizer, for the engine that writes down what they make of a text, or the step that is not known.
+/// The stages of any pre-tokenizer, for [`general::General`]; the error names the step that is not supported.
 ///
-/// `normalized` says whether the text has been normalized before.
+/// `normalized` says whether a normalizer runs before the pre-tokenizer.
 pub(super) fn stages(
     pre_tokenizer: &Value,
     normalized: bool,
@@ -106,7 +107,7 @@ pub(super) fn stages(
     Ok(stages)
 }
 
-/// Moves splits that keep all text into stages.
+/// Turns the pending splits, which keep all text, into one stage.
 fn cut(splits: &mut Vec<&Value>, stages: &mut Vec<general::Stage>) -> Result<(), String> {
     for together in splits.chunks(MOST_STEPS) {
         let splitter = splitter(together, false)?;
@@ -116,7 +117,7 @@ fn cut(splits: &mut Vec<&Value>, stages: &mut Vec<general::Stage>) -> Result<(),
     Ok(())
 }
 
-/// The component's name, and the pattern that sets it apart.
+/// The type of a component and its pattern, for an error.
 fn describe(step: &Value) -> String {
     let name = step["type"].as_str().unwrap_or("of an unknown type");
     match pattern(step) {

@@ -1,4 +1,4 @@
-//! The pre-tokenizers that have a scanner of their own, as their patterns are usually written.
+//! The pre-tokenizers that have a hand-written scanner, in the spellings that are in use.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::splits::Understood;
 use crate::pattern::Pattern;
 use crate::split::{Cl100k, Contraction, O200k, Splitter};
 
-/// Ways to write the contractions, with what they mean.
+/// The spellings of the contractions, with their meaning.
 const CONTRACTIONS: [(&str, Contraction); 5] = [
     ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|", Contraction::Insensitive),
     ("'(?i:[sdmt]|ll|ve|re)|", Contraction::Insensitive),
@@ -16,11 +16,11 @@ const CONTRACTIONS: [(&str, Contraction); 5] = [
     ("", Contraction::None),
 ];
 
-/// Ways to write how many digits a piece holds.
+/// The spellings of a run of digits, with the most digits of a piece.
 const DIGITS: [(&str, u32); 4] =
     [(r"\p{N}", 1), (r"\p{N}{1,2}", 2), (r"\p{N}{1,3}", 3), (r"\p{N}+", u32::MAX)];
 
-/// GPT-2's pattern, as it is written and as `ByteLevel` has it.
+/// GPT-2's pattern, as files write it and as `ByteLevel` has it.
 pub(super) const GPT2: [&str; 2] = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
@@ -33,8 +33,8 @@ pub(super) const DEEPSEEK: [&str; 3] = [
     r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
 ];
 
-/// The splitter of steps that are written as they usually are, without a closer look; GPT-2's pattern is behind them if
-/// `gpt2`.
+/// The splitter of steps in a known spelling, found by comparing strings. If `gpt2`, GPT-2's pattern follows
+/// the steps.
 pub(super) fn usual(splits: &[&Value], gpt2: bool) -> Option<Splitter> {
     match (splits, gpt2) {
         ([], true) => Some(Splitter::Gpt2),
@@ -56,7 +56,7 @@ pub(super) fn usual(splits: &[&Value], gpt2: bool) -> Option<Splitter> {
     }
 }
 
-/// The scanner that cuts as some splits do whose matches are all pieces.
+/// The scanner that cuts as a sequence of splits does, if every match of each is a piece.
 pub(super) fn scanner(splits: &[Understood]) -> Option<Splitter> {
     let means = |split: &Understood, text: &str| {
         Pattern::new(text).is_ok_and(|known| known.means(&split.pattern))
@@ -75,12 +75,12 @@ fn isolates(split: &Value) -> bool {
     split["behavior"] == "Isolated" && split["invert"] == false
 }
 
-/// Whether a pattern that leaves nothing out gives its matches as pieces.
+/// Whether a split gives each match as a piece, provided that its pattern leaves nothing out.
 fn keeps_all(split: &Value) -> bool {
     isolates(split) || split["behavior"] == "Removed" && split["invert"] == true
 }
 
-/// The patterns that have a scanner, as they are usually written; all of these match every character.
+/// The patterns that have a scanner, in their known spellings. Each of them matches every character.
 pub(super) fn known() -> impl Iterator<Item = (String, Splitter)> {
     let gpt2 = GPT2.into_iter().map(|text| (text.to_owned(), Splitter::Gpt2));
     let others = CONTRACTIONS.into_iter().flat_map(|contraction| {
@@ -108,7 +108,7 @@ fn cl100k(
     (written, Splitter::Cl100k(Cl100k { contraction, digits, marks }))
 }
 
-/// Nothing where no such pattern is known.
+/// O200k's pattern with these variants; `None` if no such pattern is known.
 fn o200k(
     (contraction_text, contraction): (&str, Contraction),
     (digits_text, digits): (&str, u32),
@@ -116,7 +116,7 @@ fn o200k(
     if digits == u32::MAX {
         return None;
     }
-    // Here a contraction stays with its word, so it is written behind it and may be left out.
+    // In this pattern a contraction stays with its word: it is an optional suffix.
     let suffix = match contraction_text.strip_suffix('|') {
         Some(contraction) if contraction.starts_with("(?i:'") => format!("{contraction}?"),
         Some(_) => return None,

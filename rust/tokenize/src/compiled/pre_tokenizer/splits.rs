@@ -1,4 +1,4 @@
-//! Splits by the pattern that each cuts at: `Split` itself, and the steps that stand for one.
+//! The steps that split at a pattern: `Split`, and the steps that can be written as a `Split`.
 
 use serde_json::Value;
 
@@ -9,19 +9,19 @@ use crate::split::{Behavior, MOST_STEPS, Splitter, Step};
 use crate::unicode::bert::PUNCTUATION;
 use crate::unicode::{self, bert_bits};
 
-/// A split whose pattern is understood.
+/// A split whose pattern could be compiled.
 pub(super) struct Understood {
     pub(super) pattern: Pattern,
     pub(super) behavior: Behavior,
     pub(super) invert: bool,
 }
 
-/// The splitter of some splits that keep all text; GPT-2's pattern is behind them if `gpt2`.
+/// The splitter of a sequence of splits that keep all text. If `gpt2`, GPT-2's pattern follows them.
 pub(super) fn splitter(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     usual(splits, gpt2).map_or_else(|| by_meaning(splits, gpt2), Ok)
 }
 
-/// The splitter of steps by what their patterns match, however they are written.
+/// The splitter of steps by what their patterns match, in any spelling.
 fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     let mut understood = Vec::new();
     for split in splits {
@@ -50,7 +50,7 @@ fn by_meaning(splits: &[&Value], gpt2: bool) -> Result<Splitter, String> {
     Ok(Splitter::Steps(steps.collect::<Result<Vec<_>, String>>()?.into()))
 }
 
-/// The split that a step stands for; the error says why there is none.
+/// The split that a step is equivalent to; the error says why there is none.
 pub(super) fn understand(split: &Value) -> Result<Understood, String> {
     let one = |is: fn(char) -> bool, behavior| {
         Ok(Understood { pattern: Pattern::one(is)?, behavior, invert: false })
@@ -86,7 +86,7 @@ pub(super) fn understand(split: &Value) -> Result<Understood, String> {
             };
             let invert = split["invert"] == true;
             let behavior = match kept(split)? {
-                // Nothing is left over that could be removed.
+                // The pattern matches all text, so nothing is left that could be removed.
                 Behavior::Removed if invert && pattern.automaton()?.is_total() => {
                     return Ok(Understood { pattern, behavior: Behavior::Isolated, invert: false });
                 }

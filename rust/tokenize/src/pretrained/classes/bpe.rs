@@ -1,4 +1,4 @@
-//! Classes over byte-pair merges.
+//! Classes with a byte-pair encoding model.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::pretrained::vocabulary::Vocabulary;
 /// The pattern of Qwen 2.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// The pattern of Qwen 3.5: marks count as letters.
+/// The pattern of Qwen 3.5, in which marks count as letters.
 const QWEN3_5: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The pattern of CLIP.
@@ -134,7 +134,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
     })
 }
 
-/// Classes whose pieces end a word with `</w>`.
+/// The recipes of classes whose words end in `</w>`.
 fn word_recipe(class: &str) -> Option<Recipe> {
     let plain =
         |defaults, build| Recipe { defaults, prepare: as_given, build, finish: nothing_more };
@@ -176,7 +176,7 @@ const QWEN_TOKENS: &[(&str, Option<&str>)] = &[
     ("pad_token", END_OF_TEXT),
 ];
 
-/// A BPE model with the options that a class gives it.
+/// A BPE model with a class's options.
 pub(super) fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
     let mut model = json!({"type": "BPE", "dropout": null});
     if let (Value::Object(model), Value::Object(options)) = (&mut model, options) {
@@ -187,7 +187,7 @@ pub(super) fn model(vocabulary: &Vocabulary<'_>, options: Value) -> Value {
     model
 }
 
-/// The decoder of pieces that write a space as `▁`.
+/// The decoder for pieces that write a space as `▁`.
 fn piece_decoder(strip: bool) -> Value {
     let mut steps =
         vec![replace(&literal("▁"), " "), json!({"type": "ByteFallback"}), json!({"type": "Fuse"})];
@@ -343,7 +343,7 @@ fn finish_clip(backend: &mut Backend, _: &Settings) -> Result<()> {
     set_roberta(backend, ["bos_token", "eos_token"], false, false)
 }
 
-/// A model whose unknown characters are one token, without bytes.
+/// A BPE model without byte fallback, in which adjacent unknown characters are one token.
 pub(super) fn without_bytes(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
     Ok(model(vocabulary, json!({"fuse_unk": true, "byte_fallback": false, "unk_token": unk})))
@@ -364,7 +364,7 @@ fn herbert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(words(false, Some(false), model))
 }
 
-/// BERT's words under a BPE model.
+/// A tokenizer with BERT's normalizer and pre-tokenizer, and a BPE model.
 fn words(lowercase: bool, strip_accents: Option<bool>, model: Value) -> Value {
     let normalizer = json!({
         "type": "BertNormalizer",
@@ -377,7 +377,7 @@ fn words(lowercase: bool, strip_accents: Option<bool>, model: Value) -> Value {
     tokenizer(normalizer, json!({"type": "BertPreTokenizer"}), decoder, model)
 }
 
-/// Herbert frames a text by fixed ids.
+/// Sets Herbert's post-processor, whose ids are fixed.
 fn finish_herbert(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let name = |name: &str| -> Result<String> {
         Ok(settings.token(name)?.as_ref().map(Token::content).unwrap_or_default().to_owned())

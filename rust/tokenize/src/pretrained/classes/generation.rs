@@ -111,7 +111,7 @@ fn prepare_pegasus(settings: &mut Settings) -> Result<()> {
 
 fn pegasus(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let unk = settings.content("unk_token")?;
-    // The class looks behind the first piece.
+    // The class looks only after the first piece.
     let mut number = 0;
     let unk_id = unigram::position(vocabulary, |piece, score| {
         number += 1;

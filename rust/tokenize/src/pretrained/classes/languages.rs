@@ -1,4 +1,4 @@
-//! The languages that translation and speech classes of transformers 5.23 have tokens for, in their order.
+//! The languages that have tokens in the translation and speech classes of transformers 5.23, in their order.
 
 /// The languages of `MBartTokenizer`.
 #[rustfmt::skip]
@@ -70,7 +70,7 @@ pub(super) const WHISPER: &[(&str, &str)] = &[
     ("su", "sundanese"), ("yue", "cantonese"),
 ];
 
-/// Other names of languages of `WhisperTokenizer`, with their codes.
+/// Alternative names of languages of `WhisperTokenizer`, with their codes.
 #[rustfmt::skip]
 pub(super) const WHISPER_ALIASES: &[(&str, &str)] = &[
     ("burmese", "my"), ("valencian", "ca"), ("flemish", "nl"), ("haitian", "ht"), ("letzeburgesch", "lb"),

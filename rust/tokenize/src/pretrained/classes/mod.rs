@@ -1,6 +1,7 @@
-//! The classes that build an engine of their own out of a vocabulary, whatever `tokenizer.json` says besides.
+//! The classes that build their own engine from a vocabulary, whatever the rest of `tokenizer.json` says.
 //!
-//! One [`Recipe`] a class, next to the others of its model: what it names, what it builds, what it sets at the end.
+//! Each class has one [`Recipe`], in the file of its model or task: its default tokens, its engine, and its
+//! post-processor.
 
 mod bpe;
 mod generation;
@@ -19,20 +20,20 @@ use super::token::{AddedToken, Token};
 use super::vocabulary::Vocabulary;
 use crate::error::Result;
 
-/// How a class makes a tokenizer.
+/// The steps by which a class makes a tokenizer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipe {
     /// The special tokens that its signature names, with their defaults, in the order of the signature.
     pub(super) defaults: &'static [(&'static str, Option<&'static str>)],
-    /// What it does to its arguments first.
+    /// Changes the arguments before anything else.
     pub(super) prepare: fn(&mut Settings) -> Result<()>,
-    /// Its components as a `tokenizer.json` without added tokens and post-processor.
+    /// Builds the components, as a `tokenizer.json` without added tokens and post-processor.
     pub(super) build: fn(&Settings, &Vocabulary<'_>) -> Result<Value>,
-    /// What it does after the common initializer.
+    /// Changes the tokenizer after the common initializer.
     pub(super) finish: fn(&mut Backend, &Settings) -> Result<()>,
 }
 
-/// The recipe of a class, if it is known and tested.
+/// The recipe of a class, if fastpack supports the class.
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     let rooms = [
         bpe::recipe,
@@ -47,7 +48,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
 }
 
 impl Recipe {
-    /// The settings with the class's own arguments in front.
+    /// The settings, with the class's own arguments first.
     pub(super) fn arguments(&self, settings: Settings) -> Result<Settings> {
         let defaults: Vec<(&str, Value)> = self
             .defaults
@@ -70,13 +71,13 @@ fn nothing_more(_: &mut Backend, _: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// All of `tokenizer.json`, for classes without an initializer of their own.
+/// The whole `tokenizer.json`, for classes without an initializer of their own.
 #[expect(clippy::unnecessary_wraps, reason = "stands in for a step that can fail")]
 fn as_in_file(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(vocabulary.tokenizer.clone())
 }
 
-/// A `tokenizer.json` of these components.
+/// A `tokenizer.json` with these components.
 fn tokenizer(normalizer: Value, pre_tokenizer: Value, decoder: Value, model: Value) -> Value {
     let parts = [
         ("version", json!("1.0")),
@@ -106,7 +107,7 @@ fn literal(pattern: &str) -> Value {
     json!({"String": pattern})
 }
 
-/// Makes an `AddedToken` of a named token that is still a string.
+/// Turns a named token that is a string into an `AddedToken`.
 fn as_added(settings: &mut Settings, name: &str, shape: impl Fn(&mut AddedToken)) -> Result<()> {
     if let Some(Token::Text(content)) = settings.token(name)? {
         let mut token = AddedToken::new(&content);
@@ -116,7 +117,7 @@ fn as_added(settings: &mut Settings, name: &str, shape: impl Fn(&mut AddedToken)
     Ok(())
 }
 
-/// A setting that is a text, `None` where it is null or missing.
+/// A setting that is a text; `None` if it is null or missing.
 fn text(settings: &Settings, name: &str) -> Result<Option<String>> {
     match settings.get(name) {
         None => Ok(None),
@@ -125,7 +126,7 @@ fn text(settings: &Settings, name: &str) -> Result<Option<String>> {
     }
 }
 
-/// Sets `RobertaProcessing` with two named tokens: the one in front, and the one behind.
+/// Sets `RobertaProcessing` with two named tokens: the first one and the last one.
 fn set_roberta(
     backend: &mut Backend,
     [front, back]: [&str; 2],
@@ -143,7 +144,7 @@ fn set_roberta(
     }))
 }
 
-/// Sets a template of a text between tokens, given by their ids.
+/// Sets a template that puts tokens, given by their ids, before and after a text.
 fn frame(backend: &mut Backend, before: &[u32], behind: &[u32]) -> Result<()> {
     let name = |id: &u32| (backend.engine.id_to_token(*id).unwrap_or_default(), *id);
     let (before, behind): (Vec<_>, Vec<_>) =
@@ -155,7 +156,7 @@ fn frame(backend: &mut Backend, before: &[u32], behind: &[u32]) -> Result<()> {
     backend.set_pieces(&pieces)
 }
 
-/// Frames a text in `cls_token` and `sep_token`.
+/// Puts `cls_token` before a text and `sep_token` after it.
 fn frame_in_cls_and_sep(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
     backend.set_template(Some(&cls), Some(&sep))

@@ -48,7 +48,7 @@ fn prepare_whisper(settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// The start of a transcript: its language, its task, and whether it tells times.
+/// Sets the tokens at the start of a transcript: its language, its task, and whether it has timestamps.
 fn finish_whisper(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let start = backend.known_id("<|startoftranscript|>")?;
     let mut before = vec![start];

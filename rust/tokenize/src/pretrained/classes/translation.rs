@@ -1,4 +1,4 @@
-//! Classes for translation, which put tokens of languages around a text.
+//! Classes for translation, which put language tokens around a text.
 
 use serde_json::{Value, json};
 
@@ -66,10 +66,10 @@ fn eos(backend: &Backend) -> Result<u32> {
     backend.known_id(&backend.required("eos_token")?)
 }
 
-/// The id of the token of a language that a setting names.
+/// The id of the token of the language that a setting names.
 fn language(backend: &Backend, settings: &Settings, name: &str, default: &str) -> Result<u32> {
     let language = text(settings, name)?.unwrap_or_else(|| default.to_owned());
-    // Only SeamlessM4T writes its languages between underscores.
+    // Only SeamlessM4T writes language codes between underscores.
     let language = match default {
         "eng" if !language.contains("__") => format!("__{language}__"),
         _ => language,
@@ -77,7 +77,7 @@ fn language(backend: &Backend, settings: &Settings, name: &str, default: &str) -
     backend.known_id(&language)
 }
 
-/// The languages with the tokens that a folder names besides.
+/// Adds the tokens of `languages` to the tokens that the folder names, before them if `first`.
 fn with_languages(settings: &mut Settings, languages: &[&str], first: bool) -> Result<()> {
     settings.list("additional_special_tokens")?;
     let given = match settings.remove("additional_special_tokens") {

@@ -1,4 +1,4 @@
-//! Classes over unigram pieces.
+//! Classes with a unigram model.
 
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ pub(super) fn sequence(steps: &[Value]) -> Value {
     json!({"type": "Sequence", "normalizers": steps})
 }
 
-/// Words at whitespace, each with its `▁`.
+/// A pre-tokenizer that splits at whitespace and puts `▁` in front of words.
 pub(super) fn spaced_words(scheme: &str) -> Value {
     json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
 }
@@ -158,7 +158,7 @@ pub(super) fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     ))
 }
 
-/// The template names `</s>` whatever the token is called; its id is the token's.
+/// Sets T5's template. It names `</s>` whatever the token's content is, with the id of `eos_token`.
 pub(super) fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
     let id = backend.known_id(&backend.required("eos_token")?)?;
     backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)])
@@ -199,7 +199,7 @@ fn camembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> 
     ))
 }
 
-/// The first piece that fits.
+/// The index of the first piece that `fits` accepts.
 pub(super) fn position(
     vocabulary: &Vocabulary<'_>,
     mut fits: impl FnMut(&str, f64) -> bool,
@@ -218,7 +218,7 @@ fn barthez(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     ))
 }
 
-/// One line, composed, without spaces at its end.
+/// Normalizers that join lines, apply NFC and strip spaces at the end.
 fn clean_lines() -> Vec<Value> {
     vec![
         replace(&regex(r"\s{2,}|[\n\r\t]"), " "),
@@ -227,7 +227,7 @@ fn clean_lines() -> Vec<Value> {
     ]
 }
 
-/// Straight quotes.
+/// Normalizers that make straight quotes.
 fn quotes() -> Vec<Value> {
     vec![replace(&literal("``"), "\""), replace(&literal("''"), "\"")]
 }
@@ -255,7 +255,7 @@ fn albert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     ))
 }
 
-/// ALBERT sets its own template first, so that of the file wins.
+/// Sets ALBERT's template, unless the file has a post-processor.
 fn finish_albert(backend: &mut Backend, settings: &Settings) -> Result<()> {
     if backend.kept_post_processor {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Classes for pictures and for the layout of documents.
+//! Classes for images and for document layout.
 
 use serde_json::{Value, json};
 
@@ -122,7 +122,8 @@ fn udop(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(tokenizer(Value::Null, spaced_words("always"), metaspace("always", true), model))
 }
 
-/// Nougat writes its patterns as plain texts, so that two of its splits hardly ever cut.
+/// Builds Nougat's engine. The class writes its patterns as plain texts, so two of its splits hardly ever
+/// cut.
 #[expect(clippy::unnecessary_wraps, reason = "other classes can fail here")]
 fn nougat(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     let split = |text: &str, behavior: &str| json!({"type": "Split", "pattern": literal(text), "behavior": behavior, "invert": false});

@@ -1,4 +1,4 @@
-//! Classes over `WordPiece`.
+//! Classes with a `WordPiece` model.
 
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn bert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     cleaned(settings, vocabulary, true)
 }
 
-/// Funnel alone reads `clean_text`.
+/// Builds Funnel's engine; no other class reads `clean_text`.
 fn funnel(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     cleaned(settings, vocabulary, settings.flag("clean_text", true)?)
 }
@@ -100,7 +100,7 @@ fn cleaned(settings: &Settings, vocabulary: &Vocabulary<'_>, clean: bool) -> Res
     Ok(tokenizer(normalizer, json!({"type": "BertPreTokenizer"}), decoder, model))
 }
 
-/// DPR takes `do_lower_case` and does not pass it on.
+/// Drops `do_lower_case`, which DPR takes and does not pass on.
 #[expect(clippy::unnecessary_wraps, reason = "other classes can fail here")]
 fn prepare_dpr(settings: &mut Settings) -> Result<()> {
     settings.remove("do_lower_case");

@@ -1,4 +1,4 @@
-//! Windows against the scanner that takes one piece at a time, on every path.
+//! Compares windows with the scanner that takes one piece at a time, on every branch.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::split::{Cl100k, Gpt2, O200k};
 const CONTRACTIONS: [Contraction; 3] =
     [Contraction::None, Contraction::Sensitive, Contraction::Insensitive];
 
-/// The ends of all pieces, by the scanner alone.
+/// The ends of all pieces, found by the scanner alone.
 fn scanned(pattern: &impl Windowed, text: &[u8], start: usize) -> Vec<u32> {
     let (mut at, mut ends) = (start, Vec::new());
     while at < text.len() {
