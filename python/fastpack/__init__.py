@@ -64,10 +64,10 @@ _HOMES = {
     "state_of": "api.streaming",
     "verify": "_verify",
 }
-"""The modules of the names that are no errors, and no functions of `api`."""
+"""The public names beside errors and the functions of `api`, each with its module."""
 
 _PACKAGES = ("hf", "torch", "wandb")
-"""The packages that `import fastpack` leaves alone, and that are loaded where they are first named."""
+"""The subpackages that `import fastpack` does not load. Each is loaded when it is first used."""
 
 __all__ = [
     "AccessError",

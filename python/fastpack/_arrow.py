@@ -1,4 +1,4 @@
-"""Arrow that others hand over: what can be read of it, or an error that says what is wrong with it."""
+"""Reads Arrow data of other libraries through the C data interface, with errors that name the fault."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _FUNCTIONS: Final = ("get_schema", "get_next", "get_last_error", "release")
 """The functions that a stream begins with."""
 
 _SAID: Final = 300
-"""Characters of another library's error that a message repeats."""
+"""The most characters of another library's error that a message quotes."""
 
 
 class _Capsule:
-    """A stream that was handed over, for `pyarrow`."""
+    """Wraps a stream capsule, for `pyarrow` to read."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, whatever schema is asked for."""
+        """Returns the stream; the requested schema is ignored."""
         return self._capsule
 
 
 def stream_of(table: object) -> pa.RecordBatchReader:
-    """The batches of an object with `__arrow_c_stream__`. What that method itself raises reaches the caller as it is."""
+    """The batches of an object with `__arrow_c_stream__`. Exceptions of that method are passed on."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     try:
@@ -68,7 +68,7 @@ def array_of(table: object) -> pa.RecordBatch:
 
 
 def named(table: _Named) -> _Named:
-    """A table again; refuses one with names that are no text."""
+    """Returns the table; refuses one with column names that are not valid text."""
     try:
         _read_names(table.schema)
     except UnicodeDecodeError as failed:
@@ -78,7 +78,7 @@ def named(table: _Named) -> _Named:
 
 
 def _read_names(fields: Iterable[pa.Field[pa.DataType]]) -> None:
-    """Reads the names of fields, and of those inside them."""
+    """Reads the names of fields, and of their child fields."""
     for field in fields:
         _ = field.name, getattr(field.type, "tz", None)
         inside = getattr(field.type, "num_fields", 0)
@@ -88,7 +88,7 @@ def _read_names(fields: Iterable[pa.Field[pa.DataType]]) -> None:
 
 
 def sound(batches: Iterable[pa.RecordBatch], *broken: type[Exception]) -> Iterator[pa.RecordBatch | str]:
-    """The batches, and in place of the first that cannot be read, why; `broken` are errors that mean so too."""
+    """Yields the batches; for the first unreadable one, a message. `broken` are further errors of unreadable batches."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     given = iter(batches)
@@ -105,12 +105,12 @@ def sound(batches: Iterable[pa.RecordBatch], *broken: type[Exception]) -> Iterat
 
 
 def refused(failed: Exception) -> OptionError:
-    """The error of a table of which nothing can be read."""
+    """The error of a table that cannot be read at all."""
     return OptionError(f"invalid option `table`: cannot be read as Arrow: {_said(failed)}", "table")
 
 
 def _refuse_missing_functions(capsule: object) -> None:
-    """Refuses a stream without one of its functions, which `pyarrow` would call."""
+    """Refuses a stream that lacks one of its functions: `pyarrow` would call it and crash."""
     import ctypes  # noqa: PLC0415  importing fastpack is to cost nothing
 
     capsule_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
@@ -123,6 +123,6 @@ def _refuse_missing_functions(capsule: object) -> None:
 
 
 def _said(failed: Exception) -> str:
-    """What an error says, in one line of bearable length."""
+    """The message of an error, on one line of bounded length."""
     text = " ".join(str(failed).split()) or type(failed).__name__
     return text if len(text) <= _SAID else f"{text[:_SAID]}..."

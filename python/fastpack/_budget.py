@@ -1,4 +1,4 @@
-"""How much memory a call may fill with documents by default."""
+"""The default memory limit for the documents of a call."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = ["available_memory"]
 
-#: The rest is for the page cache, which makes reading back fast, and for the trainer beside.
+#: The rest is for the page cache, which makes reading back fast, and for a trainer on the same machine.
 _SHARE: Final = 4
 
-#: What a machine is taken to have that does not say: 8 GiB.
+#: The assumed memory of a machine that does not report it: 8 GiB.
 _UNKNOWN: Final = 8 << 30
 
 
 def available_memory() -> int:
-    """A quarter of the memory, in bytes, that this machine and the control group of this process have."""
+    """Returns a quarter of the memory of this machine, or of its control group if that has less, in bytes."""
     limits = [folder / "memory.max" for folder in _cgroup.folders()]
     limits.append(_cgroup.ROOT / "memory" / "memory.limit_in_bytes")
     found = filter(None, [_physical(), *map(_limit, limits)])

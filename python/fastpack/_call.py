@@ -1,4 +1,4 @@
-"""A call of a tokenizer: ids, masks and types of texts, cut and filled up, as the transformers tokenizer gives them."""
+"""The result of a tokenizer call: ids, masks and types of texts, truncated and padded as in transformers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 Tensors: TypeAlias = Literal["np", "pt"]
 
 _NAMES: Final = ("input_ids", "attention_mask")
-"""The keys of most classes."""
+"""The keys in the result of most tokenizer classes."""
 
 _WITH_TYPES: Final = {
     "BertTokenizer",
@@ -44,7 +44,7 @@ _WITH_TYPES: Final = {
     "LayoutLMv2Tokenizer",
     "MarkupLMTokenizer",
 }
-"""Classes whose calls give `token_type_ids` too."""
+"""Classes whose calls return `token_type_ids` too."""
 
 _LEFT: Final = {
     "CodeLlamaTokenizer",
@@ -54,25 +54,25 @@ _LEFT: Final = {
     "Siglip2Tokenizer",
     "XLNetTokenizer",
 }
-"""Classes that fill up at the left."""
+"""Classes that pad on the left."""
 
 _LENGTHS: Final = {"LayoutLMv2Tokenizer": 512, "Tipsv2Tokenizer": 64}
-"""Classes that have a longest text of their own."""
+"""Classes with a fixed maximum length, in tokens."""
 
 _ENDLESS: Final = 10**20
-"""A `model_max_length` above this means none, as in transformers."""
+"""A `model_max_length` above this means no limit, as in transformers."""
 
 _SAMPLES: Final = ("a", "1", "the", ".", "b c")
-"""Texts of which one has ids in every tokenizer that is of use."""
+"""Texts for finding special tokens. Every useful tokenizer has ids for at least one of them."""
 
 
 class CallDefaults(NamedTuple):
-    """The settings of a tokenizer that decide what a call gives.
+    """The settings of a tokenizer that decide the result of a call.
 
     Attributes:
         names: The keys of the result.
-        padding_side: Where rows are filled up, `left` or `right`.
-        truncation_side: Where texts are cut.
+        padding_side: The side on which rows are padded, `left` or `right`.
+        truncation_side: The side on which texts are truncated.
         max_length: The most tokens of a text, if the model has a limit.
     """
 
@@ -83,7 +83,7 @@ class CallDefaults(NamedTuple):
 
 
 def defaults(call: str) -> CallDefaults:
-    """The defaults of a loaded tokenizer; `call` is what the native module holds of them, as JSON."""
+    """The defaults of a loaded tokenizer; `call` is the JSON of them that the native module keeps."""
     values: dict[str, JsonValue] = json.loads(call)
     name = str(values.get("class", ""))
     names: tuple[str, ...] = _NAMES
@@ -113,7 +113,7 @@ def defaults(call: str) -> CallDefaults:
 
 
 def live_defaults(tokenizer: TransformersTokenizer) -> str:
-    """The defaults of a live tokenizer, as JSON for the native module to hold."""
+    """The defaults of a live tokenizer, as JSON for the native module to keep."""
     names = ("model_input_names", "model_max_length", "padding_side", "truncation_side")
     values = {name: getattr(tokenizer, name, None) for name in names}
     return json.dumps({"class": type(tokenizer).__name__, **values})
@@ -126,7 +126,7 @@ def cut_to(
     pads: bool,
     known: CallDefaults,
 ) -> int | None:
-    """The length that texts are cut to, by the rules of transformers; nothing if they are not cut."""
+    """The length to which texts are truncated, by the rules of transformers; `None` if they are not."""
     if max_length is not None and not pads and truncation is None:
         truncation = True
     if truncation not in {None, False, True, "longest_first", "only_first", "do_not_truncate"}:
@@ -143,7 +143,7 @@ def cut_to(
 def padded_to(
     padding: bool | str, max_length: int | None, known: CallDefaults
 ) -> Literal[False] | int | None:
-    """The length that rows are filled up to: `None` for that of the longest, `False` for none at all."""
+    """The length to which rows are padded: `None` for the length of the longest, `False` for no padding."""
     if padding is False or padding == "do_not_pad":
         return False
     if padding is True or padding == "longest":
@@ -159,7 +159,7 @@ def padded_to(
 
 
 def frame(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int]]:
-    """The ids that a tokenizer puts in front of a text and behind it; `encode` says whether it puts them."""
+    """The special ids that a tokenizer adds before and after a text; the flag of `encode` turns them on or off."""
     framed: list[int] = []
     for text in _SAMPLES:
         bare, framed = encode(text, False), encode(text, True)
@@ -170,7 +170,7 @@ def frame(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int
 
 
 def cut(ids: list[int], around: tuple[list[int], list[int]], length: int | None, side: str) -> list[int]:
-    """The ids of a text between those that stand around it, as many of its own as there is room for."""
+    """The ids of a text between the special ids `around` it, truncated to `length` in all."""
     before, behind = around
     if length is not None:
         room = length - len(before) - len(behind)
@@ -188,7 +188,7 @@ def cut(ids: list[int], around: tuple[list[int], list[int]], length: int | None,
 def arranged(
     rows: list[list[int]], length: Literal[False] | int | None, pad: int, known: CallDefaults
 ) -> dict[str, list[list[int]]]:
-    """The columns of a call: ids, and beside them masks and types, filled up to a length."""
+    """The columns of a call: ids, masks and types, padded to a length."""
     if length is None:
         length = max(map(len, rows), default=0)
     columns: dict[str, list[list[int]]] = {

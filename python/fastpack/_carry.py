@@ -1,4 +1,4 @@
-"""Further columns of a table that rows carry: values of tokens and of documents."""
+"""Packs a table together with further columns: values of each token or of each document."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["carried_columns", "pack_carrying"]
 _OURS: Final = frozenset(get_args(Column))
 
 _PLACES: Final = ("seq_lengths", "unpadded_lengths", "source_row", "source_start")
-"""The columns that say which tokens of which records a row holds."""
+"""The columns that locate the tokens of a row in the records of the table."""
 
 
 def carried_columns(given: Given) -> list[str]:
-    """The names among `columns` that are none of a packed row, but columns of the table."""
+    """The names among `columns` that are columns of the table rather than of packed rows."""
     from fastpack._checks import is_series  # noqa: PLC0415  loads what few calls need
 
     columns = given["columns"]
@@ -72,7 +72,7 @@ def pack_carrying(
 
 
 def _whole(table: object) -> pa.Table:
-    """A table that can be read twice."""
+    """The input as a table that can be read twice."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     from fastpack._memory import record_batches  # noqa: PLC0415  loads the native module
@@ -89,7 +89,7 @@ def _whole(table: object) -> pa.Table:
 
 
 def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
-    """A column in one piece; one of lists has a value for each id."""
+    """A column of the table as one array; lists must have a value for each id."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -121,7 +121,7 @@ def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
 
 
 def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str]) -> pa.Table:
-    """Packed rows with the columns that they carry."""
+    """Adds the further columns to packed rows."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow as pa  # noqa: PLC0415
 
@@ -139,7 +139,7 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
         if column is None:
             made[name] = rows[name]
         elif isinstance(column, (pa.ListArray, pa.LargeListArray)):
-            # The place of each token's value: that of the first of its record, and the place in the document.
+            # The index of each token's value: the index of its record's first value, plus its place in the record.
             first = column.offsets.to_numpy().astype(np.int64)[np.maximum(records - 1, 0)] + starts
             places = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
             taken = places + np.repeat(first, lengths), places >= np.repeat(unpadded, lengths)
@@ -151,7 +151,7 @@ def _carrying(rows: pa.Table, sources: Mapping[str, AnyArray], columns: list[str
 
 
 def _lists(values: AnyArray, places: Numbers, padding: npt.NDArray[np.bool_], offsets: Numbers) -> AnyArray:
-    """Lists of the values at some places, null where padding is."""
+    """Lists of the values at `places`, null at padding."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
     import pyarrow as pa  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Where the limits of this process's control group are written."""
+"""Finds the folders that hold the limits of this process's control group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 def folders() -> list[Path]:
-    """The folders of the group and of all groups around it, in version 2; none where there is no such group."""
+    """The folders of this process's cgroup v2 and of its parents; empty where there is no such group."""
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         own = next(line[3:] for line in lines if line.startswith("0::"))

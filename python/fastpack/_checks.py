@@ -1,4 +1,4 @@
-"""What options may be, where the native module does not look: errors name the option, and what would be right."""
+"""Checks of option values in Python. Errors name the option and the valid values."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
     "shown",
 ]
 
-#: Characters of a value that a message shows: enough to know it again.
+#: The most characters of a value that a message quotes: enough to recognise it.
 _SHOWN: Final = 100
 
 
 def check_choice(option: str, value: object, literal: object, where: str = "") -> None:
-    """Refuses what is none of the words of a `Literal`."""
+    """Refuses a value that is not one of the words of a `Literal`."""
     words = get_args(literal)
     if not (isinstance(value, str) and value in words):
         choices = ", ".join(f'"{word}"' for word in words)
@@ -44,19 +44,19 @@ def check_choice(option: str, value: object, literal: object, where: str = "") -
 
 
 def check_type(option: str, value: object, types: type | tuple[type, ...], wanted: str) -> None:
-    """Refuses what is of none of some types."""
+    """Refuses a value of another type."""
     if not isinstance(value, types):
         message = f"invalid option `{option}`: must be {wanted}, not `{shown(value)}`"
         raise OptionTypeError(message, option)
 
 
 def check_switch(option: str, value: object) -> None:
-    """Refuses what is neither true nor false."""
+    """Refuses a value that is not a boolean."""
     check_type(option, value, bool, "True or False")
 
 
 def path_of(option: str, value: object, wanted: str) -> str:
-    """The text of a path; refuses what has none, such as bytes, and what no file can be called."""
+    """The text of a path; refuses other types, such as bytes, and texts that cannot name a file."""
     check_type(option, value, (str, os.PathLike), wanted)
     path: object = os.fspath(value)  # type: ignore[call-overload]  # the line above has looked
     check_type(option, path, str, wanted)
@@ -69,7 +69,7 @@ def path_of(option: str, value: object, wanted: str) -> str:
 
 
 def is_series(value: object) -> TypeIs[Iterable[object]]:
-    """Whether something holds values in an order of their own, as no text does, no dict, and no set."""
+    """Whether a value is an ordered collection: not a text, a dict or a set."""
     if isinstance(value, (str, bytes, bytearray, os.PathLike, Mapping, AbstractSet)):
         return False
     try:
@@ -80,7 +80,7 @@ def is_series(value: object) -> TypeIs[Iterable[object]]:
 
 
 def folder_of(option: str, value: object) -> str:
-    """The text of the path of a folder; a `~` at its beginning is the home of the user."""
+    """The text of a folder's path; a leading `~` is the home of the user."""
     path = os.path.expanduser(path_of(option, value, "the path of a folder"))
     if not path:
         message = f"invalid option `{option}`: must name a folder"
@@ -89,18 +89,18 @@ def folder_of(option: str, value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a message, in one line of bearable length."""
+    """Quotes a value for a message, on one line of bounded length."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is spelled most like another, if one is."""
+    """The known name with the spelling nearest to `name`; `None` if none is near."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def regular_file(path: StrPath) -> Path:
-    """The path of a file that is no pipe or device, which would be waited for.
+    """Returns the path of a regular file; refuses a pipe or a device, which could block.
 
     Raises:
         OSError: It is one, or is not there.

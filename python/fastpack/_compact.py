@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _COMPACT: Final = b"fastpack.compact"
-"""The key of the metadata that names the columns of the rows."""
+"""The key of the metadata that lists the columns of the full layout."""
 
 _SPANS: Final = ("label_spans", "shifted_label_spans")
 """The names of the runs of labels: unshifted and shifted."""
@@ -42,16 +42,16 @@ _SPANS: Final = ("label_spans", "shifted_label_spans")
 _WEIGHTS: Final = "label_weights"
 
 _MADE: Final = ("input_ids", "labels", "position_ids", "loss_weights", "document_ids")
-"""The columns that are made of others."""
+"""The full-layout columns with a value for each token. `CompactRows` computes all of them but `input_ids`."""
 
 
 def is_compact(columns: Mapping[str, object]) -> bool:
-    """Whether a row, or a table by its columns, has runs of labels instead of labels."""
+    """Whether a row, or the columns of a table, are in the compact layout: they have runs of labels."""
     return any(name in columns for name in _SPANS)
 
 
 def shown_columns(schema: pa.Schema) -> list[str] | None:
-    """The columns of rows in the compact layout; nothing for rows in the full layout."""
+    """The full-layout columns of rows in the compact layout; `None` for rows in the full layout."""
     said = (schema.metadata or {}).get(_COMPACT)
     if said is not None:
         return [str(name) for name in json.loads(said)]
@@ -66,7 +66,7 @@ def shown_columns(schema: pa.Schema) -> list[str] | None:
 
 
 def with_columns(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """A table in the compact layout, with these columns of its rows."""
+    """Sets the full-layout columns of a table in the compact layout."""
     return table.replace_schema_metadata({_COMPACT: json.dumps(list(columns))})
 
 
@@ -95,7 +95,7 @@ def expanded(table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 class CompactRows:
-    """Consecutive rows in the compact layout, whose columns are made when they are asked for.
+    """Consecutive rows in the compact layout, whose full-layout columns are computed on demand.
 
     Attributes:
         rows: The number of rows.
@@ -144,13 +144,13 @@ class CompactRows:
         return self._arrays[name].to_numpy()[row]
 
     def _of(self, name: str, start: int, end: int) -> Numbers:
-        """The values of a column of lists in some rows, end to end."""
+        """The values of a stored list column in the rows from `start` to `end`, concatenated."""
         values, offsets = self._lists[name]
         found: Numbers = values[offsets[start] : offsets[end]]
         return found
 
     def _made(self, name: str, start: int, end: int) -> Values:
-        """The values of a column of the full layout in some rows, end to end."""
+        """Computes the values of a full-layout column in the rows from `start` to `end`, concatenated."""
         if name == "input_ids":
             return self._of(name, start, end).astype(np.int32)
         if name == "position_ids":
@@ -170,7 +170,7 @@ class CompactRows:
         return np.diff(self._lists[name][1][start : end + 1]).astype(np.int64)
 
     def _places(self, start: int, end: int, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The runs of labels of some rows, as places in the tokens of these rows."""
+        """The label runs of the rows from `start` to `end`, as offsets into the tokens of these rows."""
         if self._spans is None:
             message = "no column `label_spans`, of which labels are made"
             raise FastpackError(message)
@@ -198,7 +198,7 @@ class CompactRows:
         counts = self._sizes(self._spans, 0, self.rows)
         odd = counts % 2 != 0
         self._refuse(odd, first_row, lambda _: f"column `{self._spans}` has a run without an end")
-        # The first place of a run comes behind the run before it, and the last run ends in the row.
+        # Each run begins after the end of the run before it, and the last run ends inside the row.
         spans = self._of(self._spans, 0, self.rows).astype(np.int64)
         starts = np.repeat(counts.cumsum() - counts, counts)
         inside = np.arange(len(spans)) != starts
@@ -226,7 +226,7 @@ class CompactRows:
 
 
 def full_row(row: Mapping[str, object]) -> Mapping[str, object]:
-    """A row in the full layout: one in the compact layout gets labels, positions, and weights if it has any.
+    """Expands a row in the compact layout: adds labels, positions, and weights if it has any.
 
     Raises:
         FastpackError: Runs of labels overlap or leave the row.
@@ -243,7 +243,7 @@ def full_row(row: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def labels_of(ids: Numbers, spans: npt.NDArray[np.int64], *, shifted: bool) -> npt.NDArray[np.int32]:
-    """The labels of tokens: in runs the token there, or if shifted the one behind; -100 elsewhere."""
+    """The labels of tokens: inside runs the token itself, or if shifted the next token; -100 elsewhere."""
     values = np.zeros(len(spans) + 1, bool)
     values[1::2] = True
     labelled = np.repeat(values, _stretches(spans, len(ids)))
@@ -255,14 +255,14 @@ def labels_of(ids: Numbers, spans: npt.NDArray[np.int64], *, shifted: bool) -> n
 
 
 def weights_of(spans: npt.NDArray[np.int64], weights: Numbers, tokens: int) -> npt.NDArray[np.float32]:
-    """The weight of each token: that of its run of labels, and 0 elsewhere."""
+    """The loss weight of each token: the weight of its label run, and 0 outside of runs."""
     values = np.zeros(len(spans) + 1, np.float32)
     values[1::2] = weights
     return np.repeat(values, _stretches(spans, tokens))
 
 
 def _stretches(spans: npt.NDArray[np.int64], tokens: int) -> npt.NDArray[np.int64]:
-    """The lengths of what is outside of runs and inside of them, in turn."""
+    """The lengths of the stretches outside and inside of runs, alternating."""
     stretches = np.diff(spans, prepend=0, append=tokens)
     if len(spans) % 2 or (stretches < 0).any():
         message = f"runs of labels overlap, or leave a row of {tokens:,} tokens"
@@ -271,7 +271,7 @@ def _stretches(spans: npt.NDArray[np.int64], tokens: int) -> npt.NDArray[np.int6
 
 
 def positions_of(lengths: Numbers) -> npt.NDArray[np.int32]:
-    """Positions that begin at 0 in each document."""
+    """The position of each token in its document, from 0."""
     sizes = lengths.astype(np.int64)
     starts = sizes.cumsum() - sizes
     positions: npt.NDArray[np.int64] = np.arange(sizes.sum()) - np.repeat(starts, sizes)

@@ -44,8 +44,8 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
 
     Args:
         folder: The folder that `pack_dir` wrote.
-        output: The path of the files, without what follows the last dot.
-        format: What to write.
+        output: The path of the files, without their suffix.
+        format: The format to write.
         split: `train` or `validation`.
 
     Returns:
@@ -74,7 +74,7 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
         if name not in table.column_names:
             message = f"{packed.path} has no column `{name}`, which this format needs; pack with it among the columns"
             raise FastpackError(message)
-    # Written beside their place, so that a failure leaves no half of them.
+    # Written under temporary names first, so that a failure leaves no partial files.
     beside = [path.with_name(f".{path.name}.part") for path in paths]
     try:
         write(table, beside)
@@ -87,7 +87,7 @@ def export(folder: StrPath, output: StrPath, *, format: ExportFormat, split: str
 
 
 def _values(table: pa.Table, name: str) -> tuple[Numbers, Numbers]:
-    """All values of a column of lists, and where each row begins and the last one ends."""
+    """All values of a list column, concatenated, and the offsets of the rows."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
     from fastpack._rows import lists_of  # noqa: PLC0415  loads pyarrow

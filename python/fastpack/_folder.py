@@ -34,9 +34,9 @@ class Shard(NamedTuple):
     Attributes:
         path: The path of the file.
         split: The split of its rows.
-        bytes: The size that the manifest records; nothing without a manifest.
-        blake3: The hash that the manifest records, in hexadecimal; nothing without a manifest.
-        rows: The number of rows that the manifest records; nothing without a manifest.
+        bytes: The size that the manifest records; `None` without a manifest.
+        blake3: The hash that the manifest records, in hexadecimal; `None` without a manifest.
+        rows: The number of rows that the manifest records; `None` without a manifest.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Shard(NamedTuple):
 class Folder:
     """A folder of packed rows, of `pack_dir` or of another tool.
 
-    The manifest says which files are shards, so other files, such as the `cache-*.arrow` of `datasets`, are
+    The manifest lists the shards, so other files, such as the `cache-*.arrow` of `datasets`, are
     left out. Without a manifest the list of `datasets.save_to_disk` says it, or else the names.
 
     Attributes:
@@ -315,7 +315,7 @@ def _from_jsonl(path: Path) -> pa.Table:
 
 
 def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
-    """Each column that two schemas do not share, such as "column `labels` is missing, but list<item: int32>"."""
+    """Describes each column that two schemas do not share: "column `labels` is missing, but list<item: int32>"."""
     for name in dict.fromkeys([*wanted.names, *schema.names]):
         here, there = (
             columns.field(name).type if name in columns.names else None for columns in (schema, wanted)
@@ -325,7 +325,7 @@ def column_differences(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
 
 
 def _check_unchanged(shard: Shard, table: pa.Table) -> None:
-    """Refuses a shard of another size than the manifest says: another job or program has written it."""
+    """Refuses a shard whose size is not that of the manifest: another job or program has written it."""
     size = shard.path.stat().st_size
     if shard.bytes in {None, size} and shard.rows in {None, table.num_rows}:
         return
@@ -342,12 +342,12 @@ def _holds_rows(file: Path) -> bool:
 
 
 def _split_of(name: str) -> str:
-    """The split in the name of a shard; `train` for a shard that is named after its input."""
+    """The split named by a shard's file name; `train` for a shard that is named after its input."""
     return next((split for split in _SPLITS if name.startswith((f"{split}/", f"{split}-"))), TRAIN)
 
 
 def _json_of(path: Path) -> dict[str, JsonValue] | None:
-    """The object in a file of JSON; nothing where there is no such file.
+    """The object in a JSON file; `None` if there is no such file.
 
     Raises:
         FastpackError: The file holds something else.

@@ -1,4 +1,4 @@
-"""`function_at`: functions by the place where they are written."""
+"""`function_at`: loads a function by its file or module and its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["function_at"]
 
 
 def function_at(text: str) -> object:
-    """The function that `file.py:name` or `module:name` stands for."""
+    """Loads the function named by `file.py:name` or `module:name`."""
     place, _, name = text.rpartition(":")
     if not place:
         message = f"`{text}` is no function such as filters.py:good or module:good"
@@ -37,7 +37,7 @@ def _module(place: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(place)
     module = importlib.util.module_from_spec(spec)
-    # Classes look for their module there.
+    # Classes such as dataclasses look up their module in `sys.modules`.
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

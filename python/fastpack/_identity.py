@@ -1,4 +1,4 @@
-"""What tells a function of the caller from others, in this process and in later ones.
+"""`identity`: the name and a hash of a caller's function, the same in every process.
 
 A job is resumed, and tokens are taken from a cache, only for the same functions. So an identity is complete or there is none: it is
 made of a function's code and of all that the code can reach, by value. What cannot be followed to its end, such as a file that is
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["UnfollowedError", "identity"]
 
 _MOST: Final = 100_000
-"""Values that are followed, numbers and texts not counted: a second's work."""
+"""The most values that are followed, without numbers and texts: about a second of work."""
 
 _FEW: Final = 8
-"""Numbers and texts that are hashed one by one; of more, the `repr` of all is."""
+"""The most numbers and texts that are hashed one by one. Of a longer list, the `repr` is hashed."""
 
 _HEAP_TYPE: Final = 1 << 9
 """The flag of classes that were made while the program ran (`Py_TPFLAGS_HEAPTYPE`)."""
@@ -55,23 +55,23 @@ _OF_CLASSES: Final = names(
     "__doc__ __firstlineno__ __module__ __orig_bases__ __parameters__ __qualname__ __slots__ __static_attributes__ "
     "__type_params__ __weakref__"
 )
-"""Attributes of classes that followed code does not read, or that are made of the others."""
+"""Attributes of classes that followed code does not read, or that are derived from the others."""
 
 _OF_ENUMS: Final = re.compile(r"_(?!missing_|new_member_|generate_next_value_)[a-z]\w*[a-z]_")
-"""Attributes that an enum makes of its members."""
+"""Attributes that an enum derives from its members."""
 
 _WRAPPERS: Final = names("_collections_abc collections contextlib dataclasses enum functools reprlib typing")
 """Modules of the standard library whose functions return functions that only compute, and call what they captured."""
 
 _LOGGING: Final = names("critical debug error exception info log warning")
-"""Methods of a logger from which nothing comes back."""
+"""Methods of a logger that return nothing."""
 
 _BY_TEXT: Final = re.compile(r"\{[^{}]*\.__")
-"""A field of `str.format` that takes an attribute between double underscores."""
+"""A field of `str.format` that reads a double-underscore attribute."""
 
 
 class UnfollowedError(Exception):
-    """A function uses what cannot be followed; the text says what that is, such as "`open` in `load`"."""
+    """A function uses something that cannot be followed; the message names it, such as "`open` in `load`"."""
 
     def __init__(self, thing: str, where: str | None = None) -> None:
         super().__init__(thing if where is None else f"{thing} in {_quoted(where)}")
@@ -80,10 +80,10 @@ class UnfollowedError(Exception):
 
 
 def identity(function: object) -> str:
-    """What tells a function from others.
+    """Returns the name of a function, and a hash of its code and of everything that it uses.
 
     Raises:
-        UnfollowedError: It uses something that its code does not tell, so it has no identity.
+        UnfollowedError: It uses something that its code does not determine, so it has no identity.
     """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     try:
@@ -105,23 +105,23 @@ def _digest(value: object) -> str:
 
 
 class _Follower:
-    """Writes what a value is made of into a hash, in the order in which it comes to it."""
+    """Hashes the parts of a value, depth first."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
         self._numbers: dict[int, int] = {}
-        """The objects that were come to, numbered, by their addresses."""
+        """The numbers of the followed objects, by address."""
         self._kept: list[object] = []
-        """The same objects: an address is an object's own only while that lives."""
+        """The followed objects, kept alive so that no address is reused."""
         self._spaces: dict[int, int] = {}
-        """The global variables of the functions that were come to, numbered likewise."""
+        """The numbers of the followed functions' global dicts, by address."""
         self._intact: set[str] = set()
-        """Known modules that are as they were installed."""
+        """Known modules of which no attribute was replaced."""
         self._count = 0
         self._write(*versions())
 
     def follow(self, value: object) -> None:
-        """Writes down what a value is made of; an object that was come to before is named by its number."""
+        """Hashes the parts of a value; an object that was followed before is hashed as its number."""
         kind = type(value)
         if kind in PLAIN:
             self._plain(value)
@@ -198,7 +198,7 @@ class _Follower:
         self._write("known", name)
 
     def _builtin(self, value: BuiltinFunctionType | MethodWrapperType) -> None:
-        """A method of a builtin type that is bound to a value; any other compiled function cannot be followed."""
+        """Follows a bound method of a builtin type; refuses any other compiled function."""
         if value.__self__ is None or isinstance(value.__self__, ModuleType):
             _refuse(_full_name(value))
         _check(value.__name__)
@@ -220,7 +220,7 @@ class _Follower:
         self._all(held)
 
     def _module(self, module: ModuleType) -> None:
-        """A module that is passed on as a value, so that anything may be taken from it."""
+        """Follows a module that is used as a value, so that any attribute of it may be read."""
         if not is_whole(module):
             _refuse(f"the module {_quoted(module.__name__)} as a value")
         self._known(f"{module.__name__}.*")
@@ -253,7 +253,7 @@ class _Follower:
             raise UnfollowedError(found.thing, found.where or function.__qualname__) from None
 
     def _code(self, function: FunctionType) -> None:
-        """Follows the code of a function and all that this finds."""
+        """Follows the code of a function and everything that the code refers to."""
         code, variables = function.__code__, function.__globals__
         if type(variables) is not dict:
             _refuse("global variables that are no dict")
@@ -265,15 +265,15 @@ class _Follower:
             if not is_made or variables.get("__name__") not in _WRAPPERS:
                 _refuse(_full_name(function))
         else:
-            # What one function assigns to a variable of its module, the others there see.
+            # Other functions of a module see what one of them assigns to a module variable.
             self._write(f"of module {self._spaces.setdefault(id(variables), len(self._spaces))}")
             self._lookups(function, captured)
-        # Of a module, only that is followed which is taken from it.
+        # Only the attributes of a captured module that the code reads are followed.
         self._all(cell for name, cell in cells.items() if not isinstance(captured.get(name), ModuleType))
         self._all((function.__defaults__, function.__kwdefaults__, sorted(function.__dict__.items())))
 
     def _lookups(self, function: FunctionType, captured: Mapping[str, object]) -> None:
-        """Follows what the code of a function looks up."""
+        """Follows the names that the code of a function looks up."""
         found = lookups(function.__code__)
         if found.unknown is not None:
             _refuse(f"the instruction `{found.unknown}`")
@@ -290,12 +290,12 @@ class _Follower:
             else:
                 builtin = _builtins_of(function).get(use.root, _MISSING)
                 value = function.__globals__.get(use.root, builtin)
-                # A hash is another in each process, but only dicts and sets look at what `__hash__` returns.
+                # Hashes differ between processes, but only dicts and sets use the result of `__hash__`.
                 if value is not hash or function.__name__ != "__hash__":
                     self._use(value, use.path)
 
     def _use(self, value: object, path: tuple[str, ...]) -> None:
-        """Follows a value from which the attributes `path` are taken at once; of a module only these."""
+        """Follows a value whose attributes `path` are read directly; of a module only these attributes."""
         while isinstance(value, ModuleType) and path:
             name, *rest = path
             taken = _attribute_of(value, name)
@@ -313,7 +313,7 @@ def _refuse(thing: str) -> NoReturn:
 
 
 _MISSING: Final = NotImplemented
-"""What stands for a name that is not defined yet."""
+"""The placeholder of a name that is not defined yet."""
 
 
 def _builtins_of(function: FunctionType) -> Mapping[str, object]:
@@ -322,7 +322,7 @@ def _builtins_of(function: FunctionType) -> Mapping[str, object]:
 
 
 def _only_logs(value: object, path: tuple[str, ...]) -> bool:
-    """Whether a logger is asked to write something down, which leaves no trace in the function."""
+    """Whether a logger's method is called that only writes a message and returns nothing."""
     is_logger = type(value) in {logging.Logger, logging.RootLogger}
     return is_logger and len(path) == 1 and path[0] in _LOGGING and path[0] not in vars(value)
 
@@ -334,7 +334,7 @@ def _check(attribute: str) -> None:
 
 
 def _module_of(imported: Import, function: FunctionType) -> ModuleType:
-    """The module that an import inside a function begins with; it must have been loaded before."""
+    """The module of an import inside a function; it must be loaded already."""
     package = (
         function.__globals__.get("__package__")
         or str(function.__globals__.get("__name__")).rpartition(".")[0]
@@ -352,7 +352,7 @@ def _module_of(imported: Import, function: FunctionType) -> ModuleType:
 
 
 def _attribute_of(module: ModuleType, name: str) -> object:
-    """What a module has under a name, if it is simply there."""
+    """The attribute of a module, if it is stored in the module itself."""
     if type(module) is ModuleType and name in vars(module):
         return vars(module)[name]
     full = f"{module.__name__}.{name}"
@@ -369,7 +369,7 @@ def _may_be_known(value: object) -> bool:
 
 
 def _ordered(values: list[object]) -> list[object]:
-    """Values in an order that does not depend on where they lie in memory."""
+    """Sorts values in an order that does not depend on their addresses."""
     kinds = set(map(type, values))
     if kinds in ({str}, {bytes}):
         return sorted(values)  # type: ignore[type-var]
@@ -379,7 +379,7 @@ def _ordered(values: list[object]) -> list[object]:
 
 
 def _registered(kind: type) -> list[object]:
-    """The classes that count as subclasses of an abstract one, which stand in none of its attributes."""
+    """The classes that are registered as subclasses of an abstract class; no attribute of it lists them."""
     import _abc  # type: ignore[import-not-found]  # noqa: PLC0415  it has no types
 
     return [found() for found in _abc._get_dump(kind)[0] if found() is not None]  # noqa: SLF001  there is no public way
@@ -394,5 +394,5 @@ def _full_name(value: object) -> str:
 
 
 def _quoted(name: object) -> str:
-    """A name in a message, in one line of bearable length."""
+    """Quotes a name for a message, on one line of bounded length."""
     return f"`{shown(str(name))[1:-1]}`"

@@ -34,8 +34,8 @@ class PackedDocument(NamedTuple):
         start: The place of its first token in the row.
         input_ids: Its tokens.
         labels: Their labels, -100 where not trained; empty where rows have none.
-        source: The file that it is from; empty where rows do not say.
-        line: Its line or record there, from 1; 0 where rows do not say.
+        source: The file of its record; empty if the rows have no origins.
+        line: Its line or record in that file, from 1; 0 if the rows have no origins.
     """
 
     start: int
@@ -46,7 +46,7 @@ class PackedDocument(NamedTuple):
 
     @property
     def trained(self) -> int:
-        """How many of its tokens carry a label."""
+        """The number of its tokens that carry a label."""
         return sum(label != NOT_TRAINED for label in self.labels)
 
 
@@ -54,9 +54,9 @@ class PackedRow:
     """A packed row; `print` shows it, and so does a notebook.
 
     Attributes:
-        where: The file or folder that it is in.
-        number: Its number there, from 0.
-        rows: How many rows there are.
+        where: The file or folder of the row.
+        number: Its number in the file or folder, from 0.
+        rows: The number of rows in the file or folder.
         documents: The documents in it.
     """
 
@@ -68,7 +68,7 @@ class PackedRow:
         documents: list[PackedDocument],
         pretrained: Pretrained | None,
     ) -> None:
-        """Takes what `inspect` read."""
+        """Takes the row that `inspect` read."""
         self.where = where
         self.number = number
         self.rows = rows
@@ -81,7 +81,7 @@ class PackedRow:
         return sum(len(document.input_ids) for document in self.documents)
 
     def stretches(self, document: PackedDocument, *, ids: bool = False) -> Iterator[tuple[bool, str]]:
-        """The text of a document in stretches, each with whether it is trained; ids where no tokenizer is known.
+        """Splits a document into trained and untrained stretches of text, or of ids where no tokenizer is known.
 
         Args:
             document: One of `documents`.
@@ -97,7 +97,7 @@ class PackedRow:
                 yield trained, self._pretrained.decode(part)
 
     def without_text(self) -> PackedRow:
-        """The same row, shown as ids."""
+        """Returns the row without its tokenizer, so that it is shown as ids."""
         return PackedRow(self.where, self.number, self.rows, self.documents, None)
 
     @property
@@ -106,7 +106,7 @@ class PackedRow:
         return self._pretrained is not None
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """All of it."""
+        """The row as JSON values."""
         return {
             "packed": self.where,
             "row": self.number,
@@ -130,20 +130,20 @@ class PackedRow:
         }
 
     def __repr__(self) -> str:
-        """A line; `print` shows the row."""
+        """A summary on one line; `print` shows the row."""
         return (
             f"<fastpack.PackedRow {self.number} of {self.rows:,}: {self.tokens:,} tokens, "
             f"{len(self.documents):,} documents>"
         )
 
     def __str__(self) -> str:
-        """The row in words; trained tokens stand between « and »."""
+        """The row as text; trained tokens stand between « and »."""
         from fastpack.display.rows import row_page  # noqa: PLC0415  needed where it is shown
 
         return row_page(self, color=False)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import row_fragment  # noqa: PLC0415  needed where it is shown
 
         return row_fragment(self)
@@ -156,7 +156,7 @@ def inspect(
     split: str = TRAIN,
     tokenizer: TokenizerArgument | Tokenizer | None = None,
 ) -> PackedRow:
-    """A packed row in words: its documents, their boundaries, and which tokens are trained.
+    """Reads a packed row: its documents, their boundaries, and its trained tokens.
 
     Args:
         packed: A table of packed rows, a folder that `pack_dir` wrote, or a file in it.
@@ -202,7 +202,7 @@ def inspect(
 
 
 class _Found(NamedTuple):
-    """Rows, and what is known of them.
+    """The rows of a source, with its tokenizer and its files.
 
     Attributes:
         where: The file or folder.
@@ -263,7 +263,7 @@ def _found(
 
 
 def _report_in(folder: Path) -> Mapping[str, JsonValue]:
-    """What the report in a folder says; nothing where there is none that can be read."""
+    """The values of the report in a folder; empty if there is no readable one."""
     try:
         return Report.of(folder).to_dict()
     except (FastpackError, OSError):
@@ -309,7 +309,7 @@ def _whole_numbers(values: object, where: str) -> list[int]:
 
 
 def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) -> Pretrained | None:
-    """The tokenizer given, or the one that the report names; nothing if there is none."""
+    """The tokenizer given, or the one that the report names; `None` if there is neither."""
     from fastpack.tokenizer import pretrained  # noqa: PLC0415  loads more than tables of ids need
 
     if given is not None:
@@ -324,5 +324,5 @@ def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) ->
     try:
         loaded = pretrained(found.tokenizer, revision=None, token=None)
     except FastpackError:
-        return None  # it has moved since: ids are better than nothing
+        return None  # the tokenizer has moved since: the row is shown as ids
     return None if found.fingerprint and loaded.fingerprint != found.fingerprint else loaded

@@ -1,4 +1,4 @@
-"""What a function may use and still be told by its own code: what only computes, and is told by a version.
+"""The installed functions, classes and modules that only compute: in an identity their names and versions suffice.
 
 These are most builtins, some modules of the standard library, numpy and pyarrow. What reads a file, the clock, the environment
 or a random number is none of them, and neither is what finds names by text, such as `getattr`.
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a text, of which a list would take a line each."""
+    """The words of a text as a set; a formatter would put each on a line of its own in a list."""
     return frozenset(text.split())
 
 
@@ -62,7 +62,7 @@ _WHOLE: Final = names(
     "json.decoder json.encoder json.scanner keyword math numbers re string struct textwrap unicodedata "
     "urllib.parse zlib"
 )
-"""Modules that only compute, with all that they have."""
+"""Modules of which every part only computes."""
 
 _PARTS: Final = {
     "argparse": {"Namespace"},
@@ -75,7 +75,7 @@ _PARTS: Final = {
     "warnings": {"warn"},
     "posixpath": {"basename", "commonprefix", "dirname", "isabs", "join", "normpath", "split", "splitext"},
 }
-"""Modules of which only these only compute."""
+"""Modules of which only the listed parts only compute."""
 
 _EXCLUDED: Final = {
     "operator": {"attrgetter", "methodcaller"},
@@ -86,7 +86,7 @@ _EXCLUDED: Final = {
     "functools": {"singledispatch", "singledispatchmethod"},
     "typing": {"get_type_hints"},
 }
-"""Modules of which all but these only compute."""
+"""Modules of which every part but the listed ones only computes."""
 
 _ARROW: Final = {"pyarrow", "pyarrow.lib", "pyarrow.compute", "pyarrow._compute", "pyarrow.types"}
 
@@ -95,7 +95,7 @@ _EXCLUDED_ARROW: Final = names(
     "cpu_count create_ default_ deserialize enable_ foreign function_registry get_ have_ info input_ list_functions "
     "log_memory memory_ output_ pool random register serialize set_ supported_ thread total_ transcoding versions"
 )
-"""Parts of the names of what reads files, knows of memory, changes settings, or finds functions by their names."""
+"""Parts of the names of functions that read files, inspect memory, change settings, or find functions by name."""
 
 _NUMPY: Final = names(
     "numpy numpy.char numpy.dtypes numpy.exceptions numpy.fft numpy.lib._index_tricks_impl numpy.lib.stride_tricks numpy.linalg numpy.ma numpy.ma.core "
@@ -127,7 +127,7 @@ _DOUBLE_UNDERSCORES: Final = (
     "__init_subclass__ __isabstractmethod__ __notes__ __reduce__ __reduce_ex__ __setstate__ __sizeof__ "
     "__subclasshook__ __traceback__"
 )
-"""Attributes between double underscores that lead to nothing but parts of a value."""
+"""Double-underscore attributes that only give parts of a value."""
 
 _EXCLUDED_ATTRIBUTES: Final = {
     **dict.fromkeys(("now", "today", "utcnow"), "the time of day"),
@@ -144,18 +144,18 @@ _EXCLUDED_ATTRIBUTES: Final = {
 _NATIVE: Final = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
 
 _BUILTINS: Final = dict(vars(builtins))
-"""The builtins as they were when this was loaded."""
+"""The builtins at the time when this module was loaded."""
 
 
 def forbidden(attribute: str) -> str | None:
-    """Why a function that takes this attribute of a value is not told by its code; nothing if it is."""
+    """The reason why a function that reads this attribute has no identity; `None` if it may read it."""
     if attribute.startswith("__") and attribute.endswith("__") and attribute not in _DOUBLE_UNDERSCORES:
         return "which leads to more than the value itself"
     return _EXCLUDED_ATTRIBUTES.get(attribute)
 
 
 def known(value: object) -> str | None:
-    """The full name of a function or class that only computes; nothing for whatever else."""
+    """The full name of a function or class that only computes; `None` for any other value."""
     if any(value is it for it in _TYPES):
         return f"builtins.{getattr(value, '__name__', '')}"
     if not (isinstance(value, (type, *_NATIVE)) or _is_compiled(value)):
@@ -172,13 +172,13 @@ def known(value: object) -> str | None:
     found: object = module
     for part in name.split("."):
         found = getattr(found, part, None)
-    # A function that somebody has put in the place of another may have its name.
+    # A function that replaces another may have the same name.
     is_own = not isinstance(value, FunctionType) or is_installed(value.__code__)
     return f"{home}.{name}" if found is value and is_own else None
 
 
 def known_module(name: str) -> ModuleType | None:
-    """The module of this name if it only computes, or some of it does; loaded if need be."""
+    """The module of this name if parts of it only compute; it is imported if necessary."""
     if not any(name in table for table in (_WHOLE, _PARTS, _EXCLUDED, _ARROW, _NUMPY)):
         return None
     try:
@@ -191,7 +191,7 @@ def known_module(name: str) -> ModuleType | None:
 
 
 def is_whole(module: ModuleType) -> bool:
-    """Whether whatever is taken from a module only computes: it has no modules of others in it."""
+    """Whether everything in a module only computes: it contains no modules of other packages."""
     if module.__name__ not in _WHOLE or known_module(module.__name__) is not module:
         return False
     return not any(isinstance(value, ModuleType) for value in vars(module).values())
@@ -203,7 +203,7 @@ def is_installed(code: CodeType) -> bool:
 
 
 def is_installed_module(name: str | None) -> bool:
-    """Whether a module is of the standard library, numpy or pyarrow, whether it only computes or not."""
+    """Whether a module belongs to the standard library, numpy or pyarrow, even if it does more than compute."""
     module = sys.modules.get(name or "")
     path = getattr(module, "__file__", None)
     return (
@@ -214,19 +214,19 @@ def is_installed_module(name: str | None) -> bool:
 
 
 def is_of_caller(value: object) -> bool:
-    """Whether a function or class is of no installed package, as far as its module's file tells."""
+    """Whether a function or class is the caller's own: its module's file is in no installed package."""
     path = getattr(sys.modules.get(str(_home(value))), "__file__", None)
     is_builtin = path is None and str(_home(value)) in sys.stdlib_module_names - {"__main__"}
     return not (is_builtin or _is_known_file(path) or (path is not None and _is_package(path)))
 
 
 def replaced(name: str) -> str | None:
-    """The name of something in the module of a known function that is not the module's own any more."""
+    """The name of an attribute that was replaced in the module of a known function; `None` if none was."""
     home = name.rpartition(".")[0]
     while home and home not in sys.modules:
         home = home.rpartition(".")[0]
     root = home.partition(".")[0]
-    # Libraries put newer parts into `typing`, of which no result depends.
+    # Libraries add newer parts to `typing`; no result depends on them.
     if root in {"builtins", "typing"}:
         return None
     if root == "copy" and any(is_of_caller(it) for it in copyreg.dispatch_table.values()):
@@ -240,7 +240,7 @@ def replaced(name: str) -> str | None:
 
 
 def versions() -> tuple[str, ...]:
-    """The versions that tell all that is known."""
+    """The versions of the interpreter and the libraries, which determine all known functions."""
     import numpy as np  # noqa: PLC0415  slow to import
     import pyarrow as pa  # noqa: PLC0415  slow to import
 
@@ -248,13 +248,13 @@ def versions() -> tuple[str, ...]:
 
 
 def _home(value: object) -> object:
-    """The name of the module that a value says it is from."""
+    """The module name that a value gives as its own."""
     owner = getattr(value, "__self__", None)
     return getattr(value, "__module__", None) or (owner.__name__ if isinstance(owner, ModuleType) else None)
 
 
 def _is_compiled(value: object) -> bool:
-    """Whether it is a function of numpy or Cython, which have types of their own for them."""
+    """Whether a value is a compiled function of numpy or Cython, which have their own function types."""
     home = type(value).__module__
     return home == "numpy" or home.startswith("_cython_")
 
@@ -271,7 +271,7 @@ def _is_excluded(home: str, name: str) -> bool:
 def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The folders of the standard library, and those of numpy and pyarrow where they were installed.
 
-    A package that lies elsewhere is one that somebody works on, whose version tells nothing.
+    A package in another folder is under development, so its version does not determine its code.
     """
     import numpy as np  # noqa: PLC0415  slow to import
     import pyarrow as pa  # noqa: PLC0415  slow to import
@@ -297,7 +297,7 @@ def _is_known_file(path: object) -> bool:
 
 
 def _is_own(value: object, root: str) -> bool:
-    """Whether what stands in a known module was installed with it, as far as that can be seen."""
+    """Whether a value in a known module was installed with the module, as far as can be checked."""
     if isinstance(value, FunctionType):
         return is_installed(value.__code__)
     if not _is_installed_type(value if isinstance(value, type) else type(value), root):
@@ -319,6 +319,6 @@ def _is_installed_type(kind: type, root: str) -> bool:
 
 
 def _is_method(function: FunctionType, root: str) -> bool:
-    """Whether a function in a class of a known module is the class's own, or was made of text by `dataclass` or `namedtuple`."""
+    """Whether a method in a class of a known module is the class's own, or was generated by `dataclass` or `namedtuple`."""
     home = str(function.__globals__.get("__name__"))
     return is_installed(function.__code__) or home == root or home.startswith((f"{root}.", "namedtuple_"))

@@ -1,6 +1,6 @@
-"""What a function looks up when it runs: global names, captured ones, imports, and attributes of these.
+"""The lookups of a function: global names, captured variables, imports, and attributes of these.
 
-It is read from the instructions, since `co_names` does not tell a global name from an attribute of the same spelling. The
+They are read from the instructions, since `co_names` does not tell a global name from an attribute of that name. The
 names of instructions are those of CPython 3.10 to 3.14; one that looks up a name and is none of them is reported as unknown.
 """
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["Import", "Lookups", "Use", "lookups"]
 
 _SILENT = {"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "RESUME"}
-"""Instructions that may stand between two others and change nothing about them."""
+"""Instructions without effect on the instructions around them."""
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _OTHER_ATTRIBUTES = {"LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
 _BINDINGS = {"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL", "IMPORT_NAME", "IMPORT_FROM"}
-"""Instructions with a name that look nothing up that another does not."""
+"""Instructions with a name that bind it, or whose lookup is read from another instruction."""
 
 
 class Import(NamedTuple):
@@ -33,11 +33,11 @@ class Import(NamedTuple):
 
     module: str
     level: int
-    """How many packages up a relative import begins; 0 for an absolute one."""
+    """The number of leading dots of a relative import; 0 for an absolute one."""
     dotted: bool
-    """Whether `module` is taken as a whole, as `from a.b import c` does; `import a.b` gives `a`."""
+    """Whether the import yields the module `a.b`, as in `from a.b import c`; `import a.b` yields `a`."""
     path: tuple[str, ...]
-    """The attributes that the import takes: `c`."""
+    """The attributes that the import reads from the module: `c`."""
 
 
 class Use(NamedTuple):
@@ -51,25 +51,25 @@ class Use(NamedTuple):
 
 @dataclass
 class Lookups:
-    """What a code object and the code inside it look up."""
+    """The lookups of a code object and of the code objects inside it."""
 
     uses: list[Use] = field(default_factory=list)
     imports: list[Import] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
-    """The attributes of values that are known only when the function runs."""
+    """The attributes that are read from values known only at run time."""
     unknown: str | None = None
-    """An instruction that looks something up in a way that is not known here."""
+    """An unknown instruction that may look up a name."""
 
 
 def lookups(code: CodeType) -> Lookups:
-    """What `code` looks up."""
+    """Finds the lookups of `code`."""
     found = Lookups()
     _read(code, {}, frozenset(), found)
     return found
 
 
 class _Step(NamedTuple):
-    """An instruction, with the name or the value that it works on."""
+    """An instruction with its argument: a name or a value."""
 
     operation: str
     name: str
@@ -78,7 +78,7 @@ class _Step(NamedTuple):
 
 
 def _steps(code: CodeType) -> Iterator[_Step]:
-    """The instructions of `code`; one that loads two variables, or assigns one and loads another, is two."""
+    """The instructions of `code`. One that loads two variables, or stores one and loads another, becomes two."""
     for instruction in dis.get_instructions(code):
         operation, value = instruction.opname, instruction.argval
         has_name = instruction.opcode in dis.hasname
@@ -97,9 +97,9 @@ def _steps(code: CodeType) -> Iterator[_Step]:
 
 
 def _read(code: CodeType, outer: Mapping[str, list[Import]], around: frozenset[str], found: Lookups) -> None:
-    """Adds what `code` looks up to `found`.
+    """Adds the lookups of `code` to `found`.
 
-    `around` are the variables of the functions that it stands in, and `outer` those of them that hold imports.
+    `around` are the variables of the enclosing functions, and `outer` those of them that hold imports.
     """
     steps = list(_steps(code))
     own = _imports(steps, found)
@@ -124,7 +124,7 @@ def _read(code: CodeType, outer: Mapping[str, list[Import]], around: frozenset[s
 def _roots(
     step: _Step, local: Mapping[str, list[Import]], cells: Mapping[str, list[Import]], around: frozenset[str]
 ) -> Iterator[tuple[str | Import, bool]]:
-    """The imports, the global or the captured name that an instruction loads; nothing for a variable that holds others."""
+    """The imports, the global or the captured name that an instruction loads; empty for other variables."""
     if step.operation in _GLOBALS:
         yield step.name, False
     elif step.operation in _CELLS:
@@ -136,7 +136,7 @@ def _roots(
 
 
 def _look(step: _Step, before: _Step, found: Lookups) -> None:
-    """Adds the attributes that an instruction takes of a value that is known only when it runs."""
+    """Adds the attributes that an instruction reads from a value known only at run time."""
     operation = step.operation
     if operation in _ATTRIBUTES or operation in _OTHER_ATTRIBUTES:
         found.attributes.append(step.name)
@@ -147,7 +147,7 @@ def _look(step: _Step, before: _Step, found: Lookups) -> None:
 
 
 def _imports(steps: list[_Step], found: Lookups) -> dict[str, list[Import]]:
-    """The variables that hold what is imported, each with its imports."""
+    """The variables that hold imports, each with its imports."""
     variables: dict[str, list[Import]] = {}
     for at, step in enumerate(steps):
         if step.operation == "IMPORT_NAME":
@@ -163,7 +163,7 @@ def _imports(steps: list[_Step], found: Lookups) -> dict[str, list[Import]]:
 
 
 def _bound(after: list[_Step], imported: Import) -> Iterator[tuple[_Step, Import]]:
-    """How the instructions after an import bind what it gives: `import a`, `import a.b as c`, `from a import b, c`."""
+    """The bindings of an import, from the instructions after it: `import a`, `import a.b as c`, `from a import b, c`."""
     taken, swapped = imported, False
     for step in after:
         if step.operation == "IMPORT_FROM":

@@ -1,4 +1,4 @@
-"""What a name or a word that fastpack does not have was meant for."""
+"""Suggestions for unknown options and words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["field_hint", "nearest_option", "option_hint", "spelled_as_ours", "wo
 
 
 def nearest_option(name: str, known: Iterable[str]) -> str | None:
-    """The option that a name stands for: what another tool calls so, or what is spelled most like it."""
+    """The option that an unknown name probably means: one that another tool calls so, or the nearest spelling."""
     listed = list(known)
     plain = name.replace("-", "_").lower()
     foreign = FOREIGN_OPTIONS.get(plain)
@@ -29,7 +29,7 @@ def nearest_option(name: str, known: Iterable[str]) -> str | None:
 
 
 def option_hint(name: str, known: Iterable[str]) -> str:
-    """A sentence about a keyword that a function does not have; empty if nothing is near."""
+    """A hint for an unknown keyword of a function; empty if no option is near."""
     plain, listed = name.replace("-", "_").lower(), list(known)
     if plain in OPTION_ADVICE:
         return OPTION_ADVICE[plain]
@@ -59,7 +59,7 @@ def _literals(annotation: object) -> Iterator[str]:
 
 
 def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
-    """The value with words spelled as fastpack does: `best_fit` for `best-fit` or `Best Fit`; others as they are."""
+    """Normalises the spelling of words: `best_fit` for `best-fit` or `Best Fit`. Other values are returned unchanged."""
     if isinstance(value, str) and value not in words:
         plain = re.sub(r"[-_ ]+", "_", value.strip().lower())
         return next((word for word in words if word.replace("-", "_") == plain), value)
@@ -73,7 +73,7 @@ def spelled_as_ours(value: object, words: tuple[str, ...]) -> object:
 
 
 def word_hint(option: str, value: object, words: Iterable[str]) -> str:
-    """A sentence about what was given for an option that takes words; empty if nothing is near."""
+    """A hint for an invalid value of an option that takes words; empty if no word is near."""
     listed = list(words)
     if not listed and OPTIONS.get(option) and "int" in OPTIONS[option].type:
         return _number_hint(value)
@@ -92,7 +92,7 @@ def word_hint(option: str, value: object, words: Iterable[str]) -> str:
 
 
 def field_hint(message: str) -> str:
-    """A sentence about the fields of a record that has none of the usual ones, which an error of the core lists."""
+    """A hint for a record without known fields, made from the field names in an error of the core."""
     listed = message.rpartition(", found ")[2].partition(";")[0]
     known = words_of("fields", "pack_files")
     for field in re.findall(r"`([^`]+)`", listed):
@@ -104,7 +104,7 @@ def field_hint(message: str) -> str:
 
 
 def _number_hint(value: object) -> str:
-    """What whole number a text or a fraction stands for."""
+    """A hint with the whole number that a text or a float means."""
     if isinstance(value, str):
         found = re.fullmatch(r"(\d{1,10})([kK]?)", value.strip().replace("_", "").replace(",", ""))
         if found:
@@ -115,7 +115,7 @@ def _number_hint(value: object) -> str:
 
 
 def _each(value: object) -> Iterator[str]:
-    """The words in what was given."""
+    """The words in a value: itself, or its entries or keys."""
     if isinstance(value, (str, bool)):
         yield str(value)
     elif isinstance(value, (list, tuple, Mapping)):

@@ -1,4 +1,4 @@
-"""What a table, a data set or an iterable in memory is to the core."""
+"""Converts tables, data sets and iterables in memory to `Records` of the native module."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["record_batches", "rows_of", "values_of"]
 
 _ROWS = 1000
-"""Rows of a data set that are taken at once; as many as `datasets` itself takes."""
+"""The rows of one batch of a data set; `datasets` uses the same number by default."""
 
 
 def rows_of(table: ArrowTable) -> Records:
-    """The records that are the rows of a table."""
+    """Converts a table to records, one a row."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if isinstance(table, pa.Table):
@@ -38,7 +38,7 @@ def rows_of(table: ArrowTable) -> Records:
 
 
 def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
-    """The records that an iterable gives, or a sequence that is read by number, such as a map-style `Dataset`."""
+    """Converts an iterable to records, or a sequence that is read by index, such as a map-style `Dataset`."""
     if not is_series(records):
         single = "; put the one record into a list" if isinstance(records, Mapping) else ""
         message = (
@@ -47,13 +47,13 @@ def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
         )
         raise OptionTypeError(message, "records")
     if hasattr(type(records), "__len__") and not hasattr(type(records), "__iter__"):
-        # Not every such sequence raises the IndexError by which `iter` would find its end.
+        # Some of these sequences raise no IndexError at their end, so `iter` would not stop.
         return Records.values(records[number] for number in range(len(records)))  # type: ignore[index,arg-type]
     return Records.values(iter(records))
 
 
 def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
-    """The batches of anything that hands over Arrow, where they lie; why, in place of one that cannot be read."""
+    """Yields the Arrow batches of an object, without a copy; for an unreadable one, a message."""
     import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if isinstance(table, pa.RecordBatch):
@@ -88,7 +88,7 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
 
 
 def _refuse_others(table: object) -> None:
-    """Refuses what is near to a table, with what makes one of it."""
+    """Refuses objects that are almost tables; the message says how to convert them."""
     name = type(table).__name__
     remedy = {
         "LazyFrame": "is a LazyFrame, which holds no rows yet; `.collect()` it",
@@ -102,7 +102,7 @@ def _refuse_others(table: object) -> None:
 
 
 def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:
-    """The rows that a data set selects, in its order, and of their columns those that it shows."""
+    """Yields the selected rows of a data set in its order, with the columns that it shows."""
     seen = dataset.format
     columns = None if seen["output_all_columns"] else seen["columns"]
     for rows in dataset.with_format("arrow", columns=columns).iter(_ROWS):
@@ -110,7 +110,7 @@ def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:
 
 
 def _fingerprint(table: object) -> str | None:
-    """What `datasets` knows a data set by, in this process and in others; other tables that are no `pa.Table` have none."""
+    """The fingerprint that `datasets` gives a data set, the same in every process; `None` for other objects."""
     datasets = sys.modules.get("datasets")
     if datasets is not None and isinstance(table, datasets.Dataset):
         return f"datasets:{table._fingerprint}"  # noqa: SLF001  what its own caches go by

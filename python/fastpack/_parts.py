@@ -1,7 +1,7 @@
-"""What values are made of, so that equal parts make values that no code can tell apart.
+"""Takes values apart for hashing. Values with equal parts behave the same.
 
-Only types are here whose parts are all of them. An instance of a class has its attributes, and the content of the builtin type that
-the class is made from.
+It covers only types whose parts are the whole value. The parts of an instance of a class are its attributes, and the
+content of the builtin type that the class inherits from.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAIN", "Unordered", "attributes_of", "has_cached", "is_set", "is_value", "parts_of"]
 
 PLAIN: Final = frozenset({type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes})
-"""Types whose `repr` tells all of a value."""
+"""Types whose `repr` determines the value."""
 
 _FIELD_OF_TUPLES: Final = type(vars(namedtuple("_Tuple", "field"))["field"])  # noqa: PYI024  it has no public name
 _CACHED: Final = type(functools.lru_cache(len))
@@ -61,42 +61,42 @@ _BY_ATTRIBUTES: Final[dict[type, tuple[str, ...]]] = {
     SimpleNamespace: ("__dict__",),
     Field: tuple(Field.__slots__),
 }
-"""Types that are made of a few attributes."""
+"""Types that consist of a few attributes."""
 
 _BY_REDUCTION: Final = frozenset(
     {range, slice, date, datetime, time, timedelta, timezone, operator.itemgetter, _FIELD_OF_TUPLES}
 )
-"""Types of which is known that what they are pickled as is all of them."""
+"""Types whose pickled state is known to be the whole value."""
 
 _CONTENT: Final = frozenset(
     {OrderedDict, defaultdict, dict, list, tuple, set, frozenset, deque, str, bytes, bytearray, int, float}
     | {BaseException, object}
 )
-"""Builtin types that a class may be made from."""
+"""Builtin types that a class may inherit from."""
 
 _VALUES: Final = _BY_REDUCTION | {
     *(tuple, frozenset, CodeType, re.Pattern, GenericAlias, UnionType, _SPECIAL_FORM),
     *(MethodDescriptorType, WrapperDescriptorType, MemberDescriptorType),
 }
-"""Types whose values nothing changes: two that are equal are the same."""
+"""Immutable types: equal values cannot be told apart."""
 
 _POINTER: Final = tuple.__itemsize__
 """Bytes that an instance takes for each of its slots."""
 
 
 class Unordered(NamedTuple):
-    """Values whose order is another in each process."""
+    """Values whose order differs between processes."""
 
     values: list[object]
 
 
 def is_value(value: object) -> bool:
-    """Whether nothing changes a value, so that it makes no difference whether one like it is the same."""
+    """Whether a value is immutable, so that an equal object can stand for it."""
     return type(value) in _VALUES
 
 
 def is_set(cell: CellType) -> bool:
-    """Whether a captured variable has a value yet: that of a function that is defined later has none."""
+    """Whether a captured variable has a value yet. A function that is defined later has none."""
     try:
         _ = cell.cell_contents
     except ValueError:
@@ -105,12 +105,12 @@ def is_set(cell: CellType) -> bool:
 
 
 def has_cached(value: object) -> bool:
-    """Whether a function returns what it found when the variables that it uses may have been others."""
+    """Whether a function keeps results that it computed earlier, perhaps from other values of its variables."""
     return type(value) is _CACHED and functools._lru_cache_wrapper.cache_info(value).currsize > 0  # noqa: SLF001
 
 
 def parts_of(value: object) -> Iterable[object] | None:  # noqa: PLR0911  one for each way to take a value apart
-    """What a value is made of besides its type; nothing if its type is none of those whose parts are known."""
+    """The parts of a value besides its type; `None` for types that this module does not cover."""
     kind = type(value)
     if kind in _BY_ATTRIBUTES:
         return [getattr(value, name) for name in _BY_ATTRIBUTES[kind]]
@@ -131,7 +131,7 @@ def parts_of(value: object) -> Iterable[object] | None:  # noqa: PLR0911  one fo
 def attributes_of(value: object) -> Iterable[object] | None:
     """The content, slots and attributes of an instance of a class.
 
-    Nothing if its class was not written in Python throughout, so that it may hold more than Python shows.
+    `None` if a part of its class was not written in Python, and may hold data that Python does not show.
     """
     held: list[tuple[str, object]] = []
     base: type | None = type(value)
@@ -154,7 +154,7 @@ def attributes_of(value: object) -> Iterable[object] | None:
 
 
 def _content(value: object) -> Iterable[object]:  # noqa: C901, PLR0911  a case for each type
-    """What an instance of a builtin type holds, whatever methods its class has instead."""
+    """The content of an instance of a builtin type, read without the methods that its class overrides."""
     if isinstance(value, OrderedDict):
         return tuple(OrderedDict.keys(value)), tuple(OrderedDict.values(value))
     if isinstance(value, defaultdict):
@@ -183,18 +183,18 @@ def _content(value: object) -> Iterable[object]:  # noqa: C901, PLR0911  a case 
 
 
 def _pairs(value: Mapping[object, object]) -> Iterable[object]:
-    """Keys and values apart: texts and numbers are hashed many at a time."""
+    """Keys and values as two lists: texts and numbers in a list are hashed many at a time."""
     return tuple(value.keys()), tuple(value.values())
 
 
 def _in_order(values: list[object]) -> object:
-    """The content of a set: numbers come in the same order in each process, and others do not."""
+    """The content of a set: the order of numbers is the same in each process, and of other values it is not."""
     return values if all(type(value) in {bool, int, float} for value in values) else Unordered(values)
 
 
 def _code(code: CodeType) -> Iterable[object]:
-    """The parts of compiled code, without the lines that it stands on."""
-    # Sets that stand in code may come in another order from a file of compiled code.
+    """The parts of compiled code, without its line numbers."""
+    # The order of constant sets may differ when code is loaded from a `.pyc` file.
     constants = [Unordered(list(it)) if isinstance(it, frozenset) else it for it in code.co_consts]
     return (
         *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_name),
@@ -220,7 +220,7 @@ def _of_numpy(value: object) -> Iterable[object] | None:
         return None
     content = value.tolist() if value.dtype.hasobject else value.tobytes()
     base = value.base if isinstance(value, np.ndarray) else None
-    # A part of another array, and what is written there is seen here.
+    # A view of another array: writes to that array change this one.
     start = 0
     if isinstance(value, np.ndarray) and isinstance(base, np.ndarray):
         start = value.ctypes.data - base.ctypes.data

@@ -1,4 +1,4 @@
-"""What `progress=` means: a bar on the terminal or in a notebook, or numbers for a callable."""
+"""The `progress=` option: a bar on the terminal or in a notebook, or numbers for a callable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["NativeProgress", "watcher", "watching"]
 
 
 class NativeProgress(Protocol):
-    """What the native module calls while it waits."""
+    """The callback that the native module calls while it waits."""
 
     def __call__(
         self, phase: str, bytes_: int, total_bytes: int, documents: int, tokens: int, rows: int, /
@@ -28,7 +28,7 @@ class NativeProgress(Protocol):
 
 
 class _Drawn:
-    """A bar, as the native module calls it."""
+    """Adapts a bar to the callback of the native module."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -62,7 +62,7 @@ def watcher(progress: ProgressOption) -> NativeProgress | None:
 
 @contextmanager
 def watching(progress: ProgressOption) -> Iterator[NativeProgress | None]:
-    """The callback for `progress`; leaves the terminal clean, whatever happens inside."""
+    """The callback for `progress`; removes the bar at the end, also after an error."""
     callback = watcher(progress)
     try:
         yield callback

@@ -1,4 +1,4 @@
-"""Which rank of a training run this process is."""
+"""`rank_of`: the rank of this process in a training run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Rank", "rank_of"]
 
 _VARIABLES: Final = (
     ("RANK", "WORLD_SIZE", None),
-    # The script of a batch job is no task of a step, whatever these say there.
+    # The script of a Slurm batch job is not a task of a step, even though these variables are set there.
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", None),
     ("PMI_RANK", "PMI_SIZE", None),
 )
-"""The variables of torchrun, Slurm and two kinds of MPI: rank, ranks, and one that must be there too."""
+"""The environment variables of torchrun, Slurm and two kinds of MPI: rank, world size, and one more required."""
 
 
 class Rank(NamedTuple):
@@ -24,8 +24,8 @@ class Rank(NamedTuple):
 
     Attributes:
         rank: Its number, from 0.
-        world_size: The ranks.
-        source: The variables that say so; `None` where the caller does, or nobody.
+        world_size: The number of ranks.
+        source: The environment variables that were read; `None` if the caller gave the rank, or none is set.
     """
 
     rank: int
@@ -34,7 +34,7 @@ class Rank(NamedTuple):
 
 
 def rank_of(rank: int | None, world_size: int | None) -> Rank:
-    """The rank that a call names, or else the environment."""
+    """The rank given in a call, or else the one in the environment."""
     if rank is not None or world_size is not None:
         missing = "rank" if rank is None else "world_size"
         if rank is None or world_size is None:

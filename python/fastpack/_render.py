@@ -1,7 +1,7 @@
 """The process that renders a chat template through `transformers`, for `template_engine="python"`.
 
-It reads lines of JSON and answers each with one. The first holds the template; each further one what a
-conversation is to be rendered with.
+It reads lines of JSON and answers each with a line. The first line holds the template; each further one holds the
+inputs of a conversation.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["command", "main"]
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from fastpack import _render; _render.main()"
 )
-"""What the process runs: it finds the modules that this one finds."""
+"""The Python code of the process. It has the module search path of this process."""
 
 _GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
-"""What `transformers` takes for the mark of a template that tells what the assistant wrote."""
+"""The mark by which `transformers` recognises a template that marks the assistant's text."""
 
 
 class _Question(TypedDict):
-    """What a conversation is rendered with."""
+    """The inputs of a conversation."""
 
     messages: list[dict[str, object]]
     tools: list[dict[str, object]] | None
@@ -39,7 +39,7 @@ class _Question(TypedDict):
 
 
 _Answer: TypeAlias = tuple[str, list[list[int]]]
-"""A text, and the bytes of it that the assistant wrote."""
+"""A rendered text, and the byte ranges that the assistant wrote."""
 
 
 def command() -> list[str]:
@@ -48,7 +48,7 @@ def command() -> list[str]:
 
 
 def main() -> None:
-    """Answers until there are no more questions. Ctrl-C is for the process that asks."""
+    """Renders conversations until its input ends. It ignores Ctrl-C, which the calling process handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     out, sys.stdout = sys.stdout, sys.stderr
     sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
@@ -81,7 +81,7 @@ def _answer(render: Callable[[_Question], _Answer], question: _Question) -> obje
 
 
 def _renderer(source: str, now: int) -> Callable[[_Question], _Answer]:
-    """What renders the template, for which it is so many microseconds after 1970 on the caller's clock."""
+    """Makes a function that renders the template; `now` is the caller's local time, in microseconds since 1970."""
     utils = import_module("transformers.utils.chat_template_utils")
     moment = datetime(1970, 1, 1, tzinfo=timezone.utc).replace(tzinfo=None) + timedelta(microseconds=now)
     utils._compile_jinja_template(source).environment.globals["strftime_now"] = moment.strftime  # noqa: SLF001
@@ -104,6 +104,6 @@ def _renderer(source: str, now: int) -> Callable[[_Question], _Answer]:
 
 
 def _bytes(text: str, start: int, end: int) -> list[int]:
-    """Where the characters stand in UTF-8."""
+    """Converts a range of characters to a range of UTF-8 bytes."""
     before = len(text[:start].encode())
     return [before, before + len(text[start:end].encode())]

@@ -27,18 +27,18 @@ _PER_TOKEN: Final = ("labels", "position_ids", "document_ids", "loss_weights")
 
 
 class Lists(NamedTuple):
-    """A column of lists: all values end to end, and where the list of each row begins and ends."""
+    """A column of lists: all values, concatenated, and the offsets of the rows."""
 
     values: Numbers
     ends: Numbers
 
     def row_of(self, at: int) -> int:
-        """The row of a value."""
+        """The row of the value at an index."""
         return int(np.searchsorted(self.ends, at, side="right"))
 
 
 class Documents(NamedTuple):
-    """The documents of a table: their tokens end to end, and where each begins."""
+    """The documents of a table: their tokens, concatenated, and the start of each."""
 
     ids: Numbers
     labels: Numbers | None
@@ -47,7 +47,7 @@ class Documents(NamedTuple):
 
 
 def lists_of(table: pa.Table, name: str) -> Lists | None:
-    """A column of lists of numbers; nothing if the table does not have it.
+    """A column of lists of numbers; `None` if the table does not have it.
 
     Raises:
         FastpackError: It holds something else.
@@ -70,7 +70,7 @@ def lists_of(table: pa.Table, name: str) -> Lists | None:
 
 
 def documents_of(table: pa.Table) -> Documents | None:
-    """The documents of rows by `seq_lengths`, or else by `position_ids`; nothing without both columns."""
+    """The documents of rows by `seq_lengths`, or else by `position_ids`; `None` if both columns are missing."""
     ids = lists_of(table, "input_ids")
     if ids is None:
         return None

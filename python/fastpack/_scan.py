@@ -1,4 +1,4 @@
-"""`ScanReport`: what files hold, and what packing them would come to."""
+"""`ScanReport`: the records and tokens of files, and the rows that packing would give."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Lost(NamedTuple):
     """Records that no row can hold, for one reason.
 
     Attributes:
-        documents: How many.
-        tokens: Their tokens; a record that could not be read has none.
+        documents: The number of records.
+        tokens: The number of their tokens; a record that could not be read has none.
         places: The records that could not be read, in the order of the input, up to 10,000; of documents without a
             label, the first.
     """
@@ -30,16 +30,16 @@ class Lost(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What becomes of the documents in rows of one length.
+    """The result of packing the documents into rows of one length.
 
     Attributes:
-        max_length: Tokens that a row holds at most.
-        rows: How many rows there would be.
-        fill: The part of the rows that tokens fill, from 0 to 1.
-        lower_bound: Rows that no packing could do without.
-        kept: What the rows would hold.
-        dropped: What they would not, by reason.
-        truncated: Documents that would be cut, and the tokens they would lose.
+        max_length: The most tokens of a row.
+        rows: The number of rows.
+        fill: The share of the rows' room that tokens fill, from 0 to 1.
+        lower_bound: The least number of rows that any packing needs.
+        kept: The documents and tokens in the rows.
+        dropped: The documents and tokens that would be dropped, by reason.
+        truncated: The documents that would be truncated, and the tokens that they would lose.
     """
 
     max_length: int
@@ -52,18 +52,18 @@ class Fit(NamedTuple):
 
     @property
     def lost_tokens(self) -> int:
-        """Tokens that no row would hold."""
+        """The number of tokens that no row would hold."""
         return self.truncated.tokens + sum(lost.tokens for lost in self.dropped.values())
 
 
 class Sampled(NamedTuple):
-    """What part of the files was read, where it stands for all of them.
+    """The sample of the files that was read, from which the scan estimates the whole.
 
     Attributes:
         records: Records that were read.
         bytes: Their bytes.
-        share: Their part of the bytes of all records, from 0 to 1.
-        seconds: How long reading all of them would take.
+        share: Their share of the bytes of all records, from 0 to 1.
+        seconds: The estimated time for reading all records, in seconds.
     """
 
     records: int
@@ -73,44 +73,44 @@ class Sampled(NamedTuple):
 
 
 class ScanReport:
-    """What files hold, and what packing them would come to. Read-only; `print` shows all of it."""
+    """The records and tokens of files, and the rows that packing would give. Read-only; `print` shows all of it."""
 
     def __init__(self, values: Mapping[str, JsonValue]) -> None:
-        """Takes the numbers as `to_dict` gives them."""
+        """Takes the values that `to_dict` returns."""
         self._values = dict(values)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ScanReport:
-        """Reads what `to_dict` was written as.
+        """Reads a scan from the JSON of its `to_dict`.
 
         Raises:
-            OptionError: It is no JSON, or not that of a scan.
+            OptionError: The text is not JSON, or not a scan.
         """
         return cls(read_values(text))
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """All numbers."""
+        """All values, as JSON can hold them."""
         return dict(self._values)
 
     @property
     def inputs(self) -> list[Input]:
-        """What the files were recognised as."""
+        """The recognised formats and shapes of the files."""
         listed = self._values.get("inputs")
         return [input_of(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
 
     @property
     def read(self) -> Count:
-        """Records read, and the tokens in those that became documents."""
+        """The number of records read, and of the tokens in those that became documents."""
         return _count(self._mapping("read"))
 
     @property
     def documents(self) -> int:
-        """Documents that have something to learn from."""
+        """The number of documents with at least one label."""
         return whole(self._values.get("documents"))
 
     @property
     def lost(self) -> dict[str, Lost]:
-        """Records that no row can hold, whatever its length, by reason."""
+        """The records that are lost at any row length, by reason."""
         found = {}
         for reason, lost in self._mapping("lost").items():
             if isinstance(lost, dict):
@@ -128,24 +128,24 @@ class ScanReport:
 
     @property
     def trained_share(self) -> float:
-        """The part of the tokens that carry a label, from 0 to 1."""
+        """The share of tokens that carry a label, from 0 to 1."""
         return _real(self._values.get("trained_share"))
 
     @property
     def warnings(self) -> list[str]:
-        """What a careful user should know."""
+        """Warnings about the inputs and the options."""
         listed = self._values.get("warnings")
         return [str(warning) for warning in listed] if isinstance(listed, list) else []
 
     @property
     def fits(self) -> list[Fit]:
-        """What becomes of the documents, for each length of rows."""
+        """The result of packing for each row length."""
         listed = self._values.get("fits")
         return [_fit(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
 
     @property
     def sample(self) -> Sampled | None:
-        """What was read, if not all: then records, tokens and rows are estimates for all, lengths those of the sample."""
+        """The sample, if not all was read. Then records, tokens and rows are estimates, and lengths are the sample's."""
         values = self._mapping("sample")
         if not values:
             return None
@@ -158,22 +158,22 @@ class ScanReport:
 
     @property
     def seconds(self) -> float:
-        """How long the scan took; packing all that it read takes as long, and the writing of its rows."""
+        """The time of the scan in seconds. Packing the same records takes this time, and the time to write the rows."""
         return _real(self._mapping("timing").get("seconds"))
 
     @property
     def threads(self) -> int:
-        """The threads that it took."""
+        """The number of threads that the scan used."""
         return whole(self._mapping("timing").get("threads"))
 
     @property
     def megabytes_per_second(self) -> float:
-        """Megabytes of the files that were read in a second."""
+        """The speed of reading the files, in megabytes per second."""
         return _real(self._mapping("timing").get("megabytes_per_second"))
 
     @property
     def template(self) -> str:
-        """What puts conversations into text, and how masks are found; empty where there is no template."""
+        """The template engine, and the source of the masks; empty without a template."""
         template = self._mapping("template")
         if not template:
             return ""
@@ -186,7 +186,7 @@ class ScanReport:
 
     @property
     def engine(self) -> str:
-        """What makes the ids, and why."""
+        """The tokenizer engine, and the reason for it."""
         reason = self._values.get("engine_reason")
         return f"{self._values.get('engine')}{f': {reason}' if reason else ''}"
 
@@ -195,7 +195,7 @@ class ScanReport:
         return value if isinstance(value, dict) else {}
 
     def __repr__(self) -> str:
-        """A line; `print` shows the page."""
+        """A summary on one line; `print` shows the page."""
         return f"<fastpack.ScanReport: {self.read.documents:,} records, {self.documents:,} documents>"
 
     def __str__(self) -> str:
@@ -205,7 +205,7 @@ class ScanReport:
         return scan_page(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import scan_fragment  # noqa: PLC0415  needed where it is shown
 
         return scan_fragment(self)

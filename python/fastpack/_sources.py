@@ -1,4 +1,4 @@
-"""What the arguments for inputs mean: files, sources with settings of their own, and prompts."""
+"""Reads the arguments for inputs: files, sources with their own settings, and prompts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["choose_inputs", "choose_reading"]
 
 _ONCE = 1
-"""How many times a source is read that does not say."""
+"""The default of `repeat` of a source."""
 
 _WANTED = (
     "a path, a pattern or a list of these (`pack_table` takes tables, `pack_records` iterables of records)"
 )
-"""What files are given as."""
+"""The valid values of `files`, for messages."""
 
 
 def choose_inputs(
@@ -39,7 +39,7 @@ def choose_inputs(
     *,
     recursive: bool,
 ) -> _fastpack.Inputs:
-    """What is read: `files`, or `sources`, of which each may say for itself what the others leave to the call."""
+    """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call."""
     check_switch("recursive", recursive)
     if sources is None:
         if files is None:
@@ -58,12 +58,12 @@ def choose_inputs(
 
 
 def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
-    """How records are looked at that lie nowhere."""
+    """Makes the reading settings of records in memory."""
     return _native({"path": ()}, reading, None)
 
 
 def _nearest_path(path: str) -> str | None:
-    """The path that is there and spelled most like another, of which one part is wrong."""
+    """The existing path nearest in spelling to a path with one wrong part; `None` if there is none."""
     folder, name = os.path.split(path)
     if not name or (folder and not os.path.isdir(folder)):
         above = _nearest_path(folder) if name and folder != path else None
@@ -77,7 +77,7 @@ def _nearest_path(path: str) -> str | None:
 
 
 def _listed(sources: object) -> list[Mapping[str, object]]:
-    """The sources, each a dict that says where it lies and nothing that is not known."""
+    """Checks that the sources are dicts, that each has a `path`, and that all keys are known."""
     known = (*Source.__required_keys__, *sorted(Source.__optional_keys__))
     wanted = f"must be a list of dicts with a `path` and what of {', '.join(known[1:])} they need"
     listed: list[Mapping[str, object]] = []
@@ -101,7 +101,7 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
 def _native(
     source: Mapping[str, object], reading: Mapping[str, object], number: int | None
 ) -> _fastpack.Source:
-    """A source with what the call says where it says nothing; shape and fields belong together."""
+    """Makes a source; the call gives its missing settings, `shape` and `fields` together."""
     own = {name: value for name, value in source.items() if value is not None}
     shaped = bool(own.keys() & {"shape", "fields"})
     shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
@@ -127,7 +127,7 @@ def _native(
 
 
 def _patterns(files: object) -> list[str]:
-    """Paths and patterns as a list of text; a `~` at the beginning of one is the home of the user."""
+    """Paths and patterns as a list of texts; a leading `~` is the home of the user."""
     _refuse_data(files)
     listed = files if is_series(files) else [files]
     patterns = [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
@@ -137,7 +137,7 @@ def _patterns(files: object) -> list[str]:
 
 
 def _refuse_data(files: object) -> None:
-    """Refuses data in the place of paths, with the function that takes it."""
+    """Refuses data given in place of paths; the message names the function for it."""
     kind = type(files)
     if kind.__name__ == "LazyFrame":
         message = (
@@ -164,14 +164,14 @@ _HELD_BY_DATASETS = ("DatasetDict", "IterableDataset", "IterableDatasetDict")
 """Types of `datasets` that are neither files nor one table."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9_-]")
-"""`organisation/name`, as the hub has data sets."""
+"""`organisation/name`, the form of data set names on the hub."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{1,8}$")
-"""The end of a name of a file."""
+"""The suffix of a file name."""
 
 
 def _refuse_missing(pattern: str) -> None:
-    """Refuses the path of a file that is not there where it is known what was meant."""
+    """Refuses the path of a missing file where a better suggestion than the core's is known."""
     if not pattern or "://" in pattern or set(pattern) & set("*?[{") or os.path.lexists(pattern):
         return
     near = _nearest_path(pattern)
@@ -191,7 +191,7 @@ def _refuse_missing(pattern: str) -> None:
 
 
 def _prompt(prompt: object) -> str | dict[str, str] | None:
-    """The name of a prompt, or the text or the parts that `prompt` is or that the file of that name holds."""
+    """The prompt: the name of a known one, a text, or a dict of parts; the last two may come from a file."""
     if prompt is None:
         return None
     if isinstance(prompt, Mapping):
@@ -216,7 +216,7 @@ def _prompt(prompt: object) -> str | dict[str, str] | None:
 
 
 def _parts(path: str, text: str) -> dict[str, str]:
-    """The parts of a prompt that a file of JSON holds."""
+    """Reads the parts of a prompt from the text of a JSON file."""
     try:
         parts = json.loads(text)
     except (RecursionError, ValueError) as refused:

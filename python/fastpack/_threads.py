@@ -1,4 +1,4 @@
-"""How many threads a call may start by default."""
+"""The default number of threads of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["available_threads", "is_one_of_many"]
 
 
 def available_threads() -> int:
-    """The cores that affinity and cgroup quota allow, shared among the ranks of this machine."""
+    """The number of cores that affinity and cgroup quota allow, divided by the ranks of this machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota()
     if quota is not None:
@@ -30,7 +30,7 @@ def is_one_of_many() -> bool:
 
 
 def _quota() -> int | None:
-    """Whole cores that the cgroup of this process may use; nothing where it has no limit."""
+    """The number of cores that the cgroup of this process may use, rounded down but at least 1; `None` without a limit."""
     limits = [limit for limit in (_quota_v2(), _quota_v1()) if limit is not None]
     return max(1, int(min(limits))) if limits else None
 

@@ -1,4 +1,4 @@
-"""What the arguments for a tokenizer and a chat template mean."""
+"""Reads the arguments for a tokenizer and a chat template."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 NativeTemplate: TypeAlias = "tuple[tuple[str, str] | None, Mapping[str, JsonValue] | None, list[str] | None]"
-"""A template's name and text, its variables, and the command that renders what the core refuses."""
+"""A template's name and text, its variables, and the command of the process that renders templates the core refuses."""
 
 TokenizerArgument: TypeAlias = StrPath | BackendTokenizer | TransformersTokenizer | Pretrained
 
 TEMPLATE_ENGINE: Final = "native"
-"""What renders templates where nothing else is said."""
+"""The default of `template_engine`."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 """`organisation/name` or a bare name; anything else can only be a path."""
@@ -46,20 +46,20 @@ _DATA: Final = (".jsonl", ".csv", ".tsv", ".txt", ".md", ".parquet", ".arrow", "
 """Suffixes of files that are records, never tokenizers."""
 
 _LOOKED_AT: Final = 1 << 16
-"""Bytes of a file that tell records from a tokenizer."""
+"""The bytes of a file that are read to tell records from a tokenizer."""
 
 _JINJA = re.compile(r"\{\{|\{%|\{#|\n")
-"""What the text of a template has, and neither a path nor a name."""
+"""Characters that occur in the text of a template, and not in a path or a name."""
 
 
 def check_access(revision: str | None, token: str | bool | None) -> None:
-    """Refuses what is no revision of a hub name, or no token for one."""
+    """Refuses an invalid `revision` or `token`."""
     check_type("revision", revision, (str, type(None)), "a branch, a tag or a commit")
     check_type("token", token, (str, bool, type(None)), "an access token, True, or False")
 
 
 def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | bool | None) -> Pretrained:
-    """Loads what a tokenizer argument stands for; one that is loaded already is returned as it is."""
+    """Loads the tokenizer of an argument; a loaded one is returned unchanged."""
     check_access(revision, token)
     if isinstance(tokenizer, Pretrained):
         return tokenizer
@@ -95,7 +95,7 @@ def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None)
 
 
 def _check_mistral(folder: str) -> None:
-    """Refuses a folder that transformers would give to mistral-common, which is there."""
+    """Refuses a folder that transformers would load with mistral-common, if that is installed."""
     if os.path.isfile(f"{folder}/tekken.json") and find_spec("mistral_common") is not None:
         message = (
             "`MistralCommonBackend` is no class that fastpack can use: the folder has a `tekken.json`, which "
@@ -105,7 +105,7 @@ def _check_mistral(folder: str) -> None:
 
 
 def _refuse_records(path: str) -> None:
-    """Refuses a file of records in the place of a tokenizer, which swapped arguments put there."""
+    """Refuses a file of records in place of a tokenizer: the arguments were swapped."""
     if not os.path.isfile(path):
         return  # which the core says better
     with Path(path).open("rb") as file:
@@ -143,7 +143,7 @@ def _from_transformers(tokenizer: TransformersTokenizer) -> Pretrained:
 
 
 def _serialised(backend: BackendTokenizer, *, split_special_tokens: bool = False) -> str:
-    """The tokenizer as JSON, if that says all of it."""
+    """Serialises a live tokenizer to JSON; refuses one that JSON does not fully describe."""
     if backend.encode_special_tokens or split_special_tokens:
         message = (
             "the tokenizer encodes special tokens as text (`encode_special_tokens`, which `transformers` calls "
@@ -164,13 +164,13 @@ def choose_template(
     kwargs: Mapping[str, JsonValue] | None,
     engine: TemplateEngine,
 ) -> NativeTemplate:
-    """What the core is told of the chat template."""
+    """The chat template in the form that the native module takes."""
     check_choice("template_engine", engine, TemplateEngine)
     return _template(chat_template, tokenizer), kwargs, command() if engine == "python" else None
 
 
 def _template(chat_template: StrPath | None, tokenizer: Pretrained | None) -> tuple[str, str] | None:
-    """The name and text of the template that `chat_template` stands for; nothing for the tokenizer's own.
+    """The name and text of the template in `chat_template`; `None` for the tokenizer's own.
 
     As in `transformers`, the name of one of the tokenizer's templates comes first.
     """

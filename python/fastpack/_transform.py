@@ -1,4 +1,4 @@
-"""What `filter=` and `map=` mean: functions over Arrow batches of records."""
+"""The options `filter=` and `map=`: functions over Arrow batches of records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def transform(
     identified: bool = False,
     shared: bool = False,
 ) -> NativeTransform:
-    """The functions as the core calls them; if they are `identified`, their identity, and a warning for each that has none.
+    """Wraps the functions for the core. If `identified`, adds their identity, and a warning for each without one.
 
     `fingerprints` are the names that the caller gives the functions in place of an identity. A function without either is
     refused where several ranks share the job.
@@ -54,7 +54,7 @@ def transform(
 
 
 def _check(option: str, function: object, fingerprint: object) -> None:
-    """Refuses what is no function, and a fingerprint that names none."""
+    """Refuses a value that is not callable, and a fingerprint without a function."""
     if function is not None and not callable(function):
         message = (
             f"invalid option `{option}`: must be a function of a pyarrow.RecordBatch, not `{shown(function)}`"

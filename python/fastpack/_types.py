@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 NOT_TRAINED: Final = -100
-"""The label of a token that is not trained: what `torch.nn.CrossEntropyLoss` ignores."""
+"""The label of a token that is not trained: the `ignore_index` of `torch.nn.CrossEntropyLoss`."""
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Files: TypeAlias = StrPath | Iterable[StrPath]
@@ -165,17 +165,17 @@ class _Located(TypedDict):
 
 
 class Source(_Located, total=False):
-    """Files that are read alike; what it leaves out is as the call says.
+    """Files that are read with the same settings. A missing setting comes from the call.
 
     Attributes:
         path: The files, as `pack_files` takes them.
-        shape: What the records are.
+        shape: The shape of the records, such as `conversations`.
         fields: The fields that hold their parts.
-        prompt: How requests become texts.
-        examples: Requests and their answers that stand before each request.
-        separator: What stands between the documents of a file of text.
-        limit: How many records are read, the first of all files.
-        repeat: How many times they are read.
+        prompt: The prompt format that makes text of requests.
+        examples: Few-shot examples, placed before each request: requests with their answers.
+        separator: The text that separates documents in a text file.
+        limit: The most records that are read, from the first file on.
+        repeat: The number of times that the files are read.
     """
 
     shape: Shape | None
@@ -206,25 +206,25 @@ class HubDataset(Protocol):
 
     @property
     def format(self) -> Mapping[str, JsonValue]:
-        """The form of its rows, and the columns that it shows."""
+        """The format of its rows, and the columns that it shows."""
 
     def with_format(self, type: str, columns: JsonValue = None) -> HubDataset:  # noqa: A002
-        """The same rows in another form."""
+        """Returns the same rows in another format."""
 
     def iter(self, batch_size: int) -> Iterator[pa.Table]:
-        """The rows that it selects, so many at a time."""
+        """Yields its selected rows as tables of `batch_size` rows."""
 
 
 class Progress(NamedTuple):
-    """How far a run is; what a `progress=` callable gets.
+    """The progress of a run, as a `progress=` callable gets it.
 
     Attributes:
         phase: `tokenize`, `plan` or `write`.
-        bytes: Input bytes done with.
+        bytes: Input bytes that are done.
         total_bytes: Input bytes in all, 0 while unknown.
-        documents: Documents made.
-        tokens: Tokens made.
-        rows: Rows handed over.
+        documents: Documents that are tokenized.
+        tokens: Tokens in these documents.
+        rows: Rows that are written or returned.
     """
 
     phase: str
@@ -236,9 +236,9 @@ class Progress(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """What is trained on and what is set aside, each a table; what packing in memory with `validation=` returns.
+    """The training and the validation rows, each a table; packing in memory with `validation=` returns it.
 
-    Both carry the report of the run, which counts both.
+    Both tables carry the report of the whole run.
 
     Attributes:
         train: The rows to train on.
@@ -249,7 +249,7 @@ class Splits(NamedTuple):
     validation: pa.Table
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import splits_fragment  # noqa: PLC0415  needed where it is shown
 
         return splits_fragment(self)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Verification", "verify"]
 
 _FILES: Final = 8
-"""Inputs that a sample is taken from, spread over all of them."""
+"""The number of input files that a sample is taken from, evenly spread."""
 
 _SHOWN: Final = 20
-"""How many problems are printed."""
+"""The most problems that are printed."""
 
 _SAME: Final = (
     "train_on",
@@ -59,8 +59,8 @@ class Verification(NamedTuple):
         documents: The number of documents; padding counts as one where it has an entry of its own.
         tokens: The number of tokens, padding included.
         made_again: The number of documents of the inputs that were tokenized again and compared.
-        problems: Messages about what is wrong, a line each; empty if nothing is.
-        notes: Comparisons that were left out, and why.
+        problems: Messages about errors, one line each; empty if there are none.
+        notes: Skipped comparisons, each with the reason.
     """
 
     folder: str
@@ -73,7 +73,7 @@ class Verification(NamedTuple):
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The numbers, then what is wrong."""
+        """The counts, the notes, and the problems."""
         lines = [
             f"{self.folder}: {self.files:,} files, {self.rows:,} rows, {self.documents:,} documents, {self.tokens:,} tokens",
             f"documents tokenized again: {self.made_again:,}",
@@ -101,7 +101,7 @@ def verify(
         sample: About how many documents are tokenized again; 0 for none.
 
     Returns:
-        The counts and the problems; nothing is wrong if `problems` is empty.
+        The counts and the problems; the folder is correct if `problems` is empty.
 
     Raises:
         InputNotFoundError: There is no such folder.
@@ -191,7 +191,7 @@ class _Checked:
         ]
 
     def make_again(self, tokenizer: StrPath | Tokenizer | None, sample: int) -> None:
-        """Packs a sample of the inputs once more, and looks for its documents among the rows."""
+        """Packs a sample of the inputs again, and looks for its documents among the rows."""
         inputs = _inputs_of(self._packed)
         unchanged = []
         for path, recorded in inputs.items():
@@ -258,7 +258,7 @@ class _Checked:
 
 
 def _changed(shard: Shard) -> str | None:
-    """How a shard differs from its entry in the manifest; nothing if it does not."""
+    """The difference between a shard and its entry in the manifest; `None` if there is none."""
     from fastpack._fastpack import content_hash  # noqa: PLC0415  loads the native module
 
     size = shard.path.stat().st_size
@@ -270,7 +270,7 @@ def _changed(shard: Shard) -> str | None:
 
 
 def _input_changed(path: str, recorded: Mapping[str, JsonValue]) -> str | None:
-    """How an input differs from the one that was packed; nothing if it does not."""
+    """The difference between an input and the file that was packed; `None` if there is none."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -287,14 +287,14 @@ def _inputs_of(packed: Folder) -> Mapping[str, JsonValue]:
 
 
 def _sources_of(packed: Folder) -> list[Mapping[str, JsonValue]]:
-    """The options by which each source was read, in the manifest."""
+    """The options of each source in the manifest."""
     job = packed.manifest.get("job")
     listed = job.get("sources") if isinstance(job, dict) else None
     return [source for source in listed if isinstance(source, dict)] if isinstance(listed, list) else []
 
 
 def _cannot_be_made_again(packed: Folder) -> str | None:
-    """Why the documents cannot be packed again from the manifest; nothing if they can."""
+    """The reason why documents cannot be packed again from the manifest; `None` if they can."""
     options = packed.options
     if not _inputs_of(packed):
         return "the rows were packed from memory, which the manifest records no inputs of"
@@ -318,7 +318,7 @@ def _packed_again(
     limit: int,
     tokenizer: StrPath | Tokenizer | None,
 ) -> tuple[Mapping[str, JsonValue], pa.Table]:
-    """The first records of some inputs, packed by the recipe, a document a row: the job, and the rows."""
+    """Packs the first records of some inputs by the recipe, one document a row; returns the job and the rows."""
     from fastpack.api import pack_dir  # noqa: PLC0415  loads the native module
 
     inputs, listed, options = _inputs_of(packed), _sources_of(packed), packed.options
@@ -357,17 +357,17 @@ def _packed_again(
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
-        # The files go with the folder.
+        # The shards are deleted with the temporary folder, so they are read into memory.
         return again.of_job("made_by"), table.take(list(range(table.num_rows)))
 
 
 def _recipe_of(packed: Folder) -> dict[str, object]:
     """The options of the call that packed a folder which decide tokens and labels.
 
-    The words of the job in the manifest are those of the core: `eos=True` is `always` there.
+    They are read from the recipe, since the job in the manifest has the core's words: `eos=True` is `always` there.
 
     Raises:
-        OptionError: The manifest has no recipe, or one that lacks an option which no file can hold.
+        OptionError: The manifest has no recipe, or the recipe lacks an option that JSON cannot hold.
     """
     recipe = load_manifest(packed.path)
     for name, kind in (recipe.get("unheld") or {}).items():
@@ -378,7 +378,7 @@ def _recipe_of(packed: Folder) -> dict[str, object]:
 
 
 def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:
-    """A number for each document, which its tokens and labels decide; sums wrap around, as hashes do."""
+    """A hash of the tokens and labels of each document."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
     if not len(documents.lengths):

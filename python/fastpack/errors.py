@@ -40,7 +40,7 @@ class _DescribedError(FastpackError):
 
 
 class RecordError(_DescribedError, ValueError):
-    """A record is not what it must be.
+    """A record is invalid.
 
     Attributes:
         path: The file.
@@ -80,7 +80,7 @@ class TemplateError(_DescribedError, ValueError):
     Attributes:
         template: The template's name.
         line: The line in it, from 1.
-        reason: What is wrong, and the way out.
+        reason: The fault, and the remedy.
     """
 
     def __init__(self, message: str, template: str, line: int, reason: str) -> None:
@@ -112,15 +112,15 @@ class OutputError(FastpackError, FileExistsError):
 
 
 class LedgerError(FastpackError, RuntimeError):
-    """What went in is not what came out: a fault of fastpack, noticed before anything was kept."""
+    """The counts of input and output do not balance: a bug in fastpack, found before anything was kept."""
 
 
 class LossError(_DescribedError, RuntimeError):
-    """More was lost than `max_lost` allows; the message says why and where.
+    """More documents or tokens were lost than `max_lost` allows; the message says why and where.
 
     Attributes:
-        documents: Documents that are lost, records that could not be read among them.
-        tokens: Tokens that are lost, those cut off documents among them.
+        documents: The number of lost documents, unreadable records included.
+        tokens: The number of lost tokens, those of truncated documents included.
     """
 
     def __init__(self, message: str, documents: int, tokens: int) -> None:
@@ -131,11 +131,11 @@ class LossError(_DescribedError, RuntimeError):
 
 
 class BatchError(FastpackError, ValueError):
-    """A batch, or the model that takes it, would train on something else than the packed rows say."""
+    """A batch or a model would train on other tokens or labels than those of the packed rows."""
 
 
 class VerificationError(FastpackError, RuntimeError):
-    """The compiled engine and the reference do not make the same ids: a fault of fastpack."""
+    """The compiled engine and the reference engine make different ids: a bug in fastpack."""
 
 
 class ThreadError(FastpackError, RuntimeError):
@@ -143,4 +143,4 @@ class ThreadError(FastpackError, RuntimeError):
 
 
 class InternalError(FastpackError, RuntimeError):
-    """Fastpack failed in a way that it should not."""
+    """An internal error: a bug in fastpack."""

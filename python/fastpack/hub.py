@@ -23,7 +23,7 @@ _TOKENIZER_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""What `AutoTokenizer` looks at; the weights beside it stay where they are."""
+"""The files that `AutoTokenizer` reads; weights are not downloaded."""
 
 
 def download_tokenizer(name: str, *, revision: str | None, token: str | bool | None) -> Path:

@@ -1,4 +1,4 @@
-"""A job as a file: options read from TOML, and those that a finished folder was packed with."""
+"""Recipes: the options of a job, read from a TOML file or from the manifest of a packed folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["load_config", "load_manifest", "recipe_of"]
 
 _SECRETS: Final = frozenset({"token"})
-"""Options that no file may hold."""
+"""Options that a file must not hold."""
 
 _OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress"})
 """Options that belong to one call: a repeated job must not inherit them."""
@@ -37,13 +37,13 @@ _FUNCTIONS: Final = frozenset({"filter", "map"})
 """Options that are functions."""
 
 _PATHS: Final = frozenset({"files", "output", "cache_dir"})
-"""Options that are paths, whether there is anything or not."""
+"""Options that are always paths, even of files that do not exist."""
 
 _NAMES: Final = frozenset({"tokenizer", "chat_template", "prompt"})
-"""Options that are paths where there is a file or a folder of that name."""
+"""Options that are paths if a file or a folder of that name exists."""
 
 _UNHELD: Final = "unheld"
-"""The entry of a recipe that names the options which it cannot hold, and what they were."""
+"""The entry of a recipe that describes the options which it cannot hold, by name."""
 
 
 def load_config(path: StrPath) -> dict[str, Any]:  # type: ignore[explicit-any]  # as each option has it
@@ -87,7 +87,7 @@ def load_manifest(folder: StrPath) -> dict[str, Any]:  # type: ignore[explicit-a
         folder: A folder that `pack_dir` wrote.
 
     Returns:
-        The options that were given. What no file can hold, such as a live tokenizer, is under `unheld`, by its name.
+        The options that were given. Those that JSON cannot hold, such as a live tokenizer, are under `unheld`, by name.
 
     Raises:
         OptionError: The folder has no manifest, or one without a recipe.
@@ -122,7 +122,7 @@ def recipe_of(given: Mapping[str, object]) -> str:
 
 
 def _written(name: str, value: object) -> object:
-    """A value as a recipe holds it: paths from the root, functions by their places."""
+    """Converts a value for a recipe: paths become absolute, functions become their file and name."""
     if name in _FUNCTIONS:
         return _place_of(value)
     if name in _PATHS or (isinstance(value, (str, os.PathLike)) and name in _NAMES):
@@ -136,7 +136,7 @@ def _written(name: str, value: object) -> object:
 
 
 def _held(place: Path, name: str, value: object) -> object:
-    """What a file says of an option, as a call takes it."""
+    """Converts the value of an option in a file to an argument of a call."""
     known = {option.name for option in options_of("pack_dir")}
     if name not in known:
         near = nearest(name, known)
@@ -174,7 +174,7 @@ def _beside(base: Path, path: str, *, always: bool) -> str:
 
 
 def _place_of(function: object) -> str:
-    """Where a function is found again: `file.py:name`."""
+    """The place of a function, as `file.py:name`."""
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", "<")
     if code is None or "<" in name or not os.path.isfile(code.co_filename):

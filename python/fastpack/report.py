@@ -1,4 +1,4 @@
-"""What a run came to: numbers as attributes, a page when printed."""
+"""`Report`: the counts and settings of a run as attributes, and a page when printed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Balance(NamedTuple):
-    """What was read, what the rows hold, and what they do not."""
+    """The counts of documents or tokens that were read, kept and dropped."""
 
     read: int
     kept: int
@@ -47,14 +47,14 @@ class Count(NamedTuple):
 
 
 class StageTime(NamedTuple):
-    """Seconds that a stage took, all threads together: of CPU time, and as they passed (waiting included)."""
+    """The seconds of a stage, summed over all threads: CPU time, and wall time (waiting included)."""
 
     cpu: float
     wall: float
 
 
 class Place(NamedTuple):
-    """A record that was left out: where, and why."""
+    """A record that was left out: its place and the reason."""
 
     path: str
     line: int
@@ -63,17 +63,17 @@ class Place(NamedTuple):
 
 
 class Input(NamedTuple):
-    """Files that were recognised as the same.
+    """Input files with the same format, shape and settings.
 
     Attributes:
-        files: How many there are.
-        format: The container, and what is wrapped around it, such as `jsonl.gz`.
-        shape: What their records are.
+        files: The number of files.
+        format: The container and its compression, such as `jsonl.gz`.
+        shape: The shape of their records.
         fields: The fields that were read.
-        prompt: What makes text of the records; empty for those that are text, or ids.
-        repeat: How many times they were read.
-        limit: How many of their records were read each time, if not all.
-        names: The paths of the first of them.
+        prompt: The template or prompt that makes text of the records; empty for texts and ids.
+        repeat: The number of times that they were read.
+        limit: The most records that were read each time, if limited.
+        names: The paths of the first files.
     """
 
     files: int
@@ -101,7 +101,7 @@ class Input(NamedTuple):
 
 
 class Report:
-    """What a run came to. Read-only; `print(report)` shows all of it.
+    """The report of a run. Read-only; `print(report)` shows all of it.
 
     Examples:
         >>> import fastpack
@@ -114,7 +114,7 @@ class Report:
     """
 
     def __init__(self, values: Mapping[str, JsonValue]) -> None:
-        """Takes the numbers as `to_dict` gives them."""
+        """Takes the values that `to_dict` returns."""
         self._values = dict(values)
 
     @classmethod
@@ -122,7 +122,7 @@ class Report:
         """Reads the text of a `report.json`.
 
         Raises:
-            OptionError: It is no JSON, or not that of a report.
+            OptionError: The text is not JSON, or not a report.
         """
         return cls(read_values(text))
 
@@ -131,7 +131,7 @@ class Report:
         """The report of the run that made a table, both tables of some `Splits`, or a folder.
 
         Args:
-            table: What `pack_files`, `pack_table` or `pack_records` returned, whose report has no times; or the folder
+            table: A result of `pack_files`, `pack_table` or `pack_records`, whose report has no times; or the folder
                 that a run wrote.
 
         Raises:
@@ -161,12 +161,12 @@ class Report:
         return cls.from_json(carried)
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """All numbers, as `report.json` has them."""
+        """All values, as in `report.json`."""
         return dict(self._values)
 
     @property
     def inputs(self) -> list[Input]:
-        """What the files were recognised as."""
+        """The recognised formats and shapes of the files."""
         listed = self._values.get("inputs")
         return [
             input_of(entry)
@@ -176,33 +176,33 @@ class Report:
 
     @property
     def documents(self) -> Balance:
-        """Documents read, kept and dropped."""
+        """The documents read, kept and dropped."""
         return _balance(self._mapping("documents"))
 
     @property
     def tokens(self) -> Balance:
-        """Tokens read, kept and dropped; those cut off a document count as dropped."""
+        """The tokens read, kept and dropped; truncated tokens count as dropped."""
         return _balance(self._mapping("tokens"))
 
     @property
     def dropped(self) -> dict[str, Count]:
-        """What was dropped whole, by reason."""
+        """The documents that were dropped whole, by reason."""
         reasons = self._mapping("dropped").items()
         return {reason: _count(counts) for reason, counts in reasons if isinstance(counts, dict)}
 
     @property
     def truncated(self) -> Count:
-        """Documents that were cut to fit a row, and the tokens they lost."""
+        """The documents that were truncated to fit a row, and the tokens that they lost."""
         return _count(self._mapping("truncated"))
 
     @property
     def repeated(self) -> Count:
-        """Documents that a second row holds too, and the tokens in them; they count as kept once."""
+        """The documents in repeated rows, and their tokens. They count as kept once."""
         return _count(self._mapping("repeated"))
 
     @property
     def sources(self) -> list[str]:
-        """The files by the numbers that the column `source_file` gives them."""
+        """The paths of the files; the column `source_file` holds indices into this list."""
         listed = self._values.get("sources")
         return [str(path) for path in listed] if isinstance(listed, list) else []
 
@@ -223,53 +223,53 @@ class Report:
 
     @property
     def rows(self) -> int:
-        """Rows written."""
+        """The number of rows."""
         return whole(self._values.get("rows"))
 
     @property
     def documents_per_row(self) -> float:
-        """Documents that a row holds on average."""
+        """The mean number of documents in a row."""
         return _real(self._values.get("documents_per_row"))
 
     @property
     def max_length(self) -> int | None:
-        """Tokens that a row holds at most; nothing where each document has a row, however long."""
+        """The most tokens of a row; `None` if each document has its own row, of any length."""
         most = self._values.get("max_length")
         return None if most is None else whole(most)
 
     @property
     def room(self) -> str:
-        """The tokens that a row holds at most, in words."""
+        """The most tokens of a row, as text."""
         return "any number of" if self.max_length is None else f"{self.max_length:,}"
 
     @property
     def strategy(self) -> str:
-        """How documents were put together."""
+        """The packing strategy."""
         return str(self._values.get("strategy", ""))
 
     @property
     def fill(self) -> float:
-        """The part of the rows that tokens fill, from 0 to 1."""
+        """The share of the rows' room that tokens fill, from 0 to 1."""
         return _real(self._values.get("fill"))
 
     @property
     def lower_bound(self) -> int:
-        """Rows that no packing of these documents can do without."""
+        """The least number of rows that any packing of these documents needs."""
         return whole(self._values.get("lower_bound"))
 
     @property
     def trained_tokens(self) -> int:
-        """Tokens that carry a label."""
+        """The number of tokens that carry a label."""
         return whole(self._values.get("trained_tokens"))
 
     @property
     def trained_share(self) -> float:
-        """The part of the kept tokens that carry a label, from 0 to 1."""
+        """The share of the kept tokens that carry a label, from 0 to 1."""
         return _real(self._values.get("trained_share"))
 
     @property
     def straddling_tokens(self) -> int:
-        """Tokens that straddle the boundary of what is trained, and so are, in all documents that were read."""
+        """The number of tokens, in all documents read, that are only partly in trained text. They are trained."""
         return whole(self._values.get("straddling_tokens"))
 
     @property
@@ -279,7 +279,7 @@ class Report:
 
     @property
     def steps_per_epoch(self) -> dict[int, int]:
-        """Optimizer steps of an epoch, by rows in a step."""
+        """The number of optimizer steps in an epoch, by the rows in a step."""
         steps = self._mapping("steps_per_epoch")
         return {int(rows): whole(count) for rows, count in steps.items()}
 
@@ -290,28 +290,28 @@ class Report:
 
     @property
     def engine_reason(self) -> str:
-        """Why it was that engine."""
+        """The reason for that engine."""
         return str(self._values.get("engine_reason") or "")
 
     @property
     def template_engine(self) -> str:
-        """What put conversations into text: `compiled` or `interpreted`; empty where there were none."""
+        """The engine that rendered conversations: `compiled` or `interpreted`; empty if there were none."""
         return str(self._values.get("template_engine") or "")
 
     @property
     def template_engine_reason(self) -> str:
-        """What keeps the template from being compiled."""
+        """The reason why the template is not compiled."""
         return str(self._values.get("template_engine_reason") or "")
 
     @property
     def per_file(self) -> dict[str, Report]:
-        """What each file came to, by its path; empty unless each has an output of its own."""
+        """The report of each file, by its path; empty unless each file has its own output."""
         reports = self._mapping("per_file").items()
         return {path: Report(report) for path, report in reports if isinstance(report, dict)}
 
     @property
     def splits(self) -> dict[str, Report]:
-        """What `train` and `validation` came to; empty unless documents were set aside for validation.
+        """The reports of `train` and `validation`; empty unless documents were set aside for validation.
 
         Records that could not be read are in neither, nor are straddling tokens counted there.
         """
@@ -320,36 +320,36 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        """What the caller should know."""
+        """Warnings about the inputs and the options."""
         listed = self._values.get("warnings")
         return [str(warning) for warning in listed] if isinstance(listed, list) else []
 
     @property
     def seconds(self) -> float | None:
-        """How long the run took; nothing in a timeless report."""
+        """The time of the run in seconds; `None` in a report without times."""
         timing = self._mapping("timing")
         return _real(timing.get("seconds")) if timing else None
 
     @property
     def stages(self) -> dict[str, StageTime]:
-        """What each stage took, all threads together; empty in a timeless report."""
+        """The time of each stage, summed over all threads; empty in a report without times."""
         stages = self._mapping("timing").get("stages")
         named = stages.items() if isinstance(stages, dict) else ()
         return {name: _stage(times) for name, times in named if isinstance(times, dict)}
 
     @property
     def resumed_documents(self) -> int:
-        """Documents whose tokens a run of the same job had made that was stopped; 0 in a timeless report."""
+        """The number of documents that a stopped run of the same job had tokenized; 0 in a report without times."""
         return whole(self._mapping("timing").get("resumed_documents"))
 
     @property
     def compiled_conversations(self) -> int:
-        """Conversations that compiled programs put into text; 0 in a timeless report."""
+        """The number of conversations that compiled programs rendered; 0 in a report without times."""
         return whole(self._mapping("timing").get("compiled_conversations"))
 
     @property
     def interpreted_conversations(self) -> int:
-        """Conversations that the interpreter put into text, or `transformers`; 0 in a timeless report."""
+        """The number of conversations that the interpreter or `transformers` rendered; 0 in a report without times."""
         return whole(self._mapping("timing").get("interpreted_conversations"))
 
     def _mapping(self, name: str) -> dict[str, JsonValue]:
@@ -357,7 +357,7 @@ class Report:
         return value if isinstance(value, dict) else {}
 
     def __eq__(self, other: object) -> bool:
-        """Reports are equal if all their numbers are."""
+        """Compares all values of two reports."""
         return isinstance(other, Report) and self._values == other._values
 
     def __hash__(self) -> int:
@@ -365,7 +365,7 @@ class Report:
         return hash(json.dumps(self._values, sort_keys=True))
 
     def __repr__(self) -> str:
-        """A line; `print` shows the page."""
+        """A summary on one line; `print` shows the page."""
         return f"<fastpack.Report: {self.documents.kept:,} documents in {self.rows:,} rows>"
 
     def __str__(self) -> str:
@@ -375,7 +375,7 @@ class Report:
         return report_page(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import report_fragment  # noqa: PLC0415  needed where it is shown
 
         return report_fragment(self)
@@ -409,7 +409,7 @@ class Report:
 
 
 def _report_of(folder: str) -> bytes:
-    """The text of the report in a folder, or of a file of it."""
+    """The text of the report of a folder, or of a file in one."""
     path = Path(folder).expanduser()
     place = path / "report.json" if path.is_dir() else path
     if not path.exists():
@@ -421,7 +421,7 @@ def _report_of(folder: str) -> bytes:
 
 
 def read_values(text: str | bytes) -> dict[str, JsonValue]:
-    """The numbers that a report was written as."""
+    """Parses the JSON of a report or a scan."""
     try:
         values = json.loads(text)
     except (TypeError, ValueError) as refused:
@@ -446,7 +446,7 @@ def _count(counts: Mapping[str, JsonValue]) -> Count:
 
 
 def input_of(entry: Mapping[str, JsonValue]) -> Input:
-    """Reads what a report says of some files."""
+    """Reads an entry of `inputs` in a report."""
     fields, names = entry.get("fields"), entry.get("names")
     return Input(
         files=whole(entry.get("files")),
@@ -461,7 +461,7 @@ def input_of(entry: Mapping[str, JsonValue]) -> Input:
 
 
 def whole(value: JsonValue) -> int:
-    """A whole number of a report, 0 where there is none."""
+    """A whole number in a report; 0 if it is missing."""
     return value if isinstance(value, int) else 0
 
 

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["EncodedChat", "Tokenizer"]
 
-# The defaults: each written once, here.
+# The defaults of `Tokenizer`, which are written only here.
 _CACHE_SIZE: Final = "32MB"
 _VERIFY: Final = 0
 
 
 class EncodedChat(TypedDict, total=False):
-    """What `Tokenizer.apply_chat_template` returns: a conversation as a run of fastpack sees it."""
+    """The result of `Tokenizer.apply_chat_template`: a conversation as a run of fastpack encodes it."""
 
     input_ids: npt.NDArray[np.int32]
     assistant_masks: npt.NDArray[np.int32]
 
 
 class Tokenizer:
-    """A tokenizer, loaded once for any number of calls, and shared by any number of threads.
+    """A tokenizer, loaded once for any number of calls and threads.
 
     Every function that takes a tokenizer takes one of these; giving it a path does the same and loads it
     each time.
@@ -49,7 +49,7 @@ class Tokenizer:
             `tokenizers.Tokenizer` or `transformers` tokenizer, whose truncation and padding are ignored.
         threads: Threads of `encode_batch`; as many as affinity and cgroup allow, shared among the ranks of
             this machine, if not given. Never changes the ids.
-        cache_size: What each thread may keep of the words that it has seen: bytes, or a text such as `32MB`.
+        cache_size: The size of each thread's word cache: bytes, or a text such as `32MB`.
         revision: The branch, tag or commit of a hub name.
         token: The access token for a hub name; `True` for the stored one.
 
@@ -79,24 +79,24 @@ class Tokenizer:
         self._pretrained = pretrained(tokenizer, revision=revision, token=token)
         self._encoders = _fastpack.Encoders(self._pretrained, cache_size)
         self._threads = available_threads() if threads is None else threads
-        # What a pickle loads it from again; an access token is no part of it.
+        # A pickle is loaded from these again. It holds no access token.
         self._source = tokenizer
         self._options: _Options = {"threads": threads, "cache_size": cache_size, "revision": revision}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import tokenizer_fragment  # noqa: PLC0415  needed where it is shown
 
         return tokenizer_fragment(self)
 
     @property
     def engine(self) -> Literal["compiled", "reference"]:
-        """What makes the ids: an engine of fastpack, or the Hugging Face crate."""
+        """The engine that makes the ids: `compiled`, fastpack's own, or `reference`, the Hugging Face crate."""
         return "compiled" if self._pretrained.engine_reason is None else "reference"
 
     @property
     def reason(self) -> str | None:
-        """The component that forced the reference engine; nothing where ids are made by a compiled one."""
+        """The component that requires the reference engine; `None` with the compiled engine."""
         return self._pretrained.engine_reason
 
     @property
@@ -116,11 +116,11 @@ class Tokenizer:
 
     @property
     def chat_templates(self) -> dict[str, str]:
-        """The chat templates by name; the one that serves if nothing else is said is called `default`."""
+        """The chat templates by name. `default` is used if no other is chosen."""
         return dict(self._pretrained.chat_templates)
 
     def id_to_token(self, token_id: int) -> str | None:
-        """The content of a token; nothing for an id that no token has."""
+        """The content of a token; `None` for an id that no token has."""
         try:
             return self._pretrained.id_to_token(token_id)
         except OverflowError:
@@ -185,7 +185,7 @@ class Tokenizer:
             add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
             return_offsets: Whether the characters of each id are wanted too. They are those of the Hugging
                 Face crate, and come from it, at its speed.
-            verify: How many texts, evenly spread, are encoded by the Hugging Face crate too.
+            verify: The number of texts, evenly spread, that the Hugging Face crate encodes too, as a check.
 
         Returns:
             `ids`, int32, of all texts end to end; `offsets`, int64, one more than there are texts: those of
@@ -222,7 +222,7 @@ class Tokenizer:
         max_length: int | None = None,
         return_tensors: Literal["np", "pt"] | None = None,
     ) -> dict[str, object]:
-        """Gives what a call of the transformers tokenizer gives, so that it can stand in for one in a data loader.
+        """Encodes texts like a call of the transformers tokenizer, so that it can replace one in a data loader.
 
         Args:
             text: One text, or a list of them.
@@ -334,7 +334,7 @@ class Tokenizer:
         tokenize: bool = True,
         return_assistant_tokens_mask: bool = False,
     ) -> EncodedChat | str:
-        """Renders a conversation, and encodes it, as a run over a file would.
+        """Renders and encodes a conversation, in the same way as a run over a file.
 
         Args:
             messages: The messages, as a record holds them: `{role, content}` or `{from, value}`.
@@ -385,13 +385,13 @@ class Tokenizer:
         return _unpickled, (source, self._options, self._pretrained.fingerprint)
 
     def __repr__(self) -> str:
-        """Names the tokenizer's size, its engine, and why that is the slow one if it is."""
+        """Shows the tokenizer's size, its engine, and the reason if that is the reference engine."""
         why = f", 20 to 80 times slower than a compiled one: {self.reason}" if self.reason else ""
         return f"<fastpack.Tokenizer of {self.vocab_size} tokens, {self.engine} engine{why}>"
 
 
 class _Options(TypedDict):
-    """The options of a tokenizer that its pickle keeps."""
+    """The options in the pickle of a tokenizer."""
 
     threads: int | None
     cache_size: int | str
@@ -410,13 +410,13 @@ def _unpickled(source: TokenizerArgument | Tokenizer, options: _Options, fingerp
 def pretrained(
     tokenizer: TokenizerArgument | Tokenizer, *, revision: str | None, token: str | bool | None
 ) -> _fastpack.Pretrained:
-    """Loads what a tokenizer argument stands for; one that is loaded already is taken as it is."""
+    """Loads the tokenizer of an argument; a loaded one is returned unchanged."""
     loaded = tokenizer._pretrained if isinstance(tokenizer, Tokenizer) else tokenizer  # noqa: SLF001  the same module
     return load(loaded, revision=revision, token=token)
 
 
 def _texts(texts: Texts) -> Sequence[object]:
-    """Texts as the core takes them: Arrow arrays, or a list."""
+    """Converts texts to the types that the native module takes: a list of `str`, or of Arrow arrays."""
     if hasattr(texts, "__arrow_c_array__"):
         return [texts]
     if hasattr(texts, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""Packed rows in Weights & Biases: a folder as an artifact with tables of its text, and the folder back again."""
+"""Packed rows in Weights & Biases: logs a folder as an artifact with tables of its text, and downloads it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TYPE: Final = "dataset"
 """The type of the artifacts."""
 
 _ROWS: Final = 100
-"""Rows and records that a table shows."""
+"""The default number of rows or records in a table."""
 
 
 def log(
@@ -54,7 +54,7 @@ def log(
         inputs: Files of records that are logged as tables too: lines of text or JSON, Parquet, or Arrow.
         name: The name of the artifact; the folder's if not given.
         aliases: Names of this version beside `latest`.
-        rows: How many rows and records the tables show, from the first on.
+        rows: The number of rows and records in the tables, from the first on.
 
     Returns:
         The artifact.
@@ -84,7 +84,7 @@ def log(
 
 
 def use(name: str, run: wandb.Run | None = None, root: StrPath | None = None) -> Path:
-    """Brings a folder that `log` logged back, and records that the run uses it.
+    """Downloads a folder that `log` logged, and records that the run uses it.
 
     Args:
         name: The artifact, such as `packed:latest`.
@@ -106,7 +106,7 @@ def use(name: str, run: wandb.Run | None = None, root: StrPath | None = None) ->
 
 @contextmanager
 def _running(run: wandb.Run | None) -> Iterator[wandb.Run]:
-    """The run given, or the active one; else one that ends with the call."""
+    """The run given, or the active one; otherwise a new one, which ends with the call."""
     active = run or wandb.run
     if active is not None:
         yield active
@@ -116,7 +116,7 @@ def _running(run: wandb.Run | None) -> Iterator[wandb.Run]:
 
 
 def _files(packed: Folder) -> Iterator[Path]:
-    """The shards, and what stands beside them."""
+    """The shards, the manifest, the report and the dataset card."""
     for shard in packed.shards:
         yield shard.path
     for name in ("manifest.json", "report.json", "README.md"):
@@ -125,7 +125,7 @@ def _files(packed: Folder) -> Iterator[Path]:
 
 
 def _split_table(packed: Folder, split: str, most: int) -> wandb.Table:
-    """The first rows of a split: how many documents and tokens each has, and its text with trained parts marked."""
+    """The first rows of a split: the number of documents and tokens in each, and its text with trained parts marked."""
     count = packed.read(split, ["input_ids"]).num_rows
     table = wandb.Table(columns=["row", "documents", "tokens", "trained", "text"])
     for number in range(min(count, most)):

@@ -1,4 +1,4 @@
-"""The usual families of chat templates, each as a template and as the plain text that it stands for."""
+"""The usual families of chat templates, each as a template and as the plain text that it renders."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Family:
     assistant: tuple[str, str]
     system: tuple[str, str] | None
     markers: tuple[str, ...] = ()
-    """What the tokenizers of its models have as special tokens."""
+    """The special tokens of its models' tokenizers."""
     begin: str = ""
-    """What stands once at the beginning."""
+    """The text at the beginning of a conversation."""
     prompt: str | None = None
-    """What asks for an answer, if not all that stands before one."""
+    """The generation prompt, if it is not the whole text before an answer."""
     last: str = ""
-    """What stands once at the end."""
+    """The text at the end of a conversation."""
 
     def template(self, *, trims: bool, prompts: bool, marks: bool = False) -> str:
         """Its chat template."""
@@ -61,7 +61,7 @@ class Family:
 
     @property
     def asks(self) -> str:
-        """What asks for an answer."""
+        """The generation prompt."""
         return self.assistant[0] if self.prompt is None else self.prompt
 
     def render(

@@ -74,7 +74,7 @@ TEMPLATE = (
 
 
 def sentence(number: int, words: int) -> str:
-    """A sentence that only its arguments decide."""
+    """A sentence that is determined by its arguments."""
     return " ".join(WORDS[(number * 7 + at * at * 3 + at) % len(WORDS)] for at in range(words)) + "."
 
 
@@ -137,7 +137,7 @@ def write_jsonl(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def without_privileges() -> Iterator[None]:
-    """Runs as somebody who has to obey the modes of files, if this is the superuser."""
+    """Runs as an unprivileged user if this is the superuser, so that file modes apply."""
     if os.name != "posix":
         pytest.skip("files have modes on POSIX alone")
     user = os.geteuid()

@@ -45,7 +45,7 @@ def members(compress: Callable[[bytes], bytes]) -> Callable[[Records], bytes]:
 
 
 def cbor(value: Any) -> bytes:
-    """A value as RFC 8949 has it."""
+    """Encodes a value as CBOR (RFC 8949)."""
 
     def head(major: int, argument: int) -> bytes:
         if argument < 24:
@@ -102,7 +102,7 @@ def ipc(records: Records, new: Callable[..., Any], size: int = 7) -> bytes:
 
 
 def table_of_texts(delimiter: str, newline: str = "\n") -> Callable[[Records], bytes]:
-    """What is no text goes into a cell as JSON."""
+    """A table of text cells; other values are written into cells as JSON."""
 
     def write(records: Records) -> bytes:
         cells = [

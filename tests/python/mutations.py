@@ -30,7 +30,7 @@ SECONDS = 10
 """Seconds that a case may take."""
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
-"""Seconds for which each kind of file is tried, instead of a number of cases."""
+"""The seconds for which each kind of file is tried; if 0, a number of cases is tried instead."""
 
 NUMBERS = [
     0,
@@ -53,7 +53,7 @@ NUMBERS = [
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """The bytes with bits flipped, cut, doubled, taken out, or with a number in place of others."""
+    """Mutates bytes: flips bits, cuts, doubles or removes a part, or overwrites bytes with a number."""
     spoilt = bytearray(data)
     for _ in range(chance.choice([1, 1, 1, 2, 4])):
         chance.choice(WAYS)(spoilt, chance.randrange(len(spoilt) + 1), chance)
@@ -63,7 +63,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def length_from(spoilt: bytearray, at: int, chance: random.Random) -> int:
-    """How many bytes behind a place are meant."""
+    """Draws the number of bytes after an offset that a mutation changes."""
     return min(chance.choice([1, 2, 4, 8, 64, 1000]), len(spoilt) - at)
 
 
@@ -103,7 +103,7 @@ def put_same(spoilt: bytearray, at: int, chance: random.Random) -> None:
 
 
 WAYS = [flip, flip, cut, double, take_out, put_number, put_digits, put_same]
-"""What is done to a file, at a place."""
+"""The mutations of a file at an offset."""
 
 
 def survive(case: str, count: int) -> None:
@@ -140,7 +140,7 @@ def main(case: str, first: str, count: str = "1", seconds: str = "0", folder: st
 
 
 def seeds(first: int, count: int, seconds: float) -> Iterable[int]:
-    """So many numbers, or as many as there is time for."""
+    """Yields `count` seeds, or as many as there is time for."""
     if not seconds:
         return range(first, first + count)
     end = time.monotonic() + seconds

@@ -75,7 +75,7 @@ def first_fit(lengths: Sequence[int], max_length: int, most: int | None = None) 
 def stretches(
     lengths: Sequence[int], max_length: int, strategy: object, overlong: object, truncation_side: object
 ) -> list[tuple[int, int, int]]:
-    """What of each document is packed: its number, the first token and the token after the last."""
+    """The packed stretch of each document: its number, the first token and the token after the last."""
     kept = []
     for document, length in enumerate(lengths):
         if length <= max_length or strategy == "concat" or overlong == "split":

@@ -1,4 +1,4 @@
-"""Which file of a Rust crate names which other, as far as its paths tell."""
+"""The dependencies between the files of a Rust crate, found by its paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph(source: Path) -> dict[Module, set[Module]]:
 
 
 def circles(named: dict[Module, set[Module]]) -> list[list[str]]:
-    """The groups of modules that name each other, one way or another (the components of Tarjan)."""
+    """The cycles of modules: the strongly connected components with several modules (Tarjan)."""
     index: dict[Module, int] = {}
     low: dict[Module, int] = {}
     stack: list[Module] = []

@@ -1,4 +1,4 @@
-"""What the tests of templates share: TRL's templates, conversations, and the reference renderer."""
+"""Helpers of the template tests: TRL's templates, conversations, and the reference renderer."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ UNMARKED = """{% for m in messages %}<|start|>{{ m.role }}
 
 
 def unfollowed(source: str) -> str:
-    """The same template with a use of all messages that compiled programs do not follow: it is interpreted."""
+    """Adds a use of all messages to a template that compiled programs do not support, so that it is interpreted."""
     return source.removesuffix("\n") + "{% set unread = messages|tojson %}"
 
 
 def native(
     source: str, record: dict[str, Any], *, spans: bool = False, turn_ends: list[str] | None = None
 ) -> Any:
-    """What fastpack renders, or its ValueError."""
+    """Renders with fastpack; returns the result, or its ValueError."""
     from fastpack import _fastpack
 
     rendered = _fastpack.render_template(
@@ -57,7 +57,7 @@ class _Now(dt.datetime):
 
 
 def reference(source: str, record: dict[str, Any], *, spans: bool = False) -> Any:
-    """What `apply_chat_template` renders: its dropping of nulls, then its own renderer."""
+    """Renders as `apply_chat_template` does: drops nulls, then calls the renderer of transformers."""
     from transformers.utils import chat_template_utils
 
     record = copy.deepcopy(record)
@@ -83,7 +83,7 @@ def to_characters(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, in
 
 
 def outcome(source: str, record: dict[str, Any]) -> tuple[str, str]:
-    """How the two renderers compare on a record: `identical`, `both refuse`, `refused` or `DIFFERENT`, and why."""
+    """Compares the two renderers on a record: `identical`, `both refuse`, `refused` or `DIFFERENT`, and the reason."""
     try:
         expected = reference(source, record)
     except Exception as error:  # any failure of the reference is a refusal

@@ -30,7 +30,7 @@ def shards(folder):
 
 
 def report_of(folder):
-    """What the report of a folder says, but for how long it took."""
+    """The report of a folder, without its times."""
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return {name: value for name, value in report.items() if name != "timing"}
 

@@ -26,7 +26,7 @@ def actions(command):
 
 
 BESIDE = {"help", "config", "like", "paths", "html", "json", "dry_run", "max_lost"}
-"""What a command takes that is no option of its function."""
+"""The arguments of commands that are not options of their functions."""
 
 
 @pytest.mark.parametrize(

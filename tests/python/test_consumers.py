@@ -15,7 +15,7 @@ COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "document_ids"]
 
 @pytest.fixture
 def collator():
-    """What transformers flattens a batch of documents with."""
+    """The collator of transformers that flattens a batch of documents."""
     transformers = pytest.importorskip("transformers")
     return transformers.DataCollatorWithFlattening(
         return_tensors="np", return_flash_attn_kwargs=True, return_seq_idx=True

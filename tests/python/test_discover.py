@@ -81,7 +81,7 @@ def test_a_pattern_gives_its_files_in_order(pattern, expected, tree, monkeypatch
 
 @pytest.fixture
 def odd(tmp_path: Path) -> dict[str, Path]:
-    """What is no regular file."""
+    """Paths of things that are not regular files, by kind."""
     os.mkfifo(tmp_path / "pipe.jsonl")
     os.mkfifo(tmp_path / "tokenizer.json")
     listening = socket.socket(socket.AF_UNIX)

@@ -46,7 +46,7 @@ def programs(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["mypy", "pyright"])
 def complaints(request, programs):
-    """What a type checker says of both programs: lines by program."""
+    """The messages of a type checker about each of both programs."""
     checkers = {
         "mypy": ["-m", "mypy", "--no-incremental"],
         "pyright": ["-m", "pyright", "--pythonpath", sys.executable],

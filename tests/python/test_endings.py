@@ -24,7 +24,7 @@ PAIRS = [
 
 
 def packed(records: list[dict[str, Any]], tokenizer: Any, **options: Any) -> list[tuple[str, str]]:
-    """The text of each record, and what of it is trained."""
+    """The text of each record, and its trained part."""
     given: Any = {"max_length": 512, "strategy": "none", "columns": ["input_ids", "labels"], **options}
     decoder = fastpack.Tokenizer(tokenizer)
     rows = fastpack.pack_records(records, tokenizer, **given).to_pylist()

@@ -106,7 +106,7 @@ def copy(folder, to):
 
 
 def outcome(call):
-    """What a call returns, or the one error that it raises, within bounds of time and memory."""
+    """The result of a call, or the one error that it raises, within bounds of time and memory."""
     memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     try:
         result = call()
@@ -224,7 +224,7 @@ NAMES = [
 
 
 def put(path, theirs, chance):
-    """Puts something of somebody else's at `path`: a file, a folder or a link."""
+    """Puts a foreign file, folder or link at `path`."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -247,7 +247,7 @@ def put(path, theirs, chance):
 
 
 def look(path):
-    """What is at `path`: the bytes of a file, the target of a link, all in a folder."""
+    """The content at `path`: the bytes of a file, the target of a link, or all content of a folder."""
     if path.is_symlink():
         return ("link", path.readlink())
     if path.is_dir():

@@ -141,7 +141,7 @@ def offsets(number: int, *wanted: int) -> Callable[[Schema, Array], None]:
 
 
 KEPT: list[object] = []
-"""What producers point into: it has to stay."""
+"""The memory that producers point into, which must stay alive."""
 
 
 def renamed(schema: Schema, _array: Array) -> None:

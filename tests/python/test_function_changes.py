@@ -30,12 +30,12 @@ CHANGES = {
         flags=re.MULTILINE,
     )
 }
-"""The module of a filter, a part of it, and what stands there after the change."""
+"""The module of a filter, a part of it, and the text that replaces this part."""
 
 
 @pytest.fixture(params=CHANGES)
 def around(request, monkeypatch, tmp_path):
-    """What a function makes of the filter as it was before a change, and as it is after it."""
+    """The results of a function for the filter before and after a change."""
     monkeypatch.chdir(tmp_path)
     text, before, after = CHANGES[request.param]
     assert before in text

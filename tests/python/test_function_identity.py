@@ -123,7 +123,7 @@ def unchanged(identities):
 
 
 def shown(code, folder, environment):
-    """What some code prints as JSON in a process of its own."""
+    """The JSON that some code prints in a new process."""
     command = [sys.executable, "-c", code, str(folder)]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""

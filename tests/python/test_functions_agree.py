@@ -134,7 +134,7 @@ def books(report: fastpack.Report | None) -> dict[str, Any]:
 
 
 def refusal(refused: fastpack.FastpackError) -> tuple[Any, ...]:
-    """What an error says to a program."""
+    """The type and attributes of an error."""
     names = ["reason", "option", "line", "documents", "tokens"]
     return (type(refused), *(getattr(refused, name, None) for name in names))
 
@@ -184,7 +184,7 @@ def functions(records: Records, folder: Path, options: Options) -> Iterator[tupl
 
 
 def outcome(pack: Callable[[], Any]) -> Any:
-    """The rows and the books of a call, or how it refuses."""
+    """The rows and the books of a call, or its refusal."""
     try:
         rows, report = pack()
     except fastpack.FastpackError as refused:
@@ -193,7 +193,7 @@ def outcome(pack: Callable[[], Any]) -> Any:
 
 
 def check(records: Records, options: Options) -> Any:
-    """Packs the records in every way; what all of them came to."""
+    """Packs the records in every way, and returns the common outcome."""
     folder = Path(tempfile.mkdtemp(dir=IN_MEMORY))
     try:
         expected = None

@@ -56,7 +56,7 @@ def lines(draw):
 
 
 def text_of(line: str) -> str | None:
-    """What `json.loads` makes of a line, if that is a record with a text."""
+    """The text of a line by `json.loads`, if the line is a record with a text."""
     strings = []
 
     def looked_at(pairs):

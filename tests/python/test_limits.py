@@ -70,7 +70,7 @@ for name, options in cases:
 
 
 def outcomes(cases, tokenizer_dir, corpus, tmp_path, python):
-    """What each of some calls came to, in a process that has 4 GB of address space."""
+    """The outcomes of some calls, in a process with 4 GB of address space."""
     process = python("-c", HEAD, str(tokenizer_dir), str(corpus), str(tmp_path / "out"))
     sys.set_int_max_str_digits(0)
     stdout, stderr = process.communicate(json.dumps(cases), timeout=300)
@@ -120,7 +120,7 @@ NEEDS = {
 
 
 def needs(name, option):
-    """What a call must be given for an option to be heeded, as far as it takes it."""
+    """The arguments that an option requires, as far as the call takes them."""
     known = inspect.signature(getattr(fastpack, name)).parameters
     return {other: value for other, value in NEEDS.get(option, {}).items() if other in known}
 

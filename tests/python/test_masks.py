@@ -35,7 +35,7 @@ CLOSED_TWICE = {"phi3", "phi3_5"}
 
 
 def special_tokens_of(source: str) -> list[str]:
-    """What the tokenizers of these templates have as special tokens, as far as the template shows."""
+    """The special tokens of these templates' tokenizers, as far as the template shows them."""
     pattern = (
         r"<\|[^|<>{}'\"]+\|>|<(?:start|end)_of_turn>|<turn\|>|<\|turn>|</s>|<end_of_utterance>|<｜[^｜]+｜>"
     )

@@ -52,7 +52,7 @@ def expected(records, write_jsonl, tokenizer_dir):
 
 
 def hands_over_arrow(records):
-    """The same rows from every library that has them."""
+    """The records as tables of every supported library."""
     import datasets
     import duckdb
     import polars as pl

@@ -74,7 +74,7 @@ def cut(documents: list[list[int]], size: int) -> list[list[int]]:
 
 
 def starts(documents: list[list[int]]) -> set[int]:
-    """Where documents begin, end to end."""
+    """The start offsets of concatenated documents, and their total length."""
     return {0, *itertools.accumulate(map(len, documents))}
 
 

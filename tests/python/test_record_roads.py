@@ -168,7 +168,7 @@ def test_records_replay_as_they_render(
 
 
 def reported(path: Path, tokenizer: Path, out: Path, **options: Any) -> fastpack.Report:
-    """What a run over a file came to."""
+    """The report of a run over a file."""
     return fastpack.pack_dir(path, out, tokenizer=tokenizer, max_length=512, now=NOW, **options)
 
 

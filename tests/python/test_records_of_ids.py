@@ -128,7 +128,7 @@ def test_an_option_that_needs_a_tokenizer_is_refused_without_one(
 
 
 def outcome(pack: Callable[[], pa.Table]) -> object:
-    """The rows, or how they are refused."""
+    """The rows, or the refusal."""
     try:
         return pack().to_pylist()
     except fastpack.RecordError as refused:
@@ -274,7 +274,7 @@ def test_a_data_set_gives_the_columns_that_it_shows(tokenizer_dir: Path) -> None
 
 
 class ListTensor:
-    """A tensor, of which this is known: its values as a list."""
+    """A tensor that gives its values only as a list."""
 
     def __init__(self, values: list[int]) -> None:
         self.values = np.array(values)
@@ -306,7 +306,7 @@ class PackTensor:
         return self.values.__dlpack__(**given)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where they are."""
+        """The device of the values."""
         return self.values.__dlpack_device__()
 
 
@@ -317,7 +317,7 @@ class MapStyle:
         self.tensor = tensor
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of items."""
         return len(RECORDS)
 
     def __getitem__(self, number: int) -> dict[str, object]:

@@ -48,7 +48,7 @@ END = "<|endoftext|>"
 
 
 class Shape(NamedTuple):
-    """A record, and what is to be seen of it."""
+    """A record, and its expected result."""
 
     record: dict[str, Any]
     shape: str

@@ -54,7 +54,7 @@ ENDS_IN_NEWLINE = ("jsonl", "csv", "tsv")
 
 
 def text(number: int, length: int) -> str:
-    """A text of so many bytes that is no other."""
+    """A unique text of so many bytes."""
     return (f"{number:06}, " + "the river " * (length // 10 + 1))[:length]
 
 
@@ -67,7 +67,7 @@ COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
 
 
 def offsets(name: str, size: int) -> list[int]:
-    """How many bytes more or less than a size records have: all near a block, the nearest of what is larger."""
+    """The differences between record lengths and a size: all near it for blocks, fewer for larger sizes."""
     if size > 1 << 20:
         return [0] if name in {"jsonl", "csv", "cbor"} else []
     # What is compressed is cut by the same readers, at other places.
@@ -168,7 +168,7 @@ TOO_LONG: dict[str, tuple[bytes, bytes, int]] = {
     "cbor": (cbor({"text": "a river"}) + b"\x7a" + HOLE.to_bytes(4, "big"), cbor({"text": "a boat"}), 2),
     "txt": (b"a river" + SEPARATOR.encode(), SEPARATOR.encode() + b"a boat", 3),
 }
-"""What stands before and behind a record that is too long, and its line."""
+"""The text before and after a record that is too long, and its line."""
 
 
 @pytest.mark.alone

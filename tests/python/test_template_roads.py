@@ -156,7 +156,7 @@ RICH = {
 
 
 def replayed(source: str, records: list[dict[str, Any]], *, spans: bool) -> list[Any]:
-    """What programs make of the records; None where they make nothing."""
+    """The texts of records that programs render; None for a record that they do not."""
     from fastpack import _fastpack
 
     lines = [json.dumps(record) for record in records]

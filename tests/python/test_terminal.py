@@ -34,7 +34,7 @@ def run(*arguments, **environment):
 
 
 def on_terminal(columns, *arguments, **environment):
-    """What a command prints on a terminal of so many columns."""
+    """The output of a command on a terminal of so many columns."""
     ours, theirs = pty.openpty()
     termios.tcsetattr(theirs, termios.TCSANOW, termios.tcgetattr(theirs))
     import fcntl

@@ -161,7 +161,7 @@ LAYOUTS = ("LayoutLMv2", "LayoutLMv3", "LayoutXLM", "MarkupLM", "Udop")
 
 
 def corpus() -> list[str]:
-    """What the small tokenizers are trained on."""
+    """The corpus on which the small tokenizers are trained."""
     rng = random.Random(SEED)
     return [" ".join(rng.choices(SENTENCES, k=3)) for _ in range(200)]
 
@@ -388,7 +388,7 @@ def texts(count: int) -> list[str]:
 def expected(
     folder: Path, documents: list[str], add_special_tokens: bool
 ) -> tuple[list[list[int]], dict[str, str], Any]:
-    """What transformers gives; raises where it raises."""
+    """The result of transformers; raises its exceptions."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if type(tokenizer).__name__.startswith(LAYOUTS):
         encodings = tokenizer._tokenizer.encode_batch(documents, add_special_tokens=add_special_tokens)

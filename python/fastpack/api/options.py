@@ -1,7 +1,7 @@
-"""What the native module takes, made of the arguments of a call.
+"""Makes the arguments of the native module from the arguments of a call.
 
-A call hands over its arguments by their names; `fastpack.options` says which of them belong together, and what stands for
-one that the call does not have.
+A call gives its arguments by name. `fastpack.options` defines which of them belong together, and the default of each
+that the call does not have.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ __all__ = [
 
 
 def _taken(group: str, given: Mapping[str, object]) -> SimpleNamespace:
-    """The options that the native module takes together: as the caller gave them, or at their defaults."""
+    """The options of one group, with the values of the caller or the defaults."""
     return SimpleNamespace(
         **{option.name: given.get(option.name, option.default) for option in group_of(group)}
     )
 
 
 def native_packing(given: Mapping[str, object]) -> _fastpack.PackOptions:
-    """The options of packing alone."""
+    """Makes the packing options."""
     return _fastpack.PackOptions(**vars(_taken(PACKING, given)))
 
 
 def native_options(given: Mapping[str, object]) -> _fastpack.Options:
-    """The options of a run."""
+    """Makes the options of a run."""
     run = _taken(RUN, given)
     check_type(
         "now", run.now, (datetime, type(None)), "a datetime.datetime such as datetime(2026, 1, 31, 12)"
@@ -72,7 +72,7 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
 
 
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
-    """The files or sources that are read."""
+    """Makes the inputs: files or sources."""
     inputs = _taken(INPUTS, given)
     return choose_inputs(
         inputs.files, inputs.sources, vars(_taken(READING, given)), recursive=inputs.recursive
@@ -80,14 +80,14 @@ def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
 
 
 def native_reading(given: Mapping[str, object]) -> _fastpack.Source:
-    """How records are looked at that lie in no file."""
+    """Makes the reading settings of records in memory."""
     return choose_reading(vars(_taken(READING, given)))
 
 
 def native_model(
     given: Mapping[str, object],
 ) -> tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform]:
-    """The tokenizer if there is one, the chat template, and the functions that records pass before."""
+    """Makes the tokenizer if there is one, the chat template, and the functions `filter` and `map`."""
     model = _taken(MODEL, given)
     loaded = None
     if model.tokenizer is None:
@@ -99,7 +99,7 @@ def native_model(
     )
     if loaded is None:
         _refuse_without_tokenizer(given)
-    # What is kept on disk is found again by what the functions are.
+    # Output on disk is found again by the identity of the functions.
     kept = given.get("output") is not None or given.get("cache_dir") is not None
     functions = transform(
         filter=model.filter,
@@ -112,7 +112,7 @@ def native_model(
 
 
 def native_output(given: Mapping[str, object], *, recipe: str | None = None) -> _fastpack.Output:
-    """The folder that is written; `recipe` is the call that its manifest holds."""
+    """Makes the output options; `recipe` is the call as JSON, for the manifest."""
     output = _taken(OUTPUT, given)
     if output.output is None:
         _refuse_missing("output")
@@ -126,7 +126,7 @@ def native_output(given: Mapping[str, object], *, recipe: str | None = None) -> 
 
 
 def _refuse_tokenizer(folder: str) -> None:
-    """Refuses to write to a tokenizer's folder, which is in the place of the output if it comes second."""
+    """Refuses a tokenizer's folder as output: the tokenizer was given as the second argument."""
     if os.path.isfile(f"{folder}/tokenizer.json"):
         reason = (
             "holds a tokenizer; the output comes second and the tokenizer by its name, as in "
@@ -136,7 +136,7 @@ def _refuse_tokenizer(folder: str) -> None:
 
 
 def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
-    """The folder that is written, if one is; without one, options of it are refused."""
+    """Makes the output options if there is an `output`; without one, options that need it are refused."""
     if given.get("output") is not None:
         return native_output(given)
     for option in group_of(OUTPUT):
@@ -147,19 +147,19 @@ def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
 
 
 def native_validation(given: Mapping[str, object]) -> _fastpack.Validation | None:
-    """How many documents are set aside, where the rows stay in memory."""
+    """Makes the size of the validation split of a run in memory."""
     validation = _taken(OUTPUT, given).validation
     return None if validation is None else _fastpack.Validation(validation)
 
 
 def tables(made: tuple[pa.Table, pa.Table | None]) -> pa.Table | Splits:
-    """What a run in memory came to: a table, or one for each split."""
+    """The result of a run in memory: a table, or one for each split."""
     train, validation = made
     return train if validation is None else Splits(train, validation)
 
 
 def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
-    """Refuses options that only a tokenizer can follow, where there is none."""
+    """Refuses options that need a tokenizer if there is none."""
     for option, neutral in _FOR_TOKENIZERS.items():
         if given.get(option) not in neutral:
             message = (
@@ -181,11 +181,11 @@ _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
     "revision": (None,),
     "token": (None,),
 }
-"""Options that say how text becomes tokens, each with what asks for nothing."""
+"""Options that need a tokenizer, each with the values that ask for nothing."""
 
 
 def _refuse_missing(option: str) -> NoReturn:
-    """Refuses to go on without an option that has a default only because `files` before it has one."""
+    """Refuses a missing required option. It has a default in the signature because `files` before it has one."""
     message = (
         f"invalid option `{option}`: must be given, as the folder to write; `pack_files` returns a table"
     )

@@ -1,4 +1,4 @@
-"""What the public functions do, each with its arguments by their names."""
+"""The implementations of the public functions, each with its arguments as a mapping."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def pack_table(given: Given) -> pa.Table | Splits | Report:
 
 
 def pack_records(given: Given) -> pa.Table | Splits | Report:
-    """Packs records that Python makes."""
+    """Packs an iterable of records."""
     return _pack(values_of(given["records"]), given)
 
 
 def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Report:
-    """Packs records into the folder that a call names, or else into tables."""
+    """Packs records into the folder `output`, or else into tables."""
     options, aside, folder = native_options(given), native_validation(given), native_folder(given)
     model = native_model(given)
     reading, cache = native_reading(given), _cache(given)
@@ -98,13 +98,13 @@ def _pack(records: _fastpack.Records, given: Given) -> pa.Table | Splits | Repor
 
 
 def _cache(given: Given) -> StrPath | None:
-    """The folder in which tokens are kept from call to call, if one is given."""
+    """The folder of the token cache, if one is given."""
     folder = given["cache_dir"]
     return None if folder is None else folder_of("cache_dir", folder)
 
 
 def stream(given: Given) -> PackStream:
-    """Packs files while they are read."""
+    """Makes a stream over files."""
     check_choice("strategy", given["strategy"], StreamStrategy, " in a stream")
     return PackStream(given)
 
@@ -116,7 +116,7 @@ def scan(given: Given) -> ScanReport:
     if not lengths:
         message = "invalid option `max_length`: must name at least one length"
         raise OptionError(message, "max_length")
-    # No row is made, so none lacks a column.
+    # A scan makes no rows, so it needs no columns.
     scanned = {**given, "on_bad_record": "skip", "columns": [*default("columns"), "loss_weights"]}
     options = [native_options({**scanned, "max_length": length}) for length in lengths]
     inputs = native_inputs(given)
@@ -132,7 +132,7 @@ def plan(given: Given) -> _fastpack.Plan:
 
 
 def repack(given: Given) -> Report:
-    """Packs tokens that a folder keeps."""
+    """Packs the kept tokens of a folder into another folder."""
     options = native_options(given)
     kept = folder_of("source", given["source"])
     destination = native_output(given)
@@ -141,7 +141,7 @@ def repack(given: Given) -> Report:
 
 
 def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
-    """Takes lengths as the core does, and refuses what a cast would change."""
+    """Converts lengths to int64, as the core takes them; refuses values that a cast would change."""
     import numpy as np  # noqa: PLC0415  importing fastpack is to cost nothing
 
     try:

@@ -32,16 +32,16 @@ __all__ = ["PackStream", "StreamStats", "merge_state_dicts", "state_of"]
 
 
 class StreamStats(NamedTuple):
-    """What a stream has given.
+    """The counts of a stream so far.
 
     Attributes:
-        step: Tables.
-        rows: Rows of this rank.
-        tokens: Tokens in them, without padding.
-        fill: Tokens over the room of the rows, from 0 to 1.
-        shares: The share of each source with a weight among the tokens that were packed, from 0 to 1.
-        dropped: Documents that were dropped, by reason.
-        wait_seconds: How long this process waited for tables.
+        step: The number of tables.
+        rows: The number of rows of this rank.
+        tokens: The number of tokens in these rows, without padding.
+        fill: The share of the rows' room that tokens fill, from 0 to 1.
+        shares: The share of each weighted source among the packed tokens, from 0 to 1.
+        dropped: The number of dropped documents, by reason.
+        wait_seconds: The time that this process waited for tables, in seconds.
     """
 
     step: int
@@ -54,10 +54,10 @@ class StreamStats(NamedTuple):
 
 
 class _Parts:
-    """What a stream is made of, checked."""
+    """The checked arguments of a stream, in the form that the native module takes."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
-        # The core takes the order of records from the stream, and that of documents is none of its options here.
+        # In a stream `shuffle` is an option of the stream, not of packing.
         self.options: _fastpack.Options = native_options({**given, "shuffle": False})
         names, given = _named(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
@@ -88,7 +88,7 @@ class _Parts:
 
 
 def _named(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
-    """The names of the sources, and the arguments with the sources in a list."""
+    """The names of the sources, and the arguments with the sources as a list."""
     files = given["files"]
     if not isinstance(files, Mapping):
         return [], given
@@ -103,7 +103,7 @@ def _named(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # 
 
 
 def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]:
-    """The weights of the sources in their order, each list with the row from which it holds."""
+    """The weights in the order of the sources: lists, each with the row from which it applies."""
     if weights is None:
         return []
     wanted = (
@@ -124,7 +124,7 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
 
 @final
 class PackStream:
-    """Tables of packed rows, one after the other, each with the state behind it.
+    """An iterator over tables of packed rows. Each table carries the state of the stream after it.
 
     `fastpack.stream` makes it. It starts when the first table is asked for. After its end, another loop over it starts
     again from the beginning. It can be pickled until it starts.
@@ -146,7 +146,7 @@ class PackStream:
         self._waited = 0.0
 
     def __iter__(self) -> PackStream:
-        """The stream itself; one that has ended starts again from its beginning."""
+        """Returns the stream; one that has ended starts again from its beginning."""
         with self._lock:
             if self._ended and not self._closed:
                 self._tables, self._state, self._ended = None, None, False
@@ -156,7 +156,7 @@ class PackStream:
         """The next table.
 
         Raises:
-            FastpackError: What concerns the data.
+            FastpackError: The data cannot be read or packed.
         """
         with self._lock:
             if self._ended or self._closed:
@@ -175,16 +175,16 @@ class PackStream:
         return table
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from fastpack.display.notebook import stream_fragment  # noqa: PLC0415  needed where it is shown
 
         return stream_fragment(self)
 
     def state_dict(self) -> StateDict:
-        """Where the stream is behind the table that it gave last: what JSON can hold, of some kilobytes.
+        """Returns the state of the stream after its last table: JSON values of some kilobytes.
 
         Returns:
-            The state. With several ranks it is that of this rank, and `merge_state_dicts` joins them.
+            The state of this rank. `merge_state_dicts` joins the states of several ranks.
 
         Raises:
             FastpackError: No table was given yet, and no state was loaded.
@@ -197,15 +197,15 @@ class PackStream:
         return _loaded(self._state)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue], *, strict: bool = True) -> None:
-        """Goes on from a state: the next table is the one that followed it.
+        """Resumes from a state: the next table is the one that followed it.
 
         Args:
             state_dict: The state of a stream of the same inputs and options, of any number of ranks.
-            strict: Whether a state of other inputs or options is refused. Without it the stream goes on as far as the
+            strict: Whether a state of other inputs or options is refused. Without it the stream resumes as far as the
                 documents of the open rows are found where the state names them.
 
         Raises:
-            OptionError: It is no state; of other inputs or options, as the error says when the next table is asked for;
+            OptionError: It is not a state; of other inputs or options, which is found when the next table is asked for;
                 or without a lane of this rank.
         """
         check_switch("strict", strict)
@@ -219,17 +219,17 @@ class PackStream:
 
     @property
     def step(self) -> int:
-        """The number of tables that were given, those before a resume included."""
+        """The number of tables so far, those before a resume included."""
         if self._state is None:
             return 0
         step = _loaded(self._state)["step"]
         return step if isinstance(step, int) else 0
 
     def stats(self) -> StreamStats:
-        """What the tables so far hold, those before a resume included, and how long was waited for those of this process.
+        """The counts of the tables so far, those before a resume included, and the waiting time of this process.
 
         Returns:
-            The counts; nothing but zeros before the first table.
+            The counts; all are zero before the first table.
         """
         waited = self._waited
         if self._state is None:
@@ -251,11 +251,11 @@ class PackStream:
 
     @property
     def report(self) -> Report | None:
-        """The report of the whole stream; nothing before its end."""
+        """The report of the whole stream; `None` before its end."""
         return None if self._tables is None else self._tables.report
 
     def close(self) -> None:
-        """Stops the threads of the stream and waits for their end; no table comes after it."""
+        """Stops the threads of the stream and waits for their end. It gives no table afterwards."""
         self._closed = True
         tables = self._tables
         if tables is not None:
@@ -275,26 +275,26 @@ class PackStream:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        """What a pickle holds: the arguments, and the state that was loaded."""
+        """The pickled values: the arguments, and the loaded state."""
         if self._tables is not None and not self._ended:
             message = "this stream has started, and its threads cannot be pickled; pickle its `state_dict()`"
             raise FastpackError(message)
         return {"given": self._given, "state": self._state, "strict": self._strict}
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:  # type: ignore[explicit-any]  # what was pickled
-        """Makes a stream of what a pickle holds."""
+        """Makes a stream from the pickled values."""
         self._given = pickled["given"]
         self._prepare(pickled["state"], strict=pickled["strict"])
 
 
 def state_of(table: pa.Table) -> StateDict:
-    """The state of a stream behind one of its tables.
+    """Returns the state of a stream after one of its tables.
 
     Args:
         table: A table that a stream gave, or one with its schema metadata.
 
     Returns:
-        What `state_dict()` returned when this was the last table.
+        The state that `state_dict()` returned when this was the last table.
 
     Raises:
         OptionError: The table carries no state.
@@ -309,7 +309,7 @@ def state_of(table: pa.Table) -> StateDict:
 
 
 def merge_state_dicts(state_dicts: Iterable[Mapping[str, JsonValue]]) -> StateDict:
-    """Joins the states of all ranks of a run behind the same step into one, from which any number of ranks goes on.
+    """Joins the states of all ranks after the same step into one, from which any number of ranks can resume.
 
     Args:
         state_dicts: The state of each rank.

@@ -1,4 +1,4 @@
-"""`suggesting`: refuses arguments that a public function does not have with the ones that were meant."""
+"""`suggesting`: adds suggestions to the errors of public functions about unknown options and words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Returned = TypeVar("Returned")
 
 
 def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """The same function, which names what was meant where it refuses a keyword or a word.
+    """Wraps a function: its errors about an unknown keyword or word suggest the nearest one.
 
-    Words are taken in the spelling of a command line too: `best-fit` is `best_fit`.
+    Words may also be spelled as on a command line: `best-fit` is `best_fit`.
     """
     parameters = inspect.signature(function).parameters
     name = function.__name__
@@ -52,7 +52,7 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
 
 
 _FREE = frozenset({"prompt", "chat_template", "sources", "examples"})
-"""Options whose texts are the caller's own, beside some words."""
+"""Options that take free text besides some words."""
 
 
 def _refuse_misplaced(

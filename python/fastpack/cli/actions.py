@@ -1,4 +1,4 @@
-"""What commands do beside calling a function: recipes, dry runs, losses of a scan, pages for a browser."""
+"""The actions of commands that do more than call a function: recipes, dry runs, limits of a scan, browser pages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["Failed", "completion", "inspect", "pack", "report", "scan", "tokenizer", "verify"]
 
 _FALLBACK_LENGTH: Final = 8192
-"""Tokens of a row where neither a command nor a length is given."""
+"""The row length of a command line without a command and a length, in tokens."""
 
 _SHELLS: Final = ("bash", "zsh", "fish")
 
 
 class Failed(NamedTuple):
-    """What is shown of a run that ends with an error.
+    """The output of a run that ends with an error.
 
     Attributes:
-        shown: What is printed on stdout.
-        error: What is said on stderr, and decides the exit code.
+        shown: The result that is printed on stdout.
+        error: The error that is printed on stderr. It decides the exit code.
     """
 
     shown: object
@@ -34,7 +34,7 @@ class Failed(NamedTuple):
 
 
 def pack(function: Function, given: dict[str, object]) -> object:
-    """Packs, or says what would be done."""
+    """Packs, or describes the job with `--dry-run`."""
     fallback, dry_run = given.pop("fallback", False), given.pop("dry_run", False)
     html = given.pop("html", None)
     paths, files = given.pop("paths", None), given.get("files")
@@ -58,7 +58,7 @@ def pack(function: Function, given: dict[str, object]) -> object:
 
 
 def scan(function: Function, given: dict[str, object]) -> object:
-    """Scans; fails where rows of one of the lengths would lose too much."""
+    """Scans; fails if rows of one of the lengths would lose too much."""
     most, html = given.pop("max_lost", None), given.pop("html", None)
     share = None if most is None else _share(str(most))
     found = function(**given)
@@ -71,7 +71,7 @@ def scan(function: Function, given: dict[str, object]) -> object:
 
 
 def inspect(function: Function, given: dict[str, object]) -> object:
-    """A row of a folder or a file, in words."""
+    """Shows a row of a folder or a file."""
     color, ids, html = given.pop("color", "auto"), given.pop("ids", False), given.pop("html", None)
     check_choice("color", color, Color)
     row = function(**given)
@@ -87,7 +87,7 @@ def inspect(function: Function, given: dict[str, object]) -> object:
 
 
 def verify(function: Function, given: dict[str, object]) -> object:
-    """What is found in a folder; an error where anything is wrong."""
+    """Verifies a folder; fails if it has problems."""
     found = function(**given)
     if isinstance(found, fastpack.Verification) and found.problems:
         count = len(found.problems)
@@ -97,7 +97,7 @@ def verify(function: Function, given: dict[str, object]) -> object:
 
 
 def report(function: Function, given: dict[str, object]) -> object:
-    """The report of a folder, as a page for a browser and a dataset card too."""
+    """Shows the report of a folder; also writes it as a browser page and as a dataset card."""
     html, card = given.pop("html", None), given.pop("card", False)
     folder = str(given["table"])
     found = function(**given)
@@ -111,14 +111,14 @@ def report(function: Function, given: dict[str, object]) -> object:
 
 
 def tokenizer(tokenizer: str, revision: str | None = None) -> object:
-    """A tokenizer in words, and how fast it is."""
+    """Describes a tokenizer, and measures its speed."""
     from fastpack.display.tokenizer import facts_of  # noqa: PLC0415  loads more than other commands need
 
     return facts_of(fastpack.Tokenizer(tokenizer, threads=1, revision=revision))
 
 
 def completion(shell: str) -> str:
-    """The script that makes a shell complete the command line."""
+    """The script that adds completion to a shell."""
     if shell not in _SHELLS:
         message = f"invalid option `shell`: must be one of {', '.join(_SHELLS)}, not `{shell}`"
         raise OptionError(message, "shell")
@@ -131,7 +131,7 @@ def completion(shell: str) -> str:
 
 
 def _with_recipe(given: dict[str, object]) -> dict[str, object]:
-    """The options of a command line, over those of the file or the folder that it names."""
+    """Merges the options of a command line over those of the config file or the folder that it names."""
     from fastpack.recipes import load_config, load_manifest  # noqa: PLC0415  few command lines name one
 
     config, like = given.pop("config", None), given.pop("like", None)
@@ -151,7 +151,7 @@ def _with_recipe(given: dict[str, object]) -> dict[str, object]:
 
 
 def _share(text: str) -> float:
-    """`1%` or `0.01`."""
+    """Parses a share: `1%` or `0.01`."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -183,4 +183,4 @@ def _too_much_lost(scan: fastpack.ScanReport, most: float, said: str) -> LossErr
 
 
 _NO_LOSS: Final = frozenset({"empty", "filtered"})
-"""Reasons for which records are left out that nobody misses."""
+"""Reasons for leaving records out that do not count as losses."""

@@ -22,11 +22,11 @@ class Command(NamedTuple):
     Attributes:
         help: A line for the list of commands.
         description: A sentence for its own help.
-        usage: What it needs.
-        examples: What one does with it, and the lines that do it.
-        flags: Flags that only it has, or has in a way of its own.
+        usage: The required arguments.
+        examples: Uses of the command, each with its command line.
+        flags: Flags that only this command has, or that differ in it.
         function: Loads the function, whose parameters are its options.
-        act: Calls the function with flags that are no options of it; by itself if not given.
+        act: Calls the function and handles flags that are not options of it; if not given, the function is called.
     """
 
     help: str
@@ -42,10 +42,10 @@ _JSON: Final = Flag("--json", "print the numbers as JSON, and nothing else", on=
 """The flag that every command has."""
 
 _HTML: Final = Flag("--html", "write a page for a browser too, one file", metavar="FILE", beside=True)
-"""The flag of what can be looked at in a browser."""
+"""The flag of commands that can write a browser page."""
 
 _PATHS: Final = Flag("paths", "files, folders, globs, brace lists", nargs="*", metavar="FILE", beside=True)
-"""Files without a flag."""
+"""The positional files."""
 
 _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", beside=True),
@@ -56,7 +56,7 @@ _RECIPES: Final = (
         beside=True,
     ),
 )
-"""Flags that name where options come from that are not on the command line."""
+"""Flags that name a file or a folder from which further options are read."""
 
 COMMANDS: Final = {
     "pack": Command(
@@ -263,4 +263,4 @@ COMMANDS: Final = {
         function=lambda: completion,
     ),
 }
-"""By their names."""
+"""The commands by name."""

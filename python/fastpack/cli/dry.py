@@ -1,4 +1,4 @@
-"""`fastpack pack --dry-run`: what would be done, where, and how large."""
+"""`fastpack pack --dry-run`: describes a job and estimates its size."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 __all__ = ["Foreseen", "foreseen"]
 
 _SAMPLE: Final = 2_000
-"""Records that the sizes are estimated from: a second of work at most."""
+"""The number of records from which sizes are estimated: a second of work at most."""
 
 _TOKEN_BYTES: Final = 4
-"""Bytes of a value in a column with one for each token: all are int32 or float32."""
+"""The bytes of a value in a per-token column: all are int32 or float32."""
 
 _PER_TOKEN: Final = frozenset({"input_ids", "labels", "position_ids", "document_ids", "loss_weights"})
-"""Columns with a value for each token."""
+"""The columns with a value for each token."""
 
 _RATIOS: Final = {"arrow": 1.0, "parquet": 1.0, "msgpack": 1.25, "msgpack_arrays": 1.25, "jsonl": 1.6}
-"""Bytes of a shard for each byte of its columns, at most; of JSON for ids of up to five digits."""
+"""The most bytes of a shard for each byte of its columns; for JSON, with ids of up to five digits."""
 
 
 class Foreseen(NamedTuple):
-    """What a job would do.
+    """The description of a job.
 
     Attributes:
-        scan: What a sample of the inputs shows.
+        scan: The scan of a sample of the inputs.
         output: The folder.
-        state: What lies there now.
-        bytes: About how large the shards would be, before compression.
+        state: The present content of the folder.
+        bytes: The estimated size of the shards in bytes, before compression.
         format: The format of the shards.
         tokenizer: The tokenizer.
     """
@@ -52,7 +52,7 @@ class Foreseen(NamedTuple):
     tokenizer: str
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """All of it."""
+        """The description as JSON values."""
         return {**self._asdict(), "scan": self.scan.to_dict()}
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Foreseen(NamedTuple):
 
 
 def foreseen(given: Mapping[str, object]) -> Foreseen:
-    """What `pack_dir` with these options would do; checks all of them, and writes nothing."""
+    """Describes the job of `pack_dir` with these options. It checks all options, and writes nothing."""
     native_options(given)
     output = folder_of("output", given["output"])
     native_output({"overwrite": False, **given})
@@ -93,7 +93,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
         if given.get("pad_to") is None
         else scan.fits[0].rows * scan.fits[0].max_length
     )
-    # The compact layout has no column for each token but the ids.
+    # In the compact layout only the ids have a value for each token.
     per_token = 1 if given.get("layout") == "compact" else sum(column in _PER_TOKEN for column in columns)
     size = tokens * _TOKEN_BYTES * per_token
     return Foreseen(
@@ -107,7 +107,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
 
 
 def _state(folder: Path) -> str:
-    """What lies in a folder, and so what the job would do there."""
+    """Describes the content of a folder, and the effect of the job on it."""
     if not folder.exists():
         return "would be made"
     if (folder / ".fastpack").is_dir():

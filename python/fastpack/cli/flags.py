@@ -1,4 +1,4 @@
-"""The flags of the command line: each is an option of the functions that have it, as the table of options spells it."""
+"""The flags of the command line. Each sets an option of a function, and comes from the table of options."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Flag(NamedTuple):
     """A flag, or an argument without one.
 
     Attributes:
-        spelling: What is typed, such as `-s --strategy`; a bare word for an argument that takes no flag.
-        help: What it is for. What it may be, and its default, are appended.
-        named: The option, where it is not called as the flag is.
-        words: The `Literal` of what it may be.
-        metavar: What stands for its value in the help.
-        type: What makes a value of the text.
-        nargs: `+` where it takes several.
-        switch: Whether it is on or off, and has no value.
+        spelling: The spellings, such as `-s --strategy`; a bare word for a positional argument.
+        help: The help text. The valid values and the default are appended.
+        named: The name of the option, if it differs from the flag's.
+        words: The `Literal` of the valid words.
+        metavar: The placeholder of the value in the help.
+        type: The function that parses the value.
+        nargs: `+` if the flag takes several values.
+        switch: Whether it is a switch with an on and an off spelling.
         required: Whether the command needs it though the function has a default.
-        on: Whether it is given or not, and has no value.
-        beside: Whether it is no option of the function, but of the command.
+        on: Whether it takes no value and only turns something on.
+        beside: Whether it is a flag of the command, not an option of the function.
         default: Its default, if it is an option of the command.
-        unset: What holds where it is not given and its option has no default of its own.
+        unset: The text about the default in the help, if the option has no default of its own.
     """
 
     spelling: str
@@ -66,7 +66,7 @@ class Flag(NamedTuple):
     def add_to(
         self, group: argparse._ActionsContainer, parameter: inspect.Parameter, *, complete: bool
     ) -> None:
-        """Adds it to a parser; one that is not given leaves its option to the function's own default."""
+        """Adds the flag to a parser. If it is not given, the function's default applies."""
         help, default = self.help, parameter.default  # noqa: A001
         if self.words:
             help += f": {', '.join(get_args(self.words))}"  # noqa: A001
@@ -89,7 +89,7 @@ class Flag(NamedTuple):
             action.completer = lambda **_: words  # type: ignore[attr-defined]  # which argcomplete looks for
 
     def _default(self, default: object) -> str:
-        """What help says of the default."""
+        """The text about the default in the help."""
         if default is inspect.Parameter.empty:
             return ""
         if isinstance(default, bool):
@@ -101,7 +101,7 @@ class Flag(NamedTuple):
         return f" (default: {shown})" if shown else ""
 
     def spellings(self) -> dict[str, str]:
-        """How messages speak of the option, and how they would speak of the flag."""
+        """Maps the spellings of the option in messages to the spellings of the flag."""
         flag = self.names[-1]
         if not flag.startswith("-"):
             return {}
@@ -115,7 +115,7 @@ class Flag(NamedTuple):
 def add_flags(
     command: argparse.ArgumentParser, own: Sequence[Flag], function: Function, *, complete: bool
 ) -> None:
-    """Gives a command a flag for each option of its function: flags of its own first, then those of the table.
+    """Adds a flag for each option of a command's function: the command's own flags first, then those of the table.
 
     Unless the command line is `complete`, none is required.
     """
@@ -133,7 +133,7 @@ def add_flags(
 
 
 _FIRST: Final = ("output", "tokenizer", "max_length")
-"""The options that a command lists before all others, under no title."""
+"""The options that the help lists first, without a title."""
 
 
 def _flag(option: Option) -> Flag | None:
@@ -164,4 +164,4 @@ FLAGS: Final[dict[str | None, tuple[Flag, ...]]] = {
         for title, options in GROUPS.items()
     },
 }
-"""By the titles under which the help of a command lists them; those of the first have none."""
+"""The flags by their titles in the help; the first group has no title."""

@@ -1,4 +1,4 @@
-"""`main`: runs a command line, and says in one line what went wrong."""
+"""`main`: runs a command line, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class _Terminated(BaseException):
-    """SIGTERM arrived: unwinds like Ctrl-C, so that nothing is left behind."""
+    """Raised at SIGTERM: unwinds like Ctrl-C, so that the run cleans up."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complete() -> None:
-    """Answers a shell that asks what may come next."""
+    """Completes the command line for a shell."""
     try:
         import argcomplete  # noqa: PLC0415  an extra, and for shells alone
     except ImportError:
@@ -91,7 +91,7 @@ def _in_flags(message: str, flags: Iterable[Flag]) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    """Says in one line what went wrong."""
+    """Prints an error in one line."""
     sys.stderr.write(f"fastpack: {message}\n")
     return code
 

@@ -1,4 +1,4 @@
-"""The parser of the command line: help at the terminal's width, and what was meant where something is unknown."""
+"""The parser of the command line: help at the terminal's width, and suggestions for unknown commands and flags."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ exit codes:
 """
 
 _RECIPES: Final = frozenset({"--config", "--like"})
-"""Flags that name where options come from, so that none is required."""
+"""Flags that name a source of options. With one of them no other flag is required."""
 
 
 class _Help(argparse.HelpFormatter):
@@ -50,20 +50,20 @@ class _Help(argparse.HelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors take one line, as all others here."""
+    """A parser whose errors take one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong and where help is."""
+        """Prints the error and the command for help."""
         self.exit(USAGE, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`\n")
 
 
 def flags_of(command: Command) -> list[Flag]:
-    """All flags that a command has, its own first."""
+    """All flags of a command, its own first."""
     return [*command.flags, *chain.from_iterable(FLAGS.values())]
 
 
 def parser(*, complete: bool = True) -> argparse.ArgumentParser:
-    """The parser of the whole command line; unless it is `complete`, what is required may be said elsewhere."""
+    """Makes the parser of the whole command line; unless it is `complete`, no flag is required."""
     top = _Parser(
         prog="fastpack",
         description="Packs conversations into Arrow rows of token ids, exactly as transformers makes them.",
@@ -88,7 +88,7 @@ def parser(*, complete: bool = True) -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str]) -> dict[str, object]:
-    """What a command line says: the command, its options, and `fallback` where no command was named."""
+    """Parses a command line into the command, its options, and `fallback` if no command was named."""
     given = list(arguments)
     fallback = bool(given) and given[0].startswith("-") and given[0] not in _OWN
     if fallback:
@@ -105,11 +105,11 @@ def parse(arguments: Sequence[str]) -> dict[str, object]:
 
 
 _OWN: Final = frozenset({"-h", "--help", "-V", "--version"})
-"""Flags that stand without a command."""
+"""Flags that are allowed without a command."""
 
 
 def _refuse_unknown_command(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """Names the command that was meant."""
+    """Refuses an unknown command, and suggests the nearest one."""
     named = next(iter(given), "")
     if not named or named.startswith("-") or named in COMMANDS:
         return
@@ -124,7 +124,7 @@ def _refuse_unknown_command(top: argparse.ArgumentParser, given: Sequence[str]) 
 
 
 def _refuse_unknown_flag(top: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """Names the flag that was meant, before anything else that is missing."""
+    """Refuses an unknown flag, and suggests the nearest one, before missing arguments are reported."""
     command = COMMANDS.get(next(iter(given), ""))
     if command is None:
         return
@@ -139,7 +139,7 @@ def _refuse_unknown_flag(top: argparse.ArgumentParser, given: Sequence[str]) -> 
 
 
 def _take_or_refuse(top: argparse.ArgumentParser, values: dict[str, object], rest: Sequence[str]) -> None:
-    """Takes files that stand behind flags; names the flag that was meant where one is unknown."""
+    """Takes positional files after flags; refuses an unknown flag, and suggests the nearest one."""
     name = str(values["command"])
     command = COMMANDS[name]
     listed = next((flag.option for flag in command.flags if flag.nargs == "*"), None)
@@ -156,7 +156,7 @@ def _take_or_refuse(top: argparse.ArgumentParser, values: dict[str, object], res
 
 
 def _meant(typed: str, command: Command) -> str:
-    """A sentence about a flag that a command does not have."""
+    """A hint for a flag that a command does not have."""
     spelled = {flag.option: flag.names[-1] for flag in flags_of(command) if flag.names[-1].startswith("-")}
     taken = {*_options(command)}
     known = {option: spelling for option, spelling in spelled.items() if option in taken}
@@ -178,6 +178,6 @@ def _options(command: Command) -> Iterable[str]:
 
 
 def _epilog(*commands: Command) -> str:
-    """What stands below the flags: examples of these commands, and exit codes."""
+    """The text below the flags: examples of these commands, and exit codes."""
     examples = "\n".join(command.examples for command in commands)
     return f"examples:\n{examples}\n{_EXIT_CODES}"

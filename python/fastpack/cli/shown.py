@@ -19,23 +19,23 @@ __all__ = ["ShownRow", "write"]
 
 
 class ShownRow(NamedTuple):
-    """A packed row, and how it is shown."""
+    """A packed row, with its colour and text settings."""
 
     row: PackedRow
     color: Color
     ids: bool
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """All of the row."""
+        """The row as JSON values."""
         return self.row.to_dict()
 
     def __str__(self) -> str:
-        """The row in words."""
+        """The row as text."""
         return row_page(self.row, color=is_colored(self.color), ids=self.ids)
 
 
 def write(shown: object, *, as_json: bool) -> None:
-    """Writes to stdout, and gives it up where nothing more can be written, so that Python does not try again."""
+    """Writes to stdout. After an error stdout goes to the null device, so that the flush at exit does not fail too."""
     text = _json(shown) if as_json else str(shown)
     try:
         sys.stdout.write(f"{text}\n")
@@ -48,7 +48,7 @@ def write(shown: object, *, as_json: bool) -> None:
 
 
 def _json(shown: object) -> str:
-    """The numbers of a result."""
+    """The result as JSON."""
     if hasattr(shown, "to_dict"):
         return json.dumps(shown.to_dict(), indent=2, ensure_ascii=False)
     if hasattr(shown, "_asdict"):

@@ -1,4 +1,4 @@
-"""What the text of a flag means: names, pairs, JSON, times, functions."""
+"""Parsers for the values of flags: names, pairs, JSON, times, functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["VALUES"]
 
 
 def comma_list(text: str) -> tuple[str, ...]:
-    """`a,b`."""
+    """Parses `a,b`."""
     return tuple(name.strip() for name in text.split(","))
 
 
 def pairs(text: str) -> dict[str, str]:
-    """`a=x,b=y`."""
+    """Parses `a=x,b=y`."""
     found = [pair.partition("=") for pair in text.split(",")]
     if not all(equals for _, equals, _ in found):
         message = f"`{text}` is no list of PART=FIELD"
@@ -33,17 +33,17 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def count_or_text(text: str) -> str | int:
-    """`1000`, or what a word or a share says."""
+    """Parses `1000`; any other text, such as a word or a share, is returned unchanged."""
     return int(text) if text.isdecimal() else text
 
 
 def tokens_or_text(text: str) -> str | int:
-    """`128`, `4k`, or what a word says."""
+    """Parses a count such as `128` or `4k`; a text that does not begin with a digit is returned unchanged."""
     return token_count(text) if text[:1].isdecimal() else text
 
 
 def auto_yes_no(text: str) -> str | bool:
-    """`auto`, `yes` or `no`."""
+    """Parses `auto`, `yes` or `no`."""
     meanings: dict[str, str | bool] = {"auto": "auto", "yes": True, "no": False}
     if text not in meanings:
         message = f"`{text}` is none of {', '.join(meanings)}"
@@ -52,7 +52,7 @@ def auto_yes_no(text: str) -> str | bool:
 
 
 def moment(text: str) -> datetime:
-    """`2026-01-31T12:00`."""
+    """Parses `2026-01-31T12:00`."""
     try:
         return datetime.fromisoformat(text)
     except ValueError as refused:
@@ -61,7 +61,7 @@ def moment(text: str) -> datetime:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """`{"a": 1}`."""
+    """Parses `{"a": 1}`."""
     value = _json(text)
     if isinstance(value, dict):
         return value
@@ -70,7 +70,7 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def json_list(text: str) -> list[object]:
-    """`["a", 1]`."""
+    """Parses `["a", 1]`."""
     value = _json(text)
     if isinstance(value, list):
         return value
@@ -79,7 +79,7 @@ def json_list(text: str) -> list[object]:
 
 
 def json_list_or_file(text: str) -> list[object]:
-    """`["a", 1]`, or the path of a file that holds it."""
+    """Parses `["a", 1]`, or the content of the file at a path."""
     try:
         value = json.loads(
             text if text.lstrip().startswith("[") else regular_file(text).read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def json_list_or_file(text: str) -> list[object]:
 
 
 def function_at(text: str) -> object:
-    """The function that `file.py:name` or `module:name` stands for."""
+    """Loads the function named by `file.py:name` or `module:name`."""
     try:
         return _functions.function_at(text)
     except OptionError as refused:
@@ -110,7 +110,7 @@ def _json(text: str) -> object:
 
 
 def token_count(text: str) -> int:
-    """`4096`, `4_096`, `4,096`, or `4k`, which is 4096."""
+    """Parses `4096`, `4_096`, `4,096`, or `4k`, which is 4096."""
     found = re.fullmatch(r"(\d+)([kK]?)", text.strip().replace("_", "").replace(",", ""))
     if found is None:
         message = f"`{text}` is no number of tokens such as 4096 or 4k"
@@ -137,4 +137,4 @@ VALUES: Final[dict[str, Callable[[str], object]]] = {
         )
     },
 }
-"""What makes a value of a text, by the names that the table of options has for it."""
+"""The parsers, by their names in the table of options."""

@@ -1,4 +1,4 @@
-"""How reports and rows look: pages for a terminal, cells of a notebook, and HTML files.
+"""Shows reports and rows: pages for a terminal, cells of a notebook, and HTML files.
 
 Reports hold numbers; everything that shows them is here.
 """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["report_html", "row_html", "scan_html", "write_html"]
 
 _TEXT: Final = 1_500
-"""Characters of a document that a page shows."""
+"""The most characters of a document that a page shows."""
 
 _PAGE: Final = """\
 <!doctype html>
@@ -58,7 +58,7 @@ body.fastpack {{ margin: 0 auto; padding: 1.5em 1em 4em; max-width: 60em; }}</st
 
 
 def write_html(path: StrPath, page: str) -> None:
-    """Writes a page, beside its place first.
+    """Writes a page to a temporary file, then renames it.
 
     Raises:
         StorageError: It cannot be written.
@@ -73,7 +73,7 @@ def write_html(path: StrPath, page: str) -> None:
 
 
 def report_html(report: Report, packed: StrPath | None = None) -> str:
-    """The page of a report; with the folder of the rows, what these show too."""
+    """The page of a report; with the folder of the rows, also charts and some rows."""
     name = Path(path_of("packed", packed, "a folder")).name if packed is not None else ""
     return _page(f"Packed rows{f': {name}' if name else ''}", *_report_parts(report, packed))
 
@@ -159,7 +159,7 @@ def _places(report: Report) -> str:
 
 
 def _charts(report: Report, facts: Facts) -> Iterator[str]:
-    """Histograms of the rows, the shares of sources, and what rows of other lengths would come to."""
+    """Histograms of the rows, the shares of sources, and the costs of other row lengths."""
     if not len(facts.lengths):
         return
     longest = int(facts.lengths.max())

@@ -19,7 +19,7 @@ _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"),
 """The hub's words for numbers of rows."""
 
 _OURS: Final = "<!-- written by `fastpack report --card` -->"
-"""The mark by which a card is known as one that may be replaced."""
+"""The mark of a card that fastpack wrote, and may replace."""
 
 
 def write_card(folder: StrPath) -> Path:
@@ -43,7 +43,7 @@ def write_card(folder: StrPath) -> Path:
 
 
 def card_text(folder: StrPath) -> str:
-    """The card: what the hub reads at its head, then the report and how the rows are used."""
+    """The card: the metadata for the hub, then the report and the use of the rows."""
     packed, report = Folder(folder), Report.of(folder)
     size = next((word for most, word in _SIZES if report.rows < most), "1M<n<10M")
     files = "\n".join(

@@ -1,4 +1,4 @@
-"""Charts as SVG that stands by itself: bars over ranges of a number, and bars with names."""
+"""Charts as self-contained SVG: histograms, and bars with names."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _LEFT: Final = 8
 _TOP: Final = 18
 _BOTTOM: Final = 24
 _BINS: Final = 40
-"""Bars of a histogram: as many as can be told apart on a telephone."""
+"""The number of bars of a histogram: as many as are distinct on a phone."""
 
 _NAME_CELLS: Final = 34
-"""Characters of a name beside a bar."""
+"""The most characters of a bar's name."""
 
 _LABELS: Final = 6
-"""Numbers below a histogram, about."""
+"""The approximate number of labels below a histogram."""
 
 
 class Bin(NamedTuple):
-    """Values from `low` to below `high`, and how many there are."""
+    """The number of values from `low` to below `high`."""
 
     low: float
     high: float
@@ -54,13 +54,13 @@ def histogram(
     mark: tuple[float, str] | None = None,
     percent: bool = False,
 ) -> str:
-    """Bars over ranges of a number.
+    """A histogram.
 
     Args:
         ranges: The bars, in order.
-        title: What a reader of the page without eyes is told.
-        unit: What is counted, for the notes of the bars.
-        mark: A number at which a line stands, and what it is called.
+        title: The description for screen readers.
+        unit: The name of the counted things, for the notes of the bars.
+        mark: A number that a line marks, and its name.
         percent: Whether the numbers are shares.
     """
     low, high = ranges[0].low, max(ranges[-1].high, mark[0] if mark else ranges[-1].high)

@@ -1,4 +1,4 @@
-"""What the rows of a packed folder show beyond its report: lengths, fill, shares of sources, and rows as text."""
+"""Facts about the rows of a packed folder beyond its report: lengths, fill, shares of sources, and rows as text."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = ["Cost", "Facts", "facts_of"]
 _SHOWN_ROWS: Final = 3
 
 _PLANNED: Final = 1_000_000
-"""Documents that lengths are tried with, evenly spread: 30 ms for each length."""
+"""The most documents, evenly spread, that are planned for each other row length: 30 ms for each length."""
 
 _SOURCES: Final = 12
-"""Sources that are shown by name."""
+"""The most sources that are shown by name."""
 
 
 class Cost(NamedTuple):
-    """What rows of another length would come to.
+    """The result of packing into rows of another length.
 
     Attributes:
-        max_length: Tokens that a row holds at most.
-        rows: How many rows, of the documents that are planned.
+        max_length: The most tokens of a row.
+        rows: The number of rows of the planned documents.
         lost: The share of the tokens in documents that are longer than a row.
-        padding: The share of the rows that no token fills.
+        padding: The share of the rows' room that no token fills.
     """
 
     max_length: int
@@ -52,14 +52,14 @@ class Cost(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the rows of a folder show.
+    """Facts about the rows of a folder.
 
     Attributes:
         lengths: The length of each document.
-        fills: The part of each row that documents fill.
-        counts: The documents of each row.
-        sources: The tokens of each source, by its name, the largest first; empty where rows do not say.
-        costs: What rows of other lengths would come to.
+        fills: The share of each row that documents fill.
+        counts: The number of documents in each row.
+        sources: The tokens of each source, by its name, the largest first; empty if the rows have no origins.
+        costs: The results of packing into rows of other lengths.
         rows: Some rows as text.
     """
 
@@ -72,7 +72,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(folder: StrPath, report: Report) -> Facts:
-    """Reads a folder."""
+    """Computes the facts of a folder."""
     packed = Folder(folder)
     split = packed.splits[0]
     table = packed.read_stored(split)
@@ -91,12 +91,12 @@ def facts_of(folder: StrPath, report: Report) -> Facts:
 
 
 def _starts(counts: Numbers) -> Numbers:
-    """The place of the first document of each row."""
+    """The index of the first document of each row."""
     return np.concatenate([[0], np.cumsum(counts)[:-1]])
 
 
 def _documents(table: pa.Table, packed: Folder) -> tuple[Numbers, Numbers, Numbers | None]:
-    """The lengths of all documents without padding, how many each row has, and their files."""
+    """The lengths of all documents without padding, the number in each row, and their files."""
     name = "unpadded_lengths" if "unpadded_lengths" in table.column_names else "seq_lengths"
     if name not in table.column_names:
         whole = pc.list_value_length(table["input_ids"]).to_numpy().astype(np.int64)
@@ -139,7 +139,7 @@ def _shares(lengths: Numbers, files: Numbers | None, names: list[str]) -> list[t
 
 
 def _costs(lengths: Numbers, most: int) -> Iterator[Cost]:
-    """What rows of a quarter to four times the length would come to, of the documents in the rows."""
+    """The results of packing the documents into rows of a quarter to four times the length."""
     chosen = lengths[:: max(1, len(lengths) // _PLANNED)]
     total = int(chosen.sum())
     for length in (most // 4, most // 2, most, most * 2, most * 4):

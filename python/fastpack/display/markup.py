@@ -1,4 +1,4 @@
-"""HTML: text that is escaped, tables, and the style of all that fastpack shows in a browser."""
+"""HTML: escaped text, tables, and the style sheet of all pages and fragments."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def escaped(text: object) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """A heading and what stands below it; nothing where nothing does."""
+    """A heading with parts below it; empty without parts."""
     shown = "\n".join(part for part in parts if part)
     return f"<h2>{html.escape(title)}</h2>\n{shown}" if shown else ""
 
 
 def tiles(pairs: Iterable[tuple[str, str]]) -> str:
-    """Numbers that are seen first, each with its label."""
+    """Large numbers, each with its label."""
     shown = "".join(
         f'<div class="tile"><span class="faint">{escaped(label)}</span><b>{escaped(value)}</b></div>'
         for label, value in pairs
@@ -66,7 +66,7 @@ def tiles(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
-    """A table; `numbers` are the columns that are set to the right."""
+    """A table; `numbers` are the columns that are right-aligned."""
 
     def line(kind: str, cells: Sequence[str]) -> str:
         return "".join(
@@ -80,6 +80,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Seque
 
 
 def listed(kind: str, items: Iterable[str]) -> str:
-    """A list; nothing where it is empty."""
+    """An HTML list; an empty text if it has no items."""
     shown = "".join(f"<li>{escaped(item)}</li>" for item in items)
     return f'<ul class="{kind}">{shown}</ul>' if shown else ""

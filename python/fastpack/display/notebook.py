@@ -1,4 +1,4 @@
-"""What a notebook shows of reports, rows, tokenizers, splits and streams: fragments of HTML."""
+"""The HTML fragments that notebooks show for reports, rows, tokenizers, splits and streams."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fragment(*parts: str) -> str:
 
 
 def report_fragment(report: Report) -> str:
-    """A report: the numbers seen first, what was lost, and warnings."""
+    """A report: its main numbers, losses and warnings."""
     return fragment(
         report_tiles(report),
         table((), labelled("inputs", (it.named for it in report.inputs))),
@@ -51,7 +51,7 @@ def report_fragment(report: Report) -> str:
 
 
 def report_tiles(report: Report) -> str:
-    """The numbers of a report that are seen first."""
+    """The main numbers of a report."""
     lost = report.tokens.dropped / max(report.tokens.read, 1)
     return tiles(
         [
@@ -67,7 +67,7 @@ def report_tiles(report: Report) -> str:
 
 
 def losses_table(report: Report) -> str:
-    """What was lost, why, and where first."""
+    """The losses by reason, each with its first place."""
     first = {place.reason: place for place in reversed(report.places)}
     rows = [
         (reason, f"{lost.documents:,}", f"{lost.tokens:,}", _place(first.get(reason)))
@@ -99,7 +99,7 @@ def _splits(report: Report) -> list[tuple[str, str]]:
 
 
 def scan_fragment(scan: ScanReport) -> str:
-    """A scan: the numbers seen first, what is lost, and what rows of each length come to."""
+    """A scan: its main numbers, losses, and the result for each row length."""
     return fragment(
         scan_tiles(scan),
         table((), labelled("inputs", (it.named for it in scan.inputs))),
@@ -111,7 +111,7 @@ def scan_fragment(scan: ScanReport) -> str:
 
 
 def scan_tiles(scan: ScanReport) -> str:
-    """The numbers of a scan that are seen first."""
+    """The main numbers of a scan."""
     about = "" if scan.sample is None else "about "
     return tiles(
         [
@@ -124,7 +124,7 @@ def scan_tiles(scan: ScanReport) -> str:
 
 
 def scan_fits(scan: ScanReport) -> str:
-    """Rows of each length: how many, how full, and what they lose."""
+    """The result for each row length: the number of rows, their fill, and the losses."""
 
     def rows() -> Iterator[Sequence[str]]:
         for fit in scan.fits:
@@ -196,7 +196,7 @@ def tokenizer_fragment(tokenizer: Tokenizer) -> str:
 
 
 def stream_fragment(stream: PackStream) -> str:
-    """A stream: its report once it has ended, and how it is read before."""
+    """A stream: its report after its end; before, instructions for reading it."""
     if stream.report is not None:
         return report_fragment(stream.report)
     return fragment(

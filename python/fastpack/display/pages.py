@@ -20,10 +20,10 @@ _QUANTILES: Final = ("min", "p50", "p90", "p99", "max")
 """The quantiles of document lengths that a page shows, in this order."""
 
 _SHOWN_SECONDS: Final = 0.005
-"""Stages of fewer seconds are not printed."""
+"""Stages that took less than this are not printed, in seconds."""
 
 _SHOWN_PLACES: Final = 1_000
-"""Records that a printed scan names for each reason."""
+"""The most records that a printed scan names for each reason."""
 
 
 def report_page(report: Report) -> str:

@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "NotebookBar", "TerminalBar", "in_notebook", "left", "short"]
 
 _REDRAW_SECONDS: Final = 0.1
-"""How often the line of a terminal is drawn: as often as an eye can follow."""
+"""The interval at which a terminal's line is redrawn, in seconds: as often as an eye can follow."""
 
 _NOTEBOOK_SECONDS: Final = 0.5
-"""How often the cell of a notebook is drawn: each time is a message to a browser."""
+"""The interval at which a notebook's cell is redrawn, in seconds: each redraw is a message to a browser."""
 
 _BAR_CELLS: Final = 24
-"""Width of the bar of a terminal: leaves room for the numbers on a line of 80 cells."""
+"""The width of a terminal's bar, in cells: leaves room for the numbers on a line of 80 cells."""
 
 _FORESEEN: Final = 0.02
-"""The part of the input from which on the time left is told: before, it jumps."""
+"""The share of the input after which the time left is shown: earlier estimates are unstable."""
 
 
 class Bar(Protocol):
-    """A bar that is drawn over and over."""
+    """A progress bar that is redrawn."""
 
     def show(self, at: Progress) -> None:
-        """Draws it, if it is time."""
+        """Draws the bar, if its interval has passed."""
 
     def clear(self) -> None:
-        """Removes it: the report says what remains."""
+        """Removes the bar."""
 
 
 class TerminalBar:
-    """One line that is drawn over and over, and wiped at the end."""
+    """One line of a terminal that is redrawn, and cleared at the end."""
 
     def __init__(self, out: TextIO) -> None:
         """Takes the stream of a terminal."""
@@ -50,7 +50,7 @@ class TerminalBar:
         self._width = 0
 
     def show(self, at: Progress) -> None:
-        """Draws the line, if it is time."""
+        """Draws the line, if its interval has passed."""
         now = time.monotonic()
         if now - self._drawn < _REDRAW_SECONDS:
             return
@@ -60,7 +60,7 @@ class TerminalBar:
         self._draw(f"{at.phase:<8} |{'█' * cells}{'·' * (_BAR_CELLS - cells)}| {done:4.0%}  {numbers}")
 
     def clear(self) -> None:
-        """Wipes the line."""
+        """Clears the line."""
         if self._width:
             self._draw("")
             self._out.write("\r")
@@ -75,10 +75,10 @@ class TerminalBar:
 
 
 class NotebookBar:
-    """A cell's output that is drawn over and over, and removed at the end."""
+    """The output of a notebook cell that is redrawn, and removed at the end."""
 
     def __init__(self) -> None:
-        """Shows nothing until it is told something."""
+        """Makes a bar that is not shown yet."""
         from IPython.display import display  # noqa: PLC0415  there in a notebook alone
 
         self._handle = display(_Shown(""), display_id=True)  # type: ignore[no-untyped-call]  # as IPython has it
@@ -86,7 +86,7 @@ class NotebookBar:
         self._drawn = 0.0
 
     def show(self, at: Progress) -> None:
-        """Draws the bar, if it is time."""
+        """Draws the bar, if its interval has passed."""
         now = time.monotonic()
         if now - self._drawn < _NOTEBOOK_SECONDS or self._handle is None:
             return
@@ -117,14 +117,14 @@ class _Shown:
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook, which is told by what `IPython` runs in."""
+    """Whether this process is the kernel of a notebook, by the class of the `IPython` shell."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 def _reading(at: Progress, seconds: float) -> tuple[float, str]:
-    """The part that is done, and the numbers beside the bar."""
+    """The share that is done, and the numbers next to the bar."""
     passed = max(seconds, 1e-9)
     done = min(at.bytes / at.total_bytes, 1.0) if at.total_bytes else 0.0
     numbers = f"{short(at.tokens)} tokens  {short(at.tokens / passed)}/s"

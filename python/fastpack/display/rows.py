@@ -28,7 +28,7 @@ def row_page(row: PackedRow, *, color: bool, ids: bool = False) -> str:
 
 
 def row_title(row: PackedRow) -> str:
-    """Where the row is, and how much it holds."""
+    """The title of a row: its file and number, and its counts."""
     trained = sum(document.trained for document in row.documents)
     has_labels = any(document.labels for document in row.documents)
     share = f", {trained:,} trained" if has_labels else ""
@@ -39,7 +39,7 @@ def row_title(row: PackedRow) -> str:
 
 
 def heading(number: int, document: PackedDocument) -> str:
-    """The line above a document: its place in the row, what is trained of it, and where it is from."""
+    """The line above a document: its place in the row, its trained tokens, and its origin."""
     end = document.start + len(document.input_ids)
     share = f", {document.trained:,} trained" if document.labels else ""
     place = f", from {one_line(document.source)}:{document.line}" if document.source else ""

@@ -1,4 +1,4 @@
-"""Lines for a terminal: their width, and whether they are coloured."""
+"""Lines for a terminal: their width and colour."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["is_colored", "page", "terminal_width"]
 
 _LABEL: Final = 12
-"""Cells of the labels of a page: as many as the longest has, and some."""
+"""The width of a page's labels, in cells: that of the longest label, and a margin."""
 
 _NARROWEST: Final = 40
-"""Cells below which lines are not wrapped: nothing would be left beside the labels."""
+"""The narrowest width at which lines are wrapped, in cells: less leaves no room next to the labels."""
 
 
 def terminal_width(out: TextIO | None = None) -> int | None:
-    """The cells of a line of the terminal; nothing where the output goes elsewhere, such as to a file."""
+    """The width of the terminal in cells; `None` if the output is not a terminal, such as a file."""
     shown = sys.stdout if out is None else out
     try:
         if shown is None or not shown.isatty():
@@ -37,7 +37,7 @@ def terminal_width(out: TextIO | None = None) -> int | None:
 
 
 def is_colored(when: Color, out: TextIO | None = None) -> bool:
-    """Whether output is coloured: as told, or on a terminal unless `NO_COLOR` is set."""
+    """Whether output is coloured: by the given choice, or else on a terminal unless `NO_COLOR` is set."""
     return when == "always" or (
         when == "auto" and terminal_width(out) is not None and not os.environ.get("NO_COLOR")
     )

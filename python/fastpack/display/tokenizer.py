@@ -1,4 +1,4 @@
-"""A tokenizer in words: its engine, its components, its tokens, and how fast it is here."""
+"""The description of a tokenizer: its engine, its components, its tokens, and its speed on this machine."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["TokenizerFacts", "facts_of"]
 
 _TEXTS: Final = 200
-"""Texts that are encoded to measure the speed."""
+"""The number of texts that are encoded to measure the speed."""
 
 _TOKENS: Final = 1_000
-"""Tokens of each of these texts."""
+"""The number of tokens in each of these texts."""
 
 _SEED: Final = 1
-"""The texts are the same each time."""
+"""The random seed of the texts, which are the same each time."""
 
 _TEMPLATE_CHARACTERS: Final = 60
 """Characters of the first line of a chat template that are shown."""
 
 
 class TokenizerFacts(NamedTuple):
-    """What `fastpack tokenizer` prints.
+    """The description that `fastpack tokenizer` prints.
 
     Attributes:
         lines: Labels and values; a line without a label belongs to the one before it.
@@ -53,7 +53,7 @@ class TokenizerFacts(NamedTuple):
 
 
 def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
-    """What there is to say of a tokenizer; its speed is measured, which takes a second."""
+    """Describes a tokenizer. Its speed is measured, which takes about a second."""
     return TokenizerFacts(tuple(_facts(tokenizer)))
 
 
@@ -75,7 +75,7 @@ def _facts(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
 
 
 def _speed(tokenizer: Tokenizer) -> str:
-    """Megabytes of text a second, on one core: texts of its own tokens, low ids often, high ones seldom."""
+    """The speed on one core, in megabytes of text per second. The texts consist of its tokens, mostly of low ids."""
     texts = _texts(tokenizer)
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     rates = []

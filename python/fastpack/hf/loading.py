@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SOURCE", "load"]
 
 SOURCE: Final = "packed by fastpack: "
-"""What the description of a loaded data set begins with; the path of the folder follows."""
+"""The beginning of a loaded data set's description; the path of the folder follows."""
 
 
 def load(folder: StrPath, *, split: str | None = None) -> Dataset | DatasetDict:
@@ -66,7 +66,7 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
     """The rows of some shards."""
     import datasets  # noqa: PLC0415  slow to import
 
-    # Tells of shards that cannot be read, or have other columns.
+    # Raises an error for shards that cannot be read, or have other columns.
     stored = packed.read_stored(shards[0].split)
     made = []
     for shard in shards:
@@ -83,7 +83,7 @@ def _dataset_of(packed: Folder, shards: list[Shard]) -> Dataset:
 
 
 class _Expansion:
-    """A transform of `datasets`, which expands rows in the compact layout as they are asked for."""
+    """A transform of `datasets` that expands rows in the compact layout on access."""
 
     def __init__(self, shown: list[str], stored: pa.Schema) -> None:
         self._shown, self._stored = shown, stored

@@ -26,7 +26,7 @@ PackingStrategy: TypeAlias = Literal["bfd", "bfd_split", "wrapped"]
 _LENGTHS: Final = "seq_lengths"
 
 _BATCH_BYTES: Final = 4 << 30
-"""Bytes of a data set that are packed at once: their offsets fit 32 bits, and they are in memory twice."""
+"""The most bytes of a data set that are packed at once: their offsets fit 32 bits, and they are in memory twice."""
 
 _Lists: TypeAlias = "pa.ListArray[pa.Scalar[pa.DataType]] | pa.LargeListArray[pa.Scalar[pa.DataType]]"
 
@@ -78,13 +78,13 @@ def pack_dataset(
     format = _format_of(dataset, () if strategy == "wrapped" else (_LENGTHS,))  # noqa: A001  as `with_format` calls it
     options = {**_batches_of(dataset), **(map_kwargs or {})}
     pack = _wrapped if strategy == "wrapped" else partial(_best_fit, split=strategy == "bfd_split")
-    # A function of this module is known again by `datasets`, whose cache then has the rows.
+    # `datasets` gives a module-level function a stable fingerprint, so its cache is used.
     packed = dataset.with_format("arrow").map(partial(pack, seq_length=seq_length), batched=True, **options)
     return packed.with_format(**format)
 
 
 def _format_of(dataset: Dataset | IterableDataset, added: tuple[str, ...]) -> dict[str, object]:
-    """The arguments of `with_format` that give the form that a data set has, with more columns shown."""
+    """The arguments of `with_format` that keep the format of a data set and show more columns."""
     if not hasattr(dataset, "format"):
         return {"type": getattr(getattr(dataset, "_formatting", None), "format_type", None)}
     whole = dict(dataset.format)
@@ -92,7 +92,7 @@ def _format_of(dataset: Dataset | IterableDataset, added: tuple[str, ...]) -> di
 
 
 def _batches_of(dataset: Dataset | IterableDataset) -> dict[str, object]:
-    """How much of a data set is packed at once: all, if it is not too large; the default of `map` for a stream."""
+    """The batch arguments of `map`: the whole data set if it is not too large; the defaults for a stream."""
     data = getattr(dataset, "data", None)
     if data is None:
         return {}
@@ -101,7 +101,7 @@ def _batches_of(dataset: Dataset | IterableDataset) -> dict[str, object]:
 
 
 def _best_fit(table: pa.Table, seq_length: int, *, split: bool) -> pa.Table:
-    """The rows of documents, the longest first, each in the row that it fills best."""
+    """Packs documents by best fit, the longest first."""
     from fastpack.api import plan  # noqa: PLC0415  loads the native module
 
     lists, lengths = _checked(table)
@@ -115,7 +115,7 @@ def _best_fit(table: pa.Table, seq_length: int, *, split: bool) -> pa.Table:
         found.lengths.astype(np.int64),
     )
     rows = np.repeat(np.arange(len(found)), np.diff(found.offsets))
-    # TRL's order: pieces by length, and rows by their longest piece; what is as long stays as it came.
+    # TRL's order: pieces by length, and rows by their longest piece; equal lengths keep the input order.
     order = np.lexsort((starts, documents, -sizes))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
@@ -141,7 +141,7 @@ def _best_fit(table: pa.Table, seq_length: int, *, split: bool) -> pa.Table:
 
 
 def _wrapped(table: pa.Table, seq_length: int) -> pa.Table:
-    """Rows of documents end to end."""
+    """Concatenates documents, and cuts where a row is full."""
     lists, lengths = _checked(table)
     if len(lists) != table.num_columns:
         others = ", ".join(f"`{name}`" for name in table.column_names if name not in lists)
@@ -182,7 +182,7 @@ def _checked(table: pa.Table) -> tuple[dict[str, _Lists], npt.NDArray[np.int64]]
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array[pa.Scalar[pa.DataType]]:
-    """A column in one piece."""
+    """A column as one array."""
     column = table[name].combine_chunks()
     if isinstance(column, (pa.ListArray, pa.LargeListArray)) and column.null_count:
         message = f"column `{name}` has no list in {column.null_count:,} rows; filter these out, or give empty lists"
@@ -197,7 +197,7 @@ def _lengths_of(column: _Lists) -> npt.NDArray[np.int64]:
 def _relisted(
     column: _Lists, tokens: npt.NDArray[np.int64] | None, ends: npt.NDArray[np.int64]
 ) -> pa.Array[pa.Scalar[pa.DataType]]:
-    """A column of other lists of its values: all of them, or some in an order."""
+    """Divides the values of a list column into other lists: all values, or chosen ones in an order."""
     values = column.flatten()
     if tokens is not None:
         values = values.take(tokens)

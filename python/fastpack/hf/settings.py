@@ -17,7 +17,7 @@ _KEPT: Final = {
     "packing": (False, "with True, TRL packs the rows again and forgets where documents begin"),
     "max_length": (None, "with a number, TRL cuts longer rows"),
 }
-"""The settings that keep packed rows right, and what another value does."""
+"""The settings that packed rows need, and the effect of another value."""
 
 _PREPARED: Final = "skip_prepare_dataset"
 

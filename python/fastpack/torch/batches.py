@@ -41,7 +41,7 @@ def collate(
     seq_idx: bool = False,
     pad_token_id: int = 0,
 ) -> Batch:
-    """Makes packed rows the keyword arguments of a model, such that no document sees another.
+    """Makes a batch of packed rows: the keyword arguments of a model, in which no document attends to another.
 
     The rows are laid end to end, as one row of shape `[1, T]`, with no `attention_mask`. Each attention
     implementation of `transformers` finds the documents in that: flash attention by `cu_seq_lens_q` and
@@ -53,7 +53,7 @@ def collate(
             `loss_weights` if they have them.
         padded: Rows stay apart, as `[B, L]`: `L` is this number, or the longest row with `"longest"`. Padding has the
             label -100, and positions that count up from 0.
-        mask: What tells documents apart in padded rows: `"documents"` is a 4-D mask, added to attention scores;
+        mask: The attention mask of padded rows: `"documents"` is a 4-D mask, added to attention scores;
             `"flex"` a `BlockMask` of flex attention; `"padding"` the usual mask of zeros and ones, for rows that hold
             one document each.
         shift_labels: Labels stand one place before their tokens, for a model that does not shift them itself. Rows
@@ -61,7 +61,7 @@ def collate(
         loss_weights: Adds the weights of the labels as `loss_weights`, for a loss of your own. The `labels` carry
             them for `fastpack.torch.loss` anyway.
         seq_idx: Adds the number of each token's document, which Mamba kernels take.
-        pad_token_id: What fills `input_ids`.
+        pad_token_id: The id that pads `input_ids`.
 
     Returns:
         `input_ids`, `labels` and `position_ids` (int64), `use_cache=False`, and where rows are laid end to end
@@ -148,7 +148,7 @@ def _expanded(row: Mapping[str, object], number: int) -> Mapping[str, object]:
 
 
 def _column(row: Mapping[str, object], name: str, number: int) -> Values:
-    """The values of a column of a row, without a copy where they are an array or a tensor."""
+    """The values of a column of a row; arrays and tensors are not copied."""
     if name not in row:
         message = f"row {number} of the batch has no column `{name}`, which row 0 has"
         raise BatchError(message)
@@ -178,7 +178,7 @@ def _check_lengths(columns: Mapping[str, Sequence[Values]], lengths: Sequence[np
 
 
 def _flattened(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]) -> Batch:
-    """All rows end to end."""
+    """The batch of rows that are concatenated to one."""
     documents = np.concatenate(lengths)
     documents = documents[documents > 0]
     ends = torch.from_numpy(np.concatenate([[0], documents.cumsum()]).astype(np.int32))
@@ -195,7 +195,7 @@ def _flattened(columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.ND
 
 
 def _joined(name: str, rows: Sequence[Values]) -> Values:
-    """The values of all rows, which are read once and written once."""
+    """Concatenates the values of all rows in one pass."""
     return np.concatenate(rows, dtype=np.float32 if name == "loss_weights" else np.int64, casting="same_kind")
 
 
@@ -205,7 +205,7 @@ def _side_by_side(
     padded: PaddedTo,
     pad_token_id: int,
 ) -> tuple[Batch, list[npt.NDArray[np.int64]]]:
-    """The rows padded to one length, and the lengths of their documents, the padding behind them included."""
+    """Pads the rows to one length; also returns the lengths of their documents, and of the padding after them."""
     longest = max(int(documents.sum()) for documents in lengths)
     width = longest if padded == "longest" else int(padded)
     if longest > width:
@@ -218,7 +218,7 @@ def _side_by_side(
         for line, values in zip(made, rows, strict=True):
             line[: len(values)] = values
         batch[name] = torch.from_numpy(made)
-    # Padding is one more document: its positions count up, and its tokens see each other alone.
+    # Padding is one more document: its positions count up, and its tokens attend only to each other.
     filled = [np.append(documents, width - documents.sum()) for documents in lengths]
     batch["position_ids"] = torch.from_numpy(np.stack([_positions(documents) for documents in filled]))
     batch["use_cache"] = False
@@ -226,7 +226,7 @@ def _side_by_side(
 
 
 def _positions(documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Positions that begin at 0 in each document."""
+    """The position of each token in its document, from 0."""
     starts = documents.cumsum() - documents
     return np.arange(documents.sum(), dtype=np.int64) - np.repeat(starts, documents)
 
@@ -241,7 +241,7 @@ def _mask_of(
     lengths: Sequence[npt.NDArray[np.int64]],
     mask: Mask,
 ) -> object:
-    """What says which tokens see which, in padded rows."""
+    """The attention mask of padded rows, of the given kind."""
     documents = torch.from_numpy(np.stack([_document_numbers(each) for each in lengths]))
     if mask == "padding":
         _check_one_document(columns, [each[:-1] for each in lengths])
@@ -258,7 +258,7 @@ def _mask_of(
 def _check_one_document(
     columns: Mapping[str, Sequence[Values]], lengths: Sequence[npt.NDArray[np.int64]]
 ) -> None:
-    """Refuses rows of several documents; padding at the end of a row, which has no labels, is none."""
+    """Refuses rows of several documents; padding without labels at the end of a row is not counted."""
     for number, documents in enumerate(lengths):
         behind = columns["labels"][number][documents[0] :] if "labels" in columns else documents[1:]
         if len(documents) > 1 and (behind != NOT_TRAINED).any():
@@ -280,7 +280,7 @@ def _flex_mask(documents: torch.Tensor) -> object:
 
 
 def _place_labels(batch: Batch, lengths: Sequence[npt.NDArray[np.int64]], *, shift: bool) -> None:
-    """Puts each label at its token, or one place before it, and lets it carry its weight."""
+    """Places each label at its token, or with `shift` one place earlier, together with its weight."""
     ids, labels = batch["input_ids"], batch["labels"]
     weights = batch.get("loss_weights")
     other = labels.numpy() != ids.numpy()
@@ -293,7 +293,7 @@ def _place_labels(batch: Batch, lengths: Sequence[npt.NDArray[np.int64]], *, shi
         )
         raise BatchError(message)
     if not were_shifted:
-        # Nothing in its row predicts the first token of a document.
+        # The first token of a document has no label: no earlier token of the document predicts it.
         for row, documents in zip(labels.numpy(), lengths, strict=True):
             starts = documents.cumsum() - documents
             row[starts[documents > 0]] = NOT_TRAINED
@@ -312,7 +312,7 @@ def _shifted(values: torch.Tensor, fill: float) -> torch.Tensor:
 
 
 def are_shifted(ids: torch.Tensor, labels: torch.Tensor) -> bool:
-    """Whether labels are those of the tokens behind them."""
+    """Whether labels are shifted: each is the next token."""
     trained = labels[..., :-1] != NOT_TRAINED
     return bool((labels[..., :-1] == ids[..., 1:])[trained].all()) and bool(
         (labels[..., -1] == NOT_TRAINED).all()

@@ -1,4 +1,4 @@
-"""`CheckCallback`: a `Trainer` is checked with a batch of its own before its first step."""
+"""`CheckCallback`: checks a `Trainer` with one of its batches before the first step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckCallback", "calling_trainer"]
 
 _ORDERED: Final = ("SequentialSampler", "PackSampler")
-"""Samplers that keep the order of rows, or their groups."""
+"""Samplers that keep the order of rows or the groups of rows."""
 
 
 class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is no dependency of the type check
@@ -54,7 +54,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
     """
 
     def __init__(self, folder: StrPath | None = None) -> None:
-        """Says where the rows come from.
+        """Sets the packed folder of the rows.
 
         Args:
             folder: The packed folder; if not given, the one that a `PackedDataset` or a data set of
@@ -69,10 +69,10 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
         **given: object,  # noqa: ARG002  likewise
     ) -> None:
-        """Checks the trainer that begins.
+        """Checks the trainer at the start of training.
 
         Raises:
-            BatchError: Documents would mix, or other tokens be trained than the rows say.
+            BatchError: Documents would mix, or the trained tokens would not be those of the rows.
         """
         trainer = calling_trainer()
         folders = [self._folder] if self._folder else _folders_of(trainer.train_dataset)
@@ -100,7 +100,7 @@ class CheckCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
 
 
 def calling_trainer() -> Trainer:
-    """The trainer that called the callback, which gets all but the trainer itself."""
+    """The trainer that called the callback, from the call stack: `transformers` does not pass it."""
     frame = sys._getframe(1)  # noqa: SLF001  a documented function of CPython
     while frame is not None:
         caller = frame.f_locals.get("self")
@@ -123,7 +123,7 @@ def _folders_of(dataset: object) -> list[Folder]:
 
 
 def _check_settings(trainer: Trainer, folders: Sequence[Folder]) -> None:
-    """Refuses settings that spoil packed rows, whatever a batch shows."""
+    """Refuses settings that break packed rows, even if the first batch is right."""
     args = trainer.args
     accelerate = getattr(args, "accelerator_config", None)
     for name in ("dispatch_batches", "split_batches"):
@@ -163,7 +163,7 @@ def _is_ours(collator: object) -> bool:
 
 
 def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Mapping[str, object]]]:
-    """The first batch of the trainer, and the rows that it is made of."""
+    """Draws the first batch of the trainer; also returns the rows in it."""
     collator, calls = trainer.data_collator, []
 
     def recorded(rows: list[Mapping[str, object]]) -> Batch:
@@ -171,7 +171,7 @@ def _drawn(trainer: Trainer, folders: Sequence[Folder]) -> tuple[Batch, list[Map
         batch: Batch = collator(rows)
         return batch
 
-    # Workers would record in processes of their own.
+    # Worker processes would record the rows in their own memory.
     alone = {
         "dataloader_num_workers": 0,
         "dataloader_prefetch_factor": None,
@@ -205,7 +205,7 @@ def _set(args: TrainingArguments, values: Mapping[str, object]) -> None:
 
 @contextmanager
 def _same_random_states() -> Iterator[None]:
-    """Puts the random states back that drawing a batch changes."""
+    """Restores the random states that drawing a batch changes."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002  the state that samplers draw from
     on_devices = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
@@ -219,7 +219,7 @@ def _same_random_states() -> Iterator[None]:
 
 
 def _check_order(loader: object, folders: Sequence[Folder]) -> None:
-    """Refuses a sampler that shuffles rows which stand in balanced groups."""
+    """Refuses a sampler that shuffles rows of balanced groups."""
     balanced = any(folder.options.get("order") == "balanced" for folder in folders)
     sampler = getattr(loader, "batch_sampler", None)
     while hasattr(sampler, "batch_sampler") or hasattr(sampler, "sampler"):
@@ -234,7 +234,7 @@ def _check_order(loader: object, folders: Sequence[Folder]) -> None:
 
 
 def _lengths_of(row: Mapping[str, object], number: int) -> list[int]:
-    """The lengths of the documents of a row that a collator was given."""
+    """The lengths of the documents in a row that was passed to a collator."""
     ids = np.asarray(row.get("input_ids", []))
     if "seq_lengths" in row:
         lengths = [int(length) for length in np.asarray(row["seq_lengths"])]
@@ -283,7 +283,7 @@ def _check_contents(
 
 
 def _is_same(expected: Values, given: Values, *, fill: float | None) -> bool:
-    """Whether a line of a batch is that of a row, with padding behind it, or shifted by one place."""
+    """Whether a line of a batch equals that of a row, possibly padded or shifted by one place."""
     size = len(expected)
     same = np.array_equal(given[:size], expected) and (fill is None or bool((given[size:] == fill).all()))
     shifted = fill is not None and np.array_equal(given[: size - 1], expected[1:])

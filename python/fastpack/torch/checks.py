@@ -1,4 +1,4 @@
-"""`check`: whether a model, given a batch, keeps documents apart and trains on the right labels."""
+"""`check`: checks that a model keeps the documents of a batch apart and trains on the right labels."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _EXACT: Final = 1e-3
-"""How much of its own movement a document may move the others by, in float32: rounding stays below 1e-5."""
+"""The tolerance in float32: the change of other documents' logits, relative to the changed document's own.
+
+Rounding stays below 1e-5.
+"""
 
 _HALF: Final = 3e-2
-"""The same in half precision, whose rounding is 1e-3 and 8e-3."""
+"""The tolerance in half precision, where rounding is 1e-3 (float16) or 8e-3 (bfloat16)."""
 
 _ALONE: Final = 5.0
-"""How many times as much a document alone may differ: its attention runs over other shapes."""
+"""The factor on the tolerance for a document alone: its attention runs over other shapes."""
 
 _CHUNK: Final = 1024
-"""Tokens whose logits are compared at a time, so that a large vocabulary needs little memory."""
+"""The tokens whose logits are compared at a time, so that a large vocabulary needs little memory."""
 
 _NOT_FOR_FORWARD: Final = ("loss_weights", "num_items_in_batch", "seq_lengths")
-"""What a batch holds for a loss or a check, and no model takes."""
+"""The entries of a batch that only losses and checks use; models do not take them."""
 
 
 class _Boundaries(NamedTuple):
-    """Where the documents of a batch lie.
+    """The boundaries of the documents in a batch.
 
     Attributes:
         documents: The row, the start and the length of each.
-        known_from: What says so.
+        known_from: The argument or entry from which they were read.
     """
 
     documents: list[tuple[int, int, int]]
@@ -62,7 +65,7 @@ def check(
 
     Args:
         model: The model as it is trained.
-        batch: What the model is called with.
+        batch: The keyword arguments of the model.
         seq_lengths: The lengths of the documents in each row of the batch; if not given, `cu_seq_lens_q`,
             `seq_lengths` or `position_ids` of the batch say them.
 
@@ -124,7 +127,7 @@ def _check_shapes(batch: Mapping[str, torch.Tensor], ids: torch.Tensor) -> None:
 def _boundaries_of(
     batch: Mapping[str, torch.Tensor], ids: torch.Tensor, seq_lengths: Sequence[Sequence[int]] | None
 ) -> _Boundaries:
-    """Where the documents lie: as the caller says, or else as the batch does."""
+    """The boundaries of the documents: as the caller gives them, or else as the batch does."""
     rows, width = ids.shape
     lengths, known_from = _lengths_of(batch, rows, width, seq_lengths)
     documents = []
@@ -143,7 +146,7 @@ def _boundaries_of(
 def _lengths_of(
     batch: Mapping[str, torch.Tensor], rows: int, width: int, seq_lengths: Sequence[Sequence[int]] | None
 ) -> tuple[list[list[int]], str]:
-    """The lengths of the documents of each row, and what says them."""
+    """The lengths of the documents of each row, and the argument or entry that holds them."""
     given = batch.get("seq_lengths") if seq_lengths is None else seq_lengths
     if given is not None:
         lengths = [list(map(int, row)) for row in given]
@@ -164,7 +167,7 @@ def _lengths_of(
 
 
 def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundaries) -> None:
-    """Refuses tokens that the model does not know, and documents longer than its positions."""
+    """Refuses ids outside the model's vocabulary, and documents longer than its positions."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     known = getattr(embedding, "num_embeddings", None)
     highest = int(ids.max())
@@ -186,7 +189,7 @@ def _check_sizes(model: torch.nn.Module, ids: torch.Tensor, boundaries: _Boundar
 
 @contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """No gradients and no dropout; each module is in its own mode again afterwards."""
+    """Turns off gradients and dropout; restores the mode of each module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
@@ -198,7 +201,7 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _on_device(value: object, model: torch.nn.Module) -> object:
-    """A value of the batch where the model is."""
+    """Moves a value of the batch to the model's device."""
     if not hasattr(value, "to"):
         return value
     parameter = next(model.parameters(), None)
@@ -208,7 +211,7 @@ def _on_device(value: object, model: torch.nn.Module) -> object:
 def _forward(
     model: torch.nn.Module, batch: Mapping[str, torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The logits, and the loss if the model computes one."""
+    """Runs the model; returns the logits, and the loss if the model computes one."""
     given = {name: value for name, value in batch.items() if name not in _NOT_FOR_FORWARD}
     plain = given.get("labels")
     if isinstance(plain, torch.Tensor):
@@ -225,10 +228,10 @@ def _forward(
 def _leak(
     model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries, logits: torch.Tensor
 ) -> str | None:
-    """Whether other tokens in some documents move the logits of the others, in words."""
+    """Describes a leak: other tokens in some documents change the logits of the others; `None` if there is none."""
     ids = batch["input_ids"]
     vocabulary = logits.shape[-1]
-    # 0 where padding is, which may see anything; 1 and 2 in documents, in turn.
+    # 0 at padding, which may attend to anything; 1 and 2 in alternating documents.
     parts = torch.zeros(ids.shape, dtype=torch.int8, device=ids.device)
     for number, (row, start, length) in enumerate(boundaries.documents):
         parts[row, start : start + length] = 1 + number % 2
@@ -236,7 +239,7 @@ def _leak(
         chosen, unchanged = parts == part, parts == 3 - part
         if not chosen.any() or not unchanged.any():
             continue
-        # Another token for each: half of the vocabulary away, so that neighbours in it are not mistaken.
+        # Each token is replaced by one half a vocabulary away, since neighbouring ids may have similar embeddings.
         changed = torch.where(chosen, (ids + vocabulary // 2) % vocabulary, ids)
         perturbed, _ = _forward(model, {**batch, "input_ids": changed})
         movement = _movement(logits, perturbed)
@@ -251,7 +254,7 @@ def _leak(
 
 
 def _movement(logits: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """How far the logits of each token lie apart."""
+    """The largest difference between the two logits of each token."""
     pairs = zip(logits.split(_CHUNK, 1), others.split(_CHUNK, 1), strict=True)
     return torch.cat([(one - other).abs().amax(-1).float() for one, other in pairs], 1)
 
@@ -261,7 +264,7 @@ def _tolerance(logits: torch.Tensor) -> float:
 
 
 def _remedy(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> str:
-    """What keeps the documents apart: found by trying it."""
+    """The remedy that keeps the documents apart, found by trials."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return _WITHOUT_TRYING  # a rank alone must not run a model that all ranks share
     changes = _changes(batch, boundaries)
@@ -290,7 +293,7 @@ _WITHOUT_TRYING: Final = (
 
 
 def _changes(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> list[tuple[Batch, str]]:
-    """What may be wrong with a batch: each time the values that would be right, and what to do."""
+    """Possible faults of a batch: for each, the corrected values and the remedy."""
     changes: list[tuple[Batch, str]] = []
     ids, mask, positions = batch["input_ids"], batch.get("attention_mask"), batch.get("position_ids")
     if isinstance(mask, torch.Tensor) and mask.dim() == 2:  # noqa: PLR2004  zeros and ones, a row each
@@ -322,7 +325,7 @@ def _keeps_apart(model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boun
 
 
 def _flattened(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> tuple[Batch, _Boundaries]:
-    """The documents of a batch as one row, and where they lie in it."""
+    """Concatenates the documents of a batch to one row; also returns their boundaries in it."""
     ids = batch["input_ids"]
     documents = [(0, 0, 0)]
     for _, _, length in boundaries.documents:
@@ -345,9 +348,9 @@ def _flattened(batch: Mapping[str, torch.Tensor], boundaries: _Boundaries) -> tu
 def _check_alone(
     model: torch.nn.Module, batch: Mapping[str, torch.Tensor], boundaries: _Boundaries, logits: torch.Tensor
 ) -> None:
-    """Refuses a batch in which a document has other logits than alone, as with other positions."""
+    """Refuses a batch in which a document has other logits than alone, for example because of wrong positions."""
     ids = batch["input_ids"]
-    # The last document that is not alone in its row: of all, its positions are the farthest off if they count on.
+    # The last document that is not alone in its row: if positions do not restart, its are the most wrong.
     found = [place for place in boundaries.documents if place[1] > 0 and place[2] > 1]
     if not found:
         return
@@ -375,7 +378,7 @@ def _check_alone(
 
 
 def _check_labels(batch: Mapping[str, torch.Tensor], logits: torch.Tensor, own_loss: torch.Tensor) -> None:
-    """Refuses labels that the model's own loss shifts once more, or does not shift."""
+    """Refuses labels that the model's own loss shifts a second time, or does not shift at all."""
     ids, labels = batch["input_ids"], batch.get("labels")
     if not isinstance(ids, torch.Tensor) or not isinstance(labels, torch.Tensor):
         return

@@ -1,4 +1,4 @@
-"""`Repacked`: the documents of packed rows in other rows, from epoch to epoch."""
+"""`Repacked`: packs the documents of packed rows anew for each epoch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _PER_DOCUMENT: Final = ("source_file", "source_row")
 
 
 def check_repackable(folders: Sequence[Folder]) -> None:
-    """Refuses what cannot be packed anew each epoch.
+    """Refuses rows that cannot be packed anew.
 
     Raises:
-        OptionError: The rows are no folder's, their tokens were not kept, or documents were cut where rows end.
+        OptionError: The rows are not from a folder, their tokens were not kept, or documents were cut at the ends of rows.
     """
     if not folders:
         message = "invalid option `repack`: a table has no folder with kept tokens; pack_dir(keep_tokens=True) writes one"
@@ -49,14 +49,14 @@ def check_repackable(folders: Sequence[Folder]) -> None:
 
 
 class Repacked:
-    """The documents of some rows in other rows, gathered when a row is asked for; nothing is written.
+    """New rows of the documents in packed rows. A row is gathered when it is read; nothing is written.
 
     Attributes:
-        rows: How many rows there are.
+        rows: The number of new rows.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        """Finds the documents in a table of the rows: the segments that have a label, which padding has not."""
+        """Finds the documents in a table of the rows: the segments with a label. Padding has none."""
         found, rows = [np.zeros((0, 4), np.int64)], 0
         for batch in table.to_batches():
             found.append(_documents_of(pa.Table.from_batches([batch]), rows))
@@ -81,7 +81,7 @@ class Repacked:
         self.rows = len(found)
 
     def row(self, at: int, packed: Callable[[int], Mapping[str, object]]) -> Mapping[str, object]:
-        """The columns of a row, gathered from rows as they were packed."""
+        """The columns of a new row, gathered from the packed rows."""
         members = self._members[self._offsets[at] : self._offsets[at + 1]]
         pieces = [tuple(map(int, self._documents[member])) for member in members]
         rows = [packed(row) for row, *_ in pieces]

@@ -1,4 +1,4 @@
-"""Losses over packed batches: with the weights of labels, and over the right number of tokens."""
+"""Losses over packed batches, with label weights and the right number of tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNWEIGHTED: Final = frozenset(
         torch.take_along_dim,
     }
 )
-"""What a loss that knows no weights calls with its labels."""
+"""Functions that a loss without weights calls with its labels."""
 
 _MOVES: Final = frozenset(
     {
@@ -46,7 +46,7 @@ class WeightedLabels(torch.Tensor):  # type: ignore[misc]  # torch is no depende
     use the weights is refused while gradients are recorded, instead of training as if all weights were 1.
 
     Attributes:
-        loss_weights: The weight of each label; nothing in a part or a copy of another shape.
+        loss_weights: The weight of each label; `None` in a part or a copy of another shape.
     """
 
     loss_weights: torch.Tensor | None = None
@@ -97,10 +97,10 @@ def loss(
     It is additive: the sum over batches, each over the same number of labels, is what the documents give one by one.
 
     Args:
-        outputs: What the model returned: an object or a mapping with `logits`, a tuple with the logits first, or the
+        outputs: The result of the model: an object or a mapping with `logits`, a tuple with the logits first, or the
             logits.
         labels: The `labels` of `collate`, which carry their weights; or any labels.
-        num_items_in_batch: What the sum is divided by, as `Trainer` and `count_trained` give it; if not given, the
+        num_items_in_batch: The divisor of the sum, as `Trainer` and `count_trained` give it; if not given, the
             number of trained labels of this batch.
         loss_weights: The weights, where `labels` do not carry them.
         shift: Whether the labels stand at their tokens; False for those of `collate(shift_labels=True)`.
@@ -148,7 +148,7 @@ def loss(
 
 
 def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
-    """The number of labels that count in some batches: what to divide the summed loss of an optimizer step by.
+    """Counts the trained labels of some batches: the divisor of the summed loss of an optimizer step.
 
     A plain loop that divides by each batch's own number weighs tokens of batches with few labels more. With several
     ranks, sum the numbers of all of them.
@@ -176,7 +176,7 @@ def count_trained(batches: Iterable[Mapping[str, object]]) -> int:
 
 
 def logits_of(outputs: object) -> torch.Tensor:
-    """The logits in what a model returns."""
+    """The logits in the result of a model."""
     if isinstance(outputs, torch.Tensor):
         return outputs
     if isinstance(outputs, dict) and isinstance(outputs.get("logits"), torch.Tensor):

@@ -1,4 +1,4 @@
-"""`PackedDataset`: the rows of packed folders or tables, one by one, read in place."""
+"""`PackedDataset`: the rows of packed folders or tables, read without a copy."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _LENGTHS: Final = "seq_lengths"
 class Row(Mapping[str, object]):
     """A packed row: its columns as arrays over the memory of the table, which are read-only.
 
-    It is no `dict`, so a `Trainer` takes no columns out of it.
+    It is not a `dict`, so a `Trainer` removes no columns from it.
     """
 
     __slots__ = ("_at", "_columns")
 
     def __init__(self, columns: Mapping[str, _Column | _MadeColumn], at: int) -> None:
-        """Keeps where the row lies."""
+        """Takes the columns, and the index of the row in them."""
         self._columns = columns
         self._at = at
 
@@ -51,7 +51,7 @@ class Row(Mapping[str, object]):
         return self._columns[name].of(self._at)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a column, which is not made for it."""
+        """Whether there is such a column; its values are not computed."""
         return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
@@ -65,7 +65,7 @@ class Row(Mapping[str, object]):
 
 
 class Gathered(Mapping[str, object]):
-    """A row that was gathered from others; no `dict`, like `Row`."""
+    """A row that was gathered from others. Like `Row`, it is not a `dict`."""
 
     __slots__ = ("_columns",)
 
@@ -89,7 +89,7 @@ class Gathered(Mapping[str, object]):
 
 
 class _Column:
-    """A column of a record batch: numbers, or lists of numbers that lie end to end."""
+    """A column of a record batch: numbers, or lists of numbers with contiguous values."""
 
     __slots__ = ("_offsets", "_values")
 
@@ -112,7 +112,7 @@ class _Column:
 
 
 class _MadeColumn:
-    """A column of the full layout of rows in the compact layout, made when a row is asked for."""
+    """A full-layout column of rows in the compact layout, computed when a row is read."""
 
     __slots__ = ("_name", "_rows")
 
@@ -124,7 +124,7 @@ class _MadeColumn:
 
 
 def columns_of(batch: pa.RecordBatch, shown: Sequence[str] | None) -> dict[str, _Column | _MadeColumn]:
-    """The columns of the rows of a batch; `shown` names those of rows in the compact layout."""
+    """The columns of a batch; `shown` names the full-layout columns of rows in the compact layout."""
     if shown is None:
         return {name: _Column(name, batch.column(name)) for name in batch.schema.names}
     rows = CompactRows({name: batch.column(name) for name in batch.schema.names})
@@ -154,18 +154,18 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         seed: int = 0,
         repack: bool = False,
     ) -> None:
-        """Reads which rows there are, and packs those that are not packed.
+        """Opens the rows, and packs rows that are not packed.
 
         Args:
             source: A folder that `pack_dir` wrote, several, a table of packed rows; or tokenized rows that are not
                 packed, with `max_length`: a table, a `datasets.Dataset`, or a list of dicts.
             split: The split of the folders: `train` or `validation`.
             columns: The columns to read; if not given, all.
-            max_length: Tokens that a row holds at most. Packs tokenized rows as `pack_table` does.
-            strategy: How tokenized rows are put together.
-            overlong: What happens to tokenized rows longer than `max_length`.
+            max_length: The most tokens of a row. Packs tokenized rows as `pack_table` does.
+            strategy: The packing strategy for tokenized rows.
+            overlong: The handling of tokenized rows longer than `max_length`.
             seed: Random seed of packing. The same seed gives the same rows.
-            repack: Whether `set_epoch` puts documents together anew. Needs folders that keep their tokens; only ids,
+            repack: Whether `set_epoch` packs documents anew. Needs folders that keep their tokens; only ids,
                 labels, weights and origins of documents are columns then, and rows are not padded.
 
         Raises:
@@ -235,7 +235,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: int) -> Mapping[str, object]:
-        """A row; one from the end for a negative index."""
+        """Returns a row; a negative index counts from the end."""
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             message = f"row {index} of {len(self)}"
@@ -247,7 +247,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         return Row(self._columns[chunk], int(at) - (self._ends[chunk - 1] if chunk else 0))
 
     def __getstate__(self) -> dict[str, object]:
-        """What a worker needs: the paths of folders, or the table."""
+        """The pickled state for workers: the paths of folders, or the table."""
         state = dict(self.__dict__)
         for made in ("_ends", "_columns"):
             state.pop(made)
@@ -264,7 +264,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
             self._place(self.table)
 
     def stats(self) -> None:
-        """Prints what packing came to: documents to rows, and mean lengths before and after."""
+        """Prints the effect of packing: the numbers of documents and rows, and mean lengths before and after."""
         documents = pc.list_flatten(self.table[_LENGTHS]).to_numpy()
         rows = pc.list_value_length(self.table["input_ids"]).to_numpy()
         longest = (int(documents.max(initial=0)), int(rows.max(initial=0)))
@@ -290,7 +290,7 @@ def _paths_of(source: object) -> list[StrPath] | None:
 
 
 def _tabled(source: object) -> pa.Table:
-    """Rows in memory as a table."""
+    """Converts rows in memory to a table."""
     if isinstance(source, pa.Table):
         return source
     if hasattr(source, "with_format") and hasattr(source, "features"):
@@ -309,7 +309,7 @@ def _read_all(folders: Sequence[Folder], split: str, columns: Sequence[str] | No
     """The rows of several folders, one after the other."""
     stored = [folder.read_stored(split, columns) for folder in folders]
     if any(table.schema.types != stored[0].schema.types for table in stored):
-        # Ids of other widths, or other layouts.
+        # The folders differ in the width of ids or in the layout.
         stored = [expanded(table) for table in stored]
     shown = shown_columns(stored[0].schema)
     first, *others = tables = stored

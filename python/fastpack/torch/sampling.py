@@ -1,4 +1,4 @@
-"""`PackSampler`: rows in balanced groups, one group a step of all ranks."""
+"""`PackSampler`: gives each step of all ranks one balanced group of rows."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
 
         Args:
             dataset: The rows.
-            num_replicas: How many ranks there are; if not given, those of `torch.distributed`, or 1.
-            rank: Which of them this is; if not given, as `torch.distributed` says, or 0.
+            num_replicas: The number of ranks; if not given, that of `torch.distributed`, or 1.
+            rank: The number of this rank; if not given, that of `torch.distributed`, or 0.
             shuffle: Whether groups come in another order each epoch; else as they lie.
             seed: Random seed. The same seed and epoch give the same order on all ranks.
 
@@ -65,11 +65,11 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         self._epoch = epoch
 
     def __len__(self) -> int:
-        """The rows of this rank."""
+        """The number of rows of this rank."""
         return self._groups * (self._size // self._ranks)
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the rows of this rank."""
+        """Yields the indices of the rows of this rank."""
         order = np.arange(self._groups)
         if self._shuffle:
             np.random.default_rng([self._seed, self._epoch]).shuffle(order)
@@ -78,7 +78,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
 
 
 def _group_size(dataset: PackedDataset) -> int | None:
-    """The rows of a group; nothing where rows have no groups."""
+    """The number of rows in a group; `None` if the rows have no groups."""
     if "group" in dataset.table.column_names and len(dataset):
         sizes = np.unique(dataset.table["group"].to_numpy(), return_counts=True)[1]
         if len(set(sizes.tolist())) > 1:

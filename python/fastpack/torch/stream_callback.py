@@ -1,4 +1,4 @@
-"""`StreamCallback`: a `Trainer` whose rows come from a stream, and whose checkpoints hold the place in it."""
+"""`StreamCallback`: lets a `Trainer` train on a stream, and saves the state of the stream in checkpoints."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
     """Lets a `Trainer` train on a `StreamDataset`: each rank on its own rows, each document once, also across a resume.
 
     The loader of the trainer is a plain `DataLoader`, since Accelerate would share the rows of a rank among all ranks
-    once more. Checkpoints hold the state of all ranks in `fastpack_stream.json`, and `resume_from_checkpoint` goes on
-    from there. All ranks save at the same steps, as they do.
+    once more. Checkpoints hold the state of all ranks in `fastpack_stream.json`, and `resume_from_checkpoint` resumes
+    from there. All ranks must save at the same steps, as `Trainer` does.
 
     Raises:
         BatchError: The `train_dataset` is no `StreamDataset`, or a checkpoint has no state of a stream.
@@ -47,7 +47,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         control: TrainerControl,  # noqa: ARG002  likewise
         **given: object,  # noqa: ARG002  likewise
     ) -> None:
-        """Gives the trainer its loader."""
+        """Sets the loader of the trainer."""
         trainer = calling_trainer()
         if not isinstance(trainer.train_dataset, StreamDataset):
             kind = type(trainer.train_dataset).__qualname__
@@ -55,7 +55,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
                 f"StreamCallback needs a fastpack.torch.StreamDataset as `train_dataset`, not a `{kind}`"
             )
             raise BatchError(message)
-        # The stream goes on by itself, and batches are not to be skipped once more.
+        # The stream resumes at its own state, so the trainer must not skip batches.
         args.ignore_data_skip = True
         self._dataset = trainer.train_dataset
         trainer.get_train_dataloader = partial(_loader, trainer)
@@ -67,7 +67,7 @@ class StreamCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         control: TrainerControl,  # noqa: ARG002  as a Trainer calls it
         **given: object,  # noqa: ARG002  likewise
     ) -> None:
-        """Goes on where the checkpoint says.
+        """Resumes the stream from the checkpoint.
 
         Raises:
             BatchError: The checkpoint has no state of a stream.
@@ -104,7 +104,7 @@ def _loader(trainer: Trainer) -> DataLoader[object]:
 
 
 def _resumed_from() -> Path | None:
-    """The checkpoint that `Trainer.train` was told of, which no event of a callback names."""
+    """The checkpoint given to `Trainer.train`, from the call stack: callbacks do not get it."""
     frame = sys._getframe(1)  # noqa: SLF001  a documented function of CPython
     while frame is not None:
         named = frame.f_locals.get("resume_from_checkpoint")

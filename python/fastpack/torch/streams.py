@@ -1,4 +1,4 @@
-"""`StreamDataset`: the rows of a stream for a training loop, whose place is saved and found again."""
+"""`StreamDataset`: the rows of a stream for a training loop, with a state that can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHARING: Final = ("IterableDatasetShard", "DataLoaderDispatcher")
 """Classes of Accelerate and transformers that share the rows of an iterable data set among ranks."""
 
 _AHEAD: Final = "_PrefetchDataFetcher"
-"""The class of Lightning that takes a batch ahead where it cannot know whether another follows."""
+"""The class of Lightning that fetches a batch early if the length of the data is unknown."""
 
 
 class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no dependency of the type check
@@ -54,7 +54,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         """Takes a stream that has not started.
 
         Args:
-            stream: What `fastpack.stream` returned.
+            stream: A stream from `fastpack.stream`.
             rank: The data-parallel rank; if not given, that of `mesh`, of `torch.distributed`, or that of the stream.
             world_size: The number of data-parallel ranks; goes with `rank`.
             mesh: The data-parallel dimension of a `DeviceMesh`, such as `mesh["dp"]`.
@@ -86,17 +86,17 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         self._given: dict[str, Any] = {**pickled["given"], **ranked}  # type: ignore[dict-item,explicit-any]  # a mapping
         self._gather = gather
         self._group = None if mesh is None else mesh.get_group()
-        # Where the next loop begins: the state behind a table, and the rows that were given since.
+        # The start of the next loop: the state after a table, and the number of rows given since.
         begun = pickled["state"] is not None
         self._origin: State = {"stream": stream.state_dict() if begun else None, "rows": 0}
         self._place: State = dict(self._origin)
-        self._opened().close()  # refuses a rank that is none
+        self._opened().close()  # refuses an invalid rank
 
     def __len__(self) -> int:
-        """The rows that this rank gets, where the stream has `max_steps`.
+        """The number of rows of this rank, if the stream has `max_steps`.
 
         Raises:
-            TypeError: The stream has no `max_steps`, so nobody knows.
+            TypeError: The stream has no `max_steps`, so the number is unknown.
         """
         steps = self._given["max_steps"]
         if steps is None:
@@ -105,7 +105,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         return int(steps) * int(self._given["batch_size"])
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows of this rank, from where the state that was loaded says.
+        """Yields the rows of this rank, from the loaded state on.
 
         Raises:
             BatchError: Accelerate would share them among ranks once more, several workers would give the same ones, or
@@ -147,15 +147,15 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         return PackStream(self._given)
 
     def __getstate__(self) -> dict[str, object]:
-        """What a worker needs, which gathers nothing."""
+        """The pickled state for workers, which do not gather the states of ranks."""
         return {**self.__dict__, "_group": None, "_gather": False}
 
     def state_dict(self) -> State:
-        """Where the loop is, as JSON can hold it; with `gather=True` that of all ranks, which all must call."""
+        """The state of the loop, as JSON values; with `gather=True` of all ranks, which must all call it."""
         return self.gathered_state() if self._gather else dict(self._place)
 
     def gathered_state(self) -> State:
-        """Where the loops of all ranks are, from which any number of ranks goes on; all ranks must call this.
+        """The states of all ranks as one, from which any number of ranks can resume; all ranks must call it.
 
         Raises:
             BatchError: The ranks are at different steps.
@@ -167,10 +167,10 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         return _joined(states)
 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue]) -> None:
-        """Lets the next loop go on from a state, of any number of ranks that the lanes allow.
+        """Resumes the next loop from a state, saved with any number of ranks that the lanes allow.
 
         Raises:
-            OptionError: It is no state of a `StreamDataset`, or lacks the lanes of this rank: it was saved on one rank
+            OptionError: It is not a state of a `StreamDataset`, or lacks the lanes of this rank: it was saved on one rank
                 without `gather=True`.
         """
         if not {"stream", "rows"} <= set(state_dict):
@@ -178,13 +178,13 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
             raise OptionError(message, "state_dict")
         stream = state_dict["stream"]
         if isinstance(stream, dict):
-            self._opened().load_state_dict(stream)  # refuses what it cannot go on from
+            self._opened().load_state_dict(stream)  # refuses a state from which it cannot resume
         self._origin = {"stream": stream, "rows": state_dict["rows"]}
         self._place = dict(self._origin)
 
 
 def _rows_of(table: pa.Table) -> Iterator[Row]:
-    """The rows of a table, over its memory."""
+    """The rows of a table, without a copy."""
     for batch in table.to_batches():
         columns = columns_of(batch, None)
         yield from (Row(columns, at) for at in range(batch.num_rows))
@@ -208,7 +208,7 @@ def _joined(states: list[State]) -> State:
 
 
 def _check_loop(*, sized: bool) -> None:
-    """Refuses a loop of a class that takes a share of the rows of this rank, or rows that nobody trains."""
+    """Refuses an iteration by a class that would share the rows of this rank again, or fetch rows untrained."""
     frame = sys._getframe(1)  # noqa: SLF001  a documented function of CPython
     while frame is not None:
         name = type(frame.f_locals.get("self")).__name__

@@ -11,16 +11,16 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// The table of one batch.
+/// Makes a table of one batch.
 pub(crate) fn batch(rows: RecordBatch) -> PyResult<PyArrowType<Table>> {
     let schema = rows.schema();
     table(vec![rows], schema)
 }
 
-/// What a run comes to in memory: the rows to train on, and those that are set aside if any are.
+/// The tables of a run in memory: the training rows, and the validation rows if documents are set aside.
 pub(crate) type PyTables = (PyArrowType<Table>, Option<PyArrowType<Table>>);
 
-/// The tables of a run, each with the timeless part of its report.
+/// Makes the tables of a run. The schema metadata of each holds the report without its timing.
 pub(crate) fn reported(
     tables: Tables,
     columns: &[RowColumn],

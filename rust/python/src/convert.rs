@@ -1,18 +1,19 @@
-//! What all options are converted with: words, whole numbers, and the message where one is wrong.
+//! Shared conversions of option values: words, switches, whole numbers, shares and sizes; and the refusal of
+//! a bad one.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::error;
 
-/// Makes a newtype of an option that is one of a few words, which the core spells.
+/// Defines a newtype for an option that takes one of the words of a core enum.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal) => {
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) $kind);
 
         impl $name {
-            /// The option and its words.
+            /// The option's name, and the words that it takes.
             pub(crate) fn words() -> (&'static str, Vec<&'static str>) {
                 ($option, <$kind>::WORDS.iter().map(|(word, _)| *word).collect())
             }
@@ -30,7 +31,7 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Makes a newtype of an option that is on or off.
+/// Defines a newtype for a boolean option.
 macro_rules! switches {
     ($(#[$doc:meta])* $name:ident, $option:literal) => {
         $(#[$doc])*
@@ -49,7 +50,7 @@ macro_rules! switches {
 
 pub(crate) use switches;
 
-/// Makes a newtype of an option that is a whole number from 1 to `$most`.
+/// Defines a newtype for an option that is a whole number from 1 to `$most`.
 macro_rules! counts {
     ($(#[$doc:meta])* $name:ident($kind:ty), $option:literal, $most:expr) => {
         $(#[$doc])*
@@ -70,7 +71,7 @@ macro_rules! counts {
 
 pub(crate) use counts;
 
-/// The meaning of the word that an option has.
+/// Looks up the word given for an option, and returns its enum value.
 pub(crate) fn word<T: Copy>(
     value: Borrowed<'_, '_, PyAny>,
     option: &'static str,
@@ -84,10 +85,10 @@ pub(crate) fn word<T: Copy>(
     })
 }
 
-/// Characters of a value that a message shows: enough to know it again.
+/// The most characters of a value that a message quotes: enough to recognise it.
 const SHOWN: usize = 100;
 
-/// Names the value that an option has, and what it may be.
+/// The `OptionError` of a bad value: it quotes the value, and says which values are `wanted`.
 pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str) -> PyErr {
     let mut shown = value.repr().map_or_else(|_| "the value".to_owned(), |text| text.to_string());
     if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
@@ -97,10 +98,10 @@ pub(crate) fn refuse(value: Borrowed<'_, '_, PyAny>, option: &str, wanted: &str)
     error::option(value.py(), option, &format!("must be {wanted}, not `{shown}`"))
 }
 
-/// A share from 0 to 1, or a text such as `0.1%`.
+/// Reads a share: a number, or a text such as `0.1%`. The caller checks its range.
 pub(crate) fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
     match value.extract::<&str>() {
-        // As one number: a hundredth of 0.7 is not 0.007.
+        // Parsed as `0.7e-2`: 0.7 / 100 is not the `f64` nearest to 0.007.
         Ok(text) => match text.strip_suffix('%') {
             Some(percent) => format!("{}e-2", percent.trim()).parse().ok(),
             None => text.parse().ok(),
@@ -109,7 +110,7 @@ pub(crate) fn share_given(value: Borrowed<'_, '_, PyAny>) -> Option<f64> {
     }
 }
 
-/// A number of bytes, or a text such as `512MB` or `2GiB`.
+/// Reads a number of bytes, or a text such as `512MB` or `2GiB`.
 pub(crate) fn bytes_given(value: Borrowed<'_, '_, PyAny>) -> Option<u64> {
     match value.extract::<&str>() {
         Ok(text) => bytes_of(text),

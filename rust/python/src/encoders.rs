@@ -1,4 +1,4 @@
-//! Text to ids for callers who pack by other means: what stands behind `fastpack.Tokenizer`.
+//! [`PyEncoders`]: the native side of `fastpack.Tokenizer`, which turns text into ids without packing.
 
 use std::sync::Arc;
 
@@ -21,17 +21,18 @@ use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
 use crate::pretrained::PyPretrained;
 use crate::supervise::{self, Interrupted};
 
-/// Texts up to this many bytes are encoded at once, in less time than a thread takes to start.
+/// Texts of up to this many bytes are encoded on the calling thread: that takes less time than starting a
+/// thread.
 const SHORT: usize = 1 << 12;
 
-/// Flat ids, where those of each text begin, and the characters that they come from.
+/// The ids of all texts end to end, the offset of each text, and the character range of each id if wanted.
 type Flat<'py> =
     (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Option<Bound<'py, PyArray2<i32>>>);
 
-/// The ids of a conversation, and which of them are trained.
+/// The ids of a conversation, and a mask that is 1 at the trained ones.
 type Chatted<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>);
 
-/// A tokenizer with encoders that are kept from call to call.
+/// A tokenizer, with encoders that are reused by later calls.
 #[pyclass(name = "Encoders", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyEncoders {
@@ -50,7 +51,7 @@ impl PyEncoders {
         }
     }
 
-    /// The ids of one text.
+    /// Encodes one text.
     fn encode<'py>(
         &self,
         py: Python<'py>,
@@ -76,7 +77,7 @@ impl PyEncoders {
         Ok(signed(ids).into_pyarray(py))
     }
 
-    /// The ids of many texts: a list of `str`, or a list of Arrow arrays of strings.
+    /// Encodes many texts: a list of `str`, or a list of Arrow arrays of strings.
     fn encode_batch<'py>(
         &self,
         py: Python<'py>,
@@ -93,7 +94,7 @@ impl PyEncoders {
             verify: verify.0 as usize,
             threads: threads.0,
         };
-        // The texts come back, so that they are let go here and not on a thread that Python does not know.
+        // The job returns the texts, so that they are dropped here: its own thread is not attached to Python.
         let (batch, _texts) = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
             let batch = texts.encode(|texts| match texts {
                 Strings::Python(texts) => encoders.encode(texts, options, control),
@@ -110,7 +111,7 @@ impl PyEncoders {
         Ok((signed(ids).into_pyarray(py), offsets.into_pyarray(py), characters))
     }
 
-    /// The text of a conversation.
+    /// Renders a conversation with a chat template.
     fn render(
         &self,
         py: Python<'_>,
@@ -124,7 +125,7 @@ impl PyEncoders {
         })
     }
 
-    /// The ids of a conversation, and for each whether the assistant wrote it.
+    /// Renders and encodes a conversation. With `mask`, the mask is 1 at the ids that the assistant wrote.
     fn chat<'py>(
         &self,
         py: Python<'py>,
@@ -149,18 +150,18 @@ fn special(add: bool) -> SpecialTokens {
     if add { SpecialTokens::Add } else { SpecialTokens::Omit }
 }
 
-/// Ids as the arrays of the ecosystem hold them; a vocabulary has far fewer than 2^31.
+/// Casts ids to int32, the type of token arrays in the ecosystem. A vocabulary has far fewer than 2^31 ids.
 fn signed(ids: Vec<u32>) -> Vec<i32> {
     ids.into_iter().map(u32::cast_signed).collect()
 }
 
-/// Texts of the caller, read where they lie.
+/// The texts of a call to `encode_batch`, which are read without a copy.
 pub(crate) enum PyTexts {
     Python(Vec<PyBackedStr>),
     Arrow(Vec<ArrayRef>),
 }
 
-/// All texts of a call.
+/// The texts of a call as slices, for the core.
 enum Strings<'a> {
     Python(&'a [PyBackedStr]),
     Arrow(&'a [&'a str]),
@@ -204,7 +205,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTexts {
     }
 }
 
-/// Arrow arrays that hold a string in every place.
+/// Reads Arrow arrays of strings. An array of another type, or with a null, is refused.
 fn arrays(list: &Bound<'_, PyList>) -> PyResult<Vec<ArrayRef>> {
     let mut before = 0;
     let mut arrays = Vec::with_capacity(list.len());
@@ -225,7 +226,7 @@ fn arrays(list: &Bound<'_, PyList>) -> PyResult<Vec<ArrayRef>> {
     Ok(arrays)
 }
 
-/// A text, number `at` of many.
+/// Reads one text; `at` is its index in a list, if it is in one.
 fn text_of(text: &Bound<'_, PyAny>, at: Option<usize>) -> PyResult<PyBackedStr> {
     let (option, place) =
         at.map_or(("text", String::new()), |at| ("texts", format!("number {at} ")));

@@ -1,6 +1,7 @@
-//! The one map from errors of the core to Python exceptions.
+//! Converts errors of the core to Python exceptions; no other module does.
 //!
-//! The classes stand in `fastpack/errors.py`, because two bases are easily said there.
+//! The classes are defined in `fastpack/errors.py`, because a class with two bases is easier to define in
+//! Python.
 
 use std::any::Any;
 use std::io;
@@ -12,20 +13,20 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// `ENOENT`, `EACCES`, `EIO` and `EEXIST`: for faults that no system call reported. Linux, macOS and
-/// Windows give them the same numbers.
+/// The numbers of `ENOENT`, `EACCES`, `EIO` and `EEXIST`, for errors that no system call reported. They are
+/// the same on Linux, macOS and Windows.
 const NOT_FOUND: i32 = 2;
 const ACCESS: i32 = 13;
 const INPUT_OUTPUT: i32 = 5;
 const EXISTS: i32 = 17;
 
-/// A message on one line of bounded length, its control characters escaped.
+/// Puts a message on one line of bounded length, with its control characters escaped.
 #[pyfunction(name = "one_line")]
 pub(crate) fn py_one_line(message: &Bound<'_, PyString>) -> String {
     in_one_line(message.to_string_lossy().into_owned())
 }
 
-/// The exception for an error of the core.
+/// Converts an error of the core to an exception.
 pub(crate) fn to_py(error: Error) -> PyErr {
     Python::attach(|py| {
         let message = in_one_line(error.to_string());
@@ -70,7 +71,7 @@ pub(crate) fn to_py(error: Error) -> PyErr {
     })
 }
 
-/// The exception for an option that cannot be read from its Python value.
+/// The exception for an option with an invalid value.
 pub(crate) fn option(py: Python<'_>, name: &str, reason: &str) -> PyErr {
     let message = in_one_line(format!("invalid option `{name}`: {reason}"));
     exception(py, "OptionError", (message, name))
@@ -82,7 +83,7 @@ pub(crate) fn wrong_type(py: Python<'_>, name: &str, reason: &str) -> PyErr {
     exception(py, "OptionTypeError", (message, name))
 }
 
-/// The exception for a panic: a fault of fastpack that must not take the process with it.
+/// The exception for a panic: a bug in fastpack, which must not end the process.
 pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> PyErr {
     let said = panic
         .downcast_ref::<&str>()
@@ -96,20 +97,21 @@ pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> PyErr {
     Python::attach(|py| exception(py, "InternalError", (message,)))
 }
 
-/// The exception for waiting on a job that another process started.
+/// The exception for using a stream in a process that was forked after the stream had started.
 pub(crate) fn after_fork(py: Python<'_>) -> PyErr {
     let message = "this stream was started before the process forked; start another one here";
     exception(py, "FastpackError", (message,))
 }
 
-/// The exception for using a stream in Python code that runs while it is read.
+/// The exception for using a stream inside its own `filter`, `map`, `progress` or a signal handler.
 pub(crate) fn in_use(py: Python<'_>) -> PyErr {
     let message = "this stream is used in its own `filter`, `map` or `progress`, or in a signal handler, \
                    while the same thread reads it; read and close it outside of them";
     exception(py, "FastpackError", (message,))
 }
 
-/// The exception for waiting on a function that may wait for this thread.
+/// The exception for waiting too long for a stream whose `filter`, `map` or `progress` another thread runs:
+/// that function may be waiting for this thread.
 pub(crate) fn waited_for(py: Python<'_>) -> PyErr {
     let message = "another thread reads this stream and has been in one call of its `filter`, `map` or \
                    `progress` for 10 seconds; such a function must not wait for a thread that uses the stream";

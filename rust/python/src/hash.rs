@@ -1,4 +1,4 @@
-//! `content_hash`: the hash of a file, as a manifest records it.
+//! `content_hash`: the hash of a file, as manifests record it.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::supervise::{self, Interrupted};
 
-/// Bytes that are read at a time: enough that BLAKE3 works on all lanes of the processor.
+/// The bytes of one read: enough for BLAKE3 to use all SIMD lanes of the processor.
 const PIECE: usize = 1 << 20;
 
 /// The BLAKE3 hash of a file, in hexadecimal.

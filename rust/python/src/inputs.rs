@@ -1,4 +1,4 @@
-//! Python arguments to what is read: sources, and how their records are looked at. No default stands here.
+//! Converts Python arguments to the sources of a run and their reading settings. It holds no defaults.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyDict};
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
 
-/// What is read.
+/// The inputs of a run: its sources, and whether folders are searched recursively.
 #[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyInputs(pub(crate) Inputs);
@@ -27,7 +27,7 @@ impl PyInputs {
     }
 }
 
-/// Files that are read alike.
+/// A source: files that are read with the same settings.
 #[pyclass(name = "Source", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PySource(pub(crate) Source);
@@ -62,24 +62,24 @@ impl PySource {
 }
 
 words!(
-    /// What the records of a file are.
+    /// The shape of a source's records.
     PyShape(ShapeName), "shape"
 );
 words!(
-    /// A part of a record.
+    /// A part of a record, such as the prompt or the completion.
     PyPart(Part), "fields"
 );
 
 counts!(
-    /// Records that are read of a source.
+    /// The most records that are read of a source.
     PyLimit(NonZeroU64), "limit", u64::MAX
 );
 counts!(
-    /// How many times a source is read.
+    /// The number of times that a source is read.
     PyRepeat(NonZeroU64), "repeat", u64::MAX
 );
 
-/// What stands between the documents of a file of text.
+/// The text that separates documents in a text file.
 pub(crate) struct PySeparator(String);
 
 impl<'py> FromPyObject<'_, 'py> for PySeparator {
@@ -90,7 +90,7 @@ impl<'py> FromPyObject<'_, 'py> for PySeparator {
     }
 }
 
-/// Where a record holds its parts: a mapping from part to field name, or `None`.
+/// The field names of the parts of a record: a dict from part to field name, or `None`.
 pub(crate) struct PyFields(Fields);
 
 impl<'py> FromPyObject<'_, 'py> for PyFields {
@@ -115,7 +115,7 @@ impl<'py> FromPyObject<'_, 'py> for PyFields {
     }
 }
 
-/// How requests become texts: the name of a text, a text with places in braces, or a dict of parts.
+/// A prompt format: the name of a known one, a text with placeholders in braces, or a dict of parts.
 pub(crate) struct PyPrompt(Prompt);
 
 impl<'py> FromPyObject<'_, 'py> for PyPrompt {
@@ -144,7 +144,7 @@ impl<'py> FromPyObject<'_, 'py> for PyPrompt {
     }
 }
 
-/// The parts of a prompt, under the names that DART-Math gives them; its `id` says nothing.
+/// Reads the parts of a prompt, under the names of DART-Math. Its `id` is ignored.
 fn parts_of(dict: &Bound<'_, PyDict>) -> PyResult<PromptParts> {
     const WANTED: &str = "texts under some of `sys_prompt`, `query_prompt`, `prompt_after_query`, `resp_prompt`, \
                           `prompt_before_resp` and `delim`";
@@ -168,7 +168,7 @@ fn parts_of(dict: &Bound<'_, PyDict>) -> PyResult<PromptParts> {
     Ok(parts)
 }
 
-/// Requests and their answers that stand before each request.
+/// Few-shot examples: pairs of a request and its answer, placed before each request.
 pub(crate) struct PyExamples(Vec<(String, String)>);
 
 impl<'py> FromPyObject<'_, 'py> for PyExamples {

@@ -1,4 +1,4 @@
-//! Options, a tokenizer and a chat template to the [`Job`] that the core runs.
+//! [`Parts`]: builds the [`Job`] that the core runs from options, a tokenizer, a chat template and functions.
 
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ use crate::pretrained::PyPretrained;
 use crate::supervise::Caller;
 use crate::transform::PyTransform;
 
-/// What a job is made of: made in the call, built on the thread that runs it.
+/// The parts of a job. The calling thread collects them, and the job's thread builds the job.
 #[derive(Debug)]
 pub(crate) struct Parts {
     options: Options,
     tokenizer_name: Option<String>,
-    /// Nothing where there is no tokenizer.
+    /// `None` without a tokenizer.
     renderer: Option<Renderer>,
     transform: PyTransform,
 }
 
-/// What a chat template is made of.
+/// The parts of a chat template: its text, its variables, and the tokenizer with its own templates.
 #[derive(Debug)]
 pub(crate) struct Renderer {
     pretrained: Arc<Pretrained>,
     template: Option<NamedTemplate>,
     kwargs: Map,
-    /// The command that starts a process for what is refused here.
+    /// The command that starts a Python process, which renders templates that the core refuses.
     command: Option<Vec<String>>,
 }
 
-/// What the caller says of the chat template: its name and text if it is not the tokenizer's own, the variables for it,
-/// and the command that starts a process for what is refused here.
+/// The chat template of a call: its name and text if it is not the tokenizer's own, its variables, and the
+/// command of the Python process that renders templates which the core refuses.
 pub(crate) struct PyChatTemplate(Option<(String, String)>, PyTemplateKwargs, Option<Vec<String>>);
 
 impl<'py> FromPyObject<'_, 'py> for PyChatTemplate {
     type Error = PyErr;
 
-    /// By hand: what is derived would wrap the error of a variable in one of its own.
+    /// Written by hand, because a derived implementation would wrap the error of a variable in another error.
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let (given, kwargs, command): (_, Bound<'py, PyAny>, _) = value.extract()?;
         Ok(Self(given, kwargs.extract()?, command))
@@ -64,7 +64,7 @@ impl Parts {
         }
     }
 
-    /// Compiles the template, and lets `caller` run the functions that the job was given.
+    /// Builds the job: compiles the template, and has `caller` run the functions of the job.
     pub(crate) fn job(self, caller: &Caller) -> Result<Job> {
         let Self { options, tokenizer_name, renderer, transform } = self;
         let transform = transform.run_by(caller);
@@ -117,7 +117,7 @@ impl Renderer {
         }
     }
 
-    /// Compiles the template, for which it is `now`.
+    /// Compiles the template, with `now` as its current time.
     pub(crate) fn template(self, now: NaiveDateTime, caller: &Caller) -> Result<JobTemplate> {
         let context = TemplateContext {
             special_tokens: self.pretrained.special_tokens.clone(),
@@ -136,14 +136,14 @@ impl Renderer {
         };
         Ok(match &self.template {
             Some(given) => JobTemplate::Ready(Box::new(compile(given)?)),
-            // Texts need none: one that cannot be used is an error only once a conversation asks for it.
+            // Texts need no template, so an unusable one is an error only at the first conversation.
             None => own_template(&self.pretrained.chat_templates, compile)
                 .unwrap_or_else(JobTemplate::Refused),
         })
     }
 }
 
-/// The tokenizer's own template, and the one that it has for records with tools.
+/// Compiles the tokenizer's default template, and its template for records with tools if it has one.
 fn own_template(
     templates: &[NamedTemplate],
     compile: impl Fn(&NamedTemplate) -> Result<ChatTemplate>,

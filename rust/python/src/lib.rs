@@ -1,4 +1,4 @@
-//! The native half of the `fastpack` package: the list of its names.
+//! The native module `fastpack._fastpack`: the list of its names.
 
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
@@ -64,7 +64,7 @@ mod _fastpack {
     #[pymodule_export]
     use crate::words::option_words;
 
-    /// Adds what is known only when the extension is built.
+    /// Adds constants of the core, the version and the build profile.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("REPORT_KEY", REPORT_KEY)?;

@@ -1,4 +1,4 @@
-//! Python arguments to the options of the core. No default stands here.
+//! Converts Python arguments to options of the core. It holds no defaults.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -17,7 +17,7 @@ use crate::error;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
 use crate::written::has_list;
 
-/// What decides the content of the output.
+/// The options that decide the content of the output, and those for losses, verification and threads.
 #[pyclass(name = "Options", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyOptions(pub(crate) Options);
@@ -74,15 +74,15 @@ impl PyOptions {
 }
 
 words!(
-    /// Which tokens carry a label.
+    /// The choice of trained tokens.
     PyTrainOn(TrainOn), "train_on"
 );
 words!(
-    /// Which of the tokens that end trained turns are trained.
+    /// The choice of trained end-of-turn tokens.
     PyTrainOnEos(TrainOnEos), "train_on_eos"
 );
 words!(
-    /// What happens to a record that cannot be read.
+    /// The handling of records that cannot be read.
     PyOnBadRecord(OnBadRecord), "on_bad_record"
 );
 words!(
@@ -91,23 +91,23 @@ words!(
 );
 
 counts!(
-    /// Worker threads.
+    /// The number of worker threads.
     PyThreads(NonZeroUsize), "threads", MOST_THREADS
 );
 counts!(
-    /// Records that stand for all.
+    /// The approximate number of records that a scan samples.
     PySample(NonZeroU64), "sample", u64::MAX
 );
 counts!(
-    /// Rows of a batch.
+    /// The number of rows in a batch.
     PyBatchSize(NonZeroUsize), "batch_size", usize::MAX
 );
 counts!(
-    /// Rows kept open while packing on the fly.
+    /// The number of rows that a stream keeps open.
     PyOpenPacks(NonZeroUsize), "open_packs", usize::MAX
 );
 
-/// Whether documents end with the end-of-text token: `"auto"`, or a boolean.
+/// The choice of end-of-text tokens: `"auto"`, or a boolean.
 pub(crate) struct PyEos(Eos);
 
 impl<'py> FromPyObject<'_, 'py> for PyEos {
@@ -124,7 +124,7 @@ impl<'py> FromPyObject<'_, 'py> for PyEos {
     }
 }
 
-/// Whether documents begin with the token for it: `"auto"`, or `True`.
+/// The choice of beginning-of-text tokens: `"auto"`, or `True`.
 pub(crate) struct PyBos(Bos);
 
 impl<'py> FromPyObject<'_, 'py> for PyBos {
@@ -142,11 +142,11 @@ impl<'py> FromPyObject<'_, 'py> for PyBos {
 }
 
 switches!(
-    /// Whether each label stands one place before its token.
+    /// Whether labels are shifted: the label at each position is the next token.
     PyShiftLabels, "shift_labels"
 );
 
-/// How much may be lost: a share, or a text such as `0.1%`.
+/// The largest share of documents or tokens that may be lost: a number, or a text such as `0.1%`.
 pub(crate) struct PyMaxLost(MaxLost);
 
 impl<'py> FromPyObject<'_, 'py> for PyMaxLost {
@@ -174,7 +174,7 @@ impl<'py> FromPyObject<'_, 'py> for PyColumns {
     }
 }
 
-/// Ids: a list, or anything that has `tolist`, such as an array.
+/// Token ids: a list, or an object with `tolist`, such as an array.
 pub(crate) struct PyIds(pub(crate) Vec<u32>);
 
 impl<'py> FromPyObject<'_, 'py> for PyIds {
@@ -187,7 +187,7 @@ impl<'py> FromPyObject<'_, 'py> for PyIds {
     }
 }
 
-/// How many documents the reference engine encodes too.
+/// The number of documents that the reference engine encodes again, as a check.
 pub(crate) struct PyVerify(pub(crate) u32);
 
 impl<'py> FromPyObject<'_, 'py> for PyVerify {
@@ -201,10 +201,10 @@ impl<'py> FromPyObject<'_, 'py> for PyVerify {
     }
 }
 
-/// The most bytes of a thread's caches: more than there are words to remember.
+/// The largest cache of a thread, in bytes: more than all distinct words of an input need.
 const LARGEST_CACHE: u64 = 1 << 30;
 
-/// Bytes that a thread's caches may take, as [`bytes_given`] reads them.
+/// The size of a thread's caches in bytes, as [`bytes_given`] reads it.
 pub(crate) struct PyCacheSize(pub(crate) usize);
 
 impl<'py> FromPyObject<'_, 'py> for PyCacheSize {
@@ -238,11 +238,11 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
 
 const KWARGS: &str = "chat_template_kwargs";
 
-/// A conversation as a record of a file would hold it, from its messages and its tools if any.
+/// A conversation: its messages, and its tools if any, as a JSON object like those in a file.
 pub(crate) struct PyConversation(pub(crate) Map);
 
 impl PyConversation {
-    /// The conversation, read as one of a file is.
+    /// Parses the conversation in the same way as one of a file.
     pub(crate) fn read(&self) -> fastpack_core::Result<Conversation> {
         conversation(&self.0)
             .map_err(|fault| fastpack_core::Error::option("messages", fault.message))
@@ -263,7 +263,8 @@ impl<'py> FromPyObject<'_, 'py> for PyConversation {
     }
 }
 
-/// What a template can see of a Python value, given for `option`, that stands in so many others.
+/// Converts a Python value, given for `option`, to a template value; `depth` is the number of values around
+/// it.
 fn template_value(value: &Bound<'_, PyAny>, option: &str, depth: usize) -> PyResult<Value> {
     if depth > MAX_DEPTH {
         let wanted = format!("nested no deeper than {MAX_DEPTH} lists and dicts");

@@ -1,4 +1,5 @@
-//! Python arguments to where rows go, and which of them are set aside. No default stands here.
+//! Converts Python arguments to the output options: the folder, its format and the validation split. It holds
+//! no defaults.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use pyo3::types::{PyBool, PyInt};
 
 use crate::convert::{bytes_given, refuse, share_given, word, words};
 
-/// Where and how a folder is written.
+/// The output folder, and how it is written.
 #[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyOutput(pub(crate) Output);
@@ -61,15 +62,15 @@ words!(
     PyFormat(Format), "format"
 );
 words!(
-    /// The columns that a file holds of a row.
+    /// The layout of rows in files: full or compact.
     PyRowLayout(RowLayout), "layout"
 );
 words!(
-    /// How the columns of a file are compressed.
+    /// The compression of a file's columns.
     PyCompression(Compression), "compression"
 );
 
-/// How many documents are set aside, where the rows stay in memory.
+/// The size of the validation split of a run in memory.
 #[pyclass(name = "Validation", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyValidation(pub(crate) Validation);
@@ -82,7 +83,7 @@ impl PyValidation {
     }
 }
 
-/// How many documents are set aside: a number of them, a share, or a text such as `1%`.
+/// The size of the validation split: a number of documents, a share, or a text such as `1%`.
 pub(crate) struct PyPart(Validation);
 
 impl<'py> FromPyObject<'_, 'py> for PyPart {
@@ -102,7 +103,7 @@ impl<'py> FromPyObject<'_, 'py> for PyPart {
     }
 }
 
-/// Bytes of a shard: a number, or a number with a unit such as `512MB` or `2GiB`.
+/// The size of a shard in bytes, as [`bytes_given`] reads it.
 pub(crate) struct PyShardSize(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyShardSize {
@@ -115,7 +116,7 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     }
 }
 
-/// Bytes of memory for documents, as [`bytes_given`] reads them.
+/// The memory for documents in bytes, as [`bytes_given`] reads it.
 pub(crate) struct PyMemory(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PyMemory {

@@ -1,4 +1,4 @@
-//! `pack_files`, `pack_dir`, `pack_records` and `repack`: everything at once, to tables or into a folder.
+//! `pack_files`, `pack_dir`, `pack_records`, `write_records` and `repack`: the calls that pack a whole input.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::report::PyReport;
 use crate::supervise::{self, Interrupted};
 use crate::transform::PyTransform;
 
-/// Packs files into a table.
+/// Packs files into tables in memory.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_files(
@@ -45,7 +45,7 @@ pub(crate) fn pack_files(
     reported(tables, &options.0.rows.columns, report)
 }
 
-/// Packs files into files.
+/// Packs files into a folder.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_dir(
@@ -68,7 +68,7 @@ pub(crate) fn pack_dir(
     .map(PyReport)
 }
 
-/// Packs the tokens that a folder keeps into files.
+/// Packs the kept tokens of a folder into another folder.
 #[pyfunction]
 pub(crate) fn repack(
     py: Python<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn repack(
     .map(PyReport)
 }
 
-/// Packs records that are in memory.
+/// Packs records in memory into tables in memory.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn pack_records(
@@ -121,7 +121,7 @@ pub(crate) fn pack_records(
     reported(tables, &options.0.rows.columns, report)
 }
 
-/// Packs records that are in memory into files.
+/// Packs records in memory into a folder.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn write_records(

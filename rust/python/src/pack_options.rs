@@ -1,4 +1,4 @@
-//! Python arguments to the options that decide how documents become rows. No default stands here.
+//! Converts Python arguments to the packing options. It holds no defaults.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyBool;
 use crate::convert::{counts, refuse, switches, word, words};
 use crate::error;
 
-/// How documents become rows.
+/// The packing options.
 #[pyclass(name = "PackOptions", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyPackOptions(pub(crate) PackOptions);
@@ -53,11 +53,11 @@ impl PyPackOptions {
 }
 
 words!(
-    /// How documents are put together.
+    /// The packing strategy.
     PyStrategy(Strategy), "strategy"
 );
 words!(
-    /// What happens to a document longer than a row.
+    /// The handling of documents that are longer than a row.
     PyOverlong(Overlong), "overlong"
 );
 words!(
@@ -69,7 +69,7 @@ switches!(
     PyDropLast, "drop_last"
 );
 switches!(
-    /// Whether documents are put in an order drawn from the seed.
+    /// Whether documents are shuffled before they are packed.
     PyShuffle, "shuffle"
 );
 words!(
@@ -77,32 +77,32 @@ words!(
     PyOrder(Order), "order"
 );
 words!(
-    /// What happens where ranks cannot share the rows equally.
+    /// The handling of rows that ranks cannot share equally.
     PyOnRemainder(OnRemainder), "on_remainder"
 );
 words!(
-    /// The end of a row at which it is filled up.
+    /// The end of a row at which padding is added.
     PySide(Side), "padding_side"
 );
 
 counts!(
-    /// Tokens that a row holds at most.
+    /// The most tokens of a row.
     PyMaxLength(NonZeroU32), "max_length", i32::MAX.cast_unsigned()
 );
 counts!(
-    /// Documents that a row holds at most.
+    /// The most documents of a row.
     PyMaxDocuments(NonZeroU32), "max_documents_per_pack", u32::MAX
 );
 counts!(
-    /// What the room of a document is a multiple of.
+    /// The alignment of documents in tokens: each takes a multiple of this length.
     PyAlign(NonZeroU32), "align_documents_to", u32::MAX
 );
 counts!(
-    /// Ranks that share the rows.
+    /// The number of ranks that share the rows.
     PyWorldSize(NonZeroU32), "balance_ranks", u32::MAX
 );
 
-/// What decides what is left to chance.
+/// The random seed.
 pub(crate) struct PySeed(u64);
 
 impl<'py> FromPyObject<'_, 'py> for PySeed {
@@ -114,7 +114,7 @@ impl<'py> FromPyObject<'_, 'py> for PySeed {
     }
 }
 
-/// What rows are filled up to: `None`, `"max_length"`, or a multiple.
+/// The length to which rows are padded: `None` for no padding, `"max_length"`, or a multiple of a number.
 pub(crate) struct PyPadTo(pub(crate) PadTo);
 
 impl<'py> FromPyObject<'_, 'py> for PyPadTo {
@@ -134,7 +134,7 @@ impl<'py> FromPyObject<'_, 'py> for PyPadTo {
     }
 }
 
-/// The id that fills rows up.
+/// The id of the padding token.
 pub(crate) struct PyPadTokenId(pub(crate) u32);
 
 impl<'py> FromPyObject<'_, 'py> for PyPadTokenId {

@@ -1,4 +1,4 @@
-//! `fastpack.plan`: packing alone, for callers who keep the tokens themselves.
+//! `fastpack.plan`: packs document lengths, for callers who hold the tokens themselves.
 
 use std::num::NonZeroU32;
 
@@ -11,10 +11,10 @@ use crate::error;
 use crate::pack_options::PyPackOptions;
 use crate::supervise::{self, Interrupted};
 
-/// Which documents share a row: what `fastpack.plan` returns.
+/// The documents of each row, as `fastpack.plan` returns them.
 ///
-/// The arrays cannot be written to. `offsets` and `members` are int64, so that they index arrays and tensors
-/// as they are; what counts tokens is int32.
+/// The arrays are read-only. `offsets`, `members` and `dropped` are int64, so that they can index arrays and
+/// tensors. `starts` and `lengths`, in tokens, are int32.
 #[pyclass(name = "Plan", frozen, module = "fastpack")]
 #[derive(Debug)]
 pub(crate) struct PyPlan {
@@ -60,14 +60,14 @@ impl PyPlan {
         let PlannedLengths { plan, dropped, lower_bound } = planned;
         let (rows, tokens) = (plan.rows(), plan.tokens());
         let max_length = options.max_length.map(NonZeroU32::get);
-        // A row of any length is as long as its document, and cannot be shared.
+        // Without `max_length` each document has a row of its own length.
         let (fill, lower_bound) = match max_length {
             Some(_) => (plan.fill(), lower_bound),
             None => (f64::from(u8::from(rows > 0)), rows as u64),
         };
         let PlanColumns { offsets, members, starts, lengths } = plan.into_columns();
         let numbers = |values: Vec<u32>| fixed(py, values.into_iter().map(i64::from).collect());
-        // What stays as wide stays in its memory.
+        // A cast to a type of the same width reuses the vector's memory.
         let counts =
             |values: Vec<u32>| fixed(py, values.into_iter().map(u32::cast_signed).collect());
         Self {
@@ -85,7 +85,7 @@ impl PyPlan {
     }
 }
 
-/// An array that cannot be written to.
+/// Makes a read-only array.
 fn fixed<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
     let array = values.into_pyarray(py);
     array.readwrite().make_nonwriteable();
@@ -101,7 +101,7 @@ pub(crate) fn plan(
 ) -> PyResult<PyPlan> {
     let options = options.0.clone();
     let packing = options.clone();
-    // One pass over numbers of the caller's, which it would take as long to copy.
+    // The lengths are checked on this thread, in one pass over the caller's array: a copy would take as long.
     let lengths = Lengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
     let planned = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
         lengths.plan(&options, control)

@@ -1,4 +1,4 @@
-//! A loaded tokenizer with what stands beside it, held for any number of calls.
+//! [`PyPretrained`]: a loaded tokenizer with its special tokens and chat templates, for any number of calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::supervise::{self, Interrupted};
 #[derive(Debug)]
 pub(crate) struct PyPretrained {
     pub(crate) pretrained: Arc<Pretrained>,
-    /// What the caller named: a path or a hub name; nothing for a live tokenizer.
+    /// The path or hub name that the caller gave; `None` for a live tokenizer.
     pub(crate) name: Option<String>,
 }
 
 #[pymethods]
 impl PyPretrained {
-    /// Reads a model folder; `hub_name` is what it is called on the hub, if it came from there.
+    /// Reads a model folder; `hub_name` is its name on the hub, if it was downloaded.
     #[staticmethod]
     fn from_dir(py: Python<'_>, path: PathBuf, hub_name: Option<String>) -> PyResult<Self> {
         let name = hub_name.clone().unwrap_or_else(|| path.display().to_string());
@@ -51,7 +51,7 @@ impl PyPretrained {
         Ok(Self::new(pretrained, Some(name)))
     }
 
-    /// Takes over a live tokenizer, serialised.
+    /// Loads a live tokenizer from its JSON.
     #[staticmethod]
     fn from_json(
         py: Python<'_>,
@@ -105,7 +105,7 @@ impl PyPretrained {
         self.pretrained.tokenizer.vocab_size()
     }
 
-    /// The component that keeps the compiled engine from making the ids; nothing where it makes them.
+    /// The component that the compiled engine does not support; `None` if that engine makes the ids.
     #[getter]
     fn engine_reason(&self) -> Option<String> {
         match self.pretrained.tokenizer.engine() {
@@ -120,7 +120,7 @@ impl PyPretrained {
         components.map_err(|refused| error::to_py(refused.into()))
     }
 
-    /// A digest of all that decides the ids.
+    /// A digest of everything that decides the ids.
     #[getter]
     fn fingerprint(&self) -> String {
         self.pretrained.tokenizer.fingerprint().to_owned()
@@ -136,7 +136,7 @@ impl PyPretrained {
         self.pretrained.tokenizer.token_to_id(token)
     }
 
-    /// The text of ids, special tokens included.
+    /// Decodes ids to text, special tokens included.
     fn decode(&self, ids: PyIds) -> PyResult<String> {
         self.pretrained.tokenizer.decode(&ids.0).map_err(|refused| error::to_py(refused.into()))
     }

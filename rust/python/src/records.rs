@@ -1,4 +1,4 @@
-//! Records that are in memory: a table, batches of one, or whatever values an iterator gives.
+//! [`PyRecords`]: records in memory, from a table, an iterator of record batches, or an iterator of values.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use pyo3::types::PyIterator;
 use crate::supervise::Caller;
 use crate::written::write;
 
-/// Bytes of values that are taken from an iterator at once, as of a file.
+/// The bytes of values that are read from an iterator at once, as in a block of a file.
 const BYTES: usize = 256 << 10;
 
-/// How long values are collected before they are handed on: a slow iterator must hold nothing up.
+/// The longest time that values are collected before they are handed over, so that a slow iterator delays
+/// nothing.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Records in memory. An iterator is used up by the first call that reads it.
@@ -38,14 +39,14 @@ impl PyRecords {
         Self(Kind::Table(table.0.into_inner().0))
     }
 
-    /// The rows of the record batches that an iterator gives, or a text in place of one that cannot be read; `known_as`
-    /// tells them from others, if anything does.
+    /// The rows of the record batches that an iterator gives. In place of an unreadable batch it gives an
+    /// error text. `known_as` is the identity of the records, if they have one.
     #[staticmethod]
     fn batches(batches: Py<PyIterator>, known_as: Option<String>) -> Self {
         Self(Kind::Batches(Arc::new(batches), known_as))
     }
 
-    /// The values that an iterator gives, each of them a record.
+    /// The values that an iterator gives. Each is a record.
     #[staticmethod]
     fn values(values: Py<PyIterator>) -> Self {
         Self(Kind::Values(Arc::new(values)))

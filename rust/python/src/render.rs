@@ -1,4 +1,5 @@
-//! Records through a chat template and no further, for tests and for looking at what a template does.
+//! Renders records with a chat template, without tokenizing: for tests, benchmarks and debugging of
+//! templates.
 
 use fastpack_core::json::Map;
 use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
@@ -6,7 +7,7 @@ use fastpack_core::template::{ChatTemplate, Printed, Replayed, Replayer, Templat
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A text and the byte ranges of it that the assistant wrote.
+/// A rendered text, and the byte ranges that the assistant wrote.
 type Rendering = (String, Option<Vec<(usize, usize)>>);
 
 /// Renders a conversation, given as JSON, with a chat template.
@@ -31,7 +32,7 @@ pub(crate) fn render_template(
     Ok((text.map_err(|fault| PyValueError::new_err(fault.message))?, None))
 }
 
-/// Conversations that were read, to be rendered again and again: what measures rendering alone.
+/// Parsed conversations, which benchmarks render repeatedly to measure rendering alone.
 #[pyclass(name = "Conversations", module = "fastpack._fastpack", frozen)]
 pub(crate) struct PyConversations {
     conversations: Vec<Conversation>,
@@ -48,7 +49,7 @@ impl PyConversations {
         Ok(Self { conversations: read.collect::<PyResult<_>>()? })
     }
 
-    /// Has the interpreter render them one after the other, and tells how many bytes that makes.
+    /// Renders all conversations with the interpreter, and returns the total length of the texts in bytes.
     fn render(
         &self,
         source: &str,
@@ -64,7 +65,7 @@ impl PyConversations {
     }
 }
 
-/// Why a run would interpret all conversations with this template, if it would.
+/// The reason why this template is interpreted; `None` if recorded programs render it.
 #[pyfunction]
 pub(crate) fn template_road(
     source: &str,
@@ -76,8 +77,8 @@ pub(crate) fn template_road(
     Ok(template.replays(Wanted::Spans).err().map(str::to_owned))
 }
 
-/// Renders conversations, given as JSON, one after the other by programs; nothing for those that only the interpreter
-/// renders. `interpret` has it render all.
+/// Renders conversations, given as JSON, by recorded programs; `None` for each that only the interpreter
+/// renders. With `interpret`, the interpreter renders all.
 #[pyfunction]
 pub(crate) fn replay_template(
     source: &str,

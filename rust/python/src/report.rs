@@ -1,9 +1,9 @@
-//! The report of a run, handed over as the `fastpack.Report` that reads it.
+//! [`PyReport`]: converts the report of a run to a `fastpack.Report`.
 
 use fastpack_core::Report;
 use pyo3::prelude::*;
 
-/// What a run came to; in Python, a `fastpack.Report`.
+/// The report of a run; in Python, a `fastpack.Report`.
 #[derive(Clone, Debug)]
 pub(crate) struct PyReport(pub(crate) Report);
 

@@ -1,4 +1,4 @@
-//! `scan`: what packing would come to.
+//! `scan`: reads files and plans rows, without making them.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use crate::pretrained::PyPretrained;
 use crate::supervise::{self, Interrupted};
 use crate::transform::PyTransform;
 
-/// Reads files and plans rows of several lengths; what that came to, as JSON.
+/// Reads files, plans rows of each of `max_lengths`, and returns the report as JSON.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the parts of a job")]
 pub(crate) fn scan(

@@ -1,4 +1,4 @@
-//! `StreamTables`: the tables of a stream, while the core runs ahead of the loop that takes them.
+//! `StreamTables`: an iterator over the tables of a stream, which the core fills in the background.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,36 +22,36 @@ use crate::report::PyReport;
 use crate::supervise::{Interrupted, Shared, Task};
 use crate::transform::PyTransform;
 
-/// Tables that wait to be taken: one to take at once, and one while it is taken.
+/// The tables that wait to be taken: the next one, and one that is made while the next is taken.
 const AHEAD: usize = 2;
 
 switches!(
-    /// Whether records are read in an order that the seed decides.
+    /// Whether records are read in a random order, which the seed decides.
     PyShuffled, "shuffle"
 );
 counts!(
-    /// How often the input is read.
+    /// The number of times that the input is read.
     PyEpochs(NonZeroU64), "epochs", u64::MAX
 );
 counts!(
-    /// The lanes of a run.
+    /// The number of lanes of a run.
     PyLanes(NonZeroUsize), "lanes", MOST_LANES
 );
 counts!(
-    /// The ranks that share the rows.
+    /// The number of ranks that share the rows.
     PyWorldSize(NonZeroUsize), "world_size", MOST_LANES
 );
 counts!(
-    /// The tables of a run.
+    /// The most tables of a run.
     PyMaxSteps(NonZeroU64), "max_steps", u64::MAX
 );
 
 words!(
-    /// What the weights of sources are parts of.
+    /// The unit of the weights of sources: tokens or documents.
     PyWeightUnit(MixUnit), "weight_unit"
 );
 words!(
-    /// What happens in a lane that has read a source.
+    /// The behaviour of a lane that has read a source to its end.
     PyOnExhausted(OnExhausted), "on_exhausted"
 );
 
@@ -67,7 +67,7 @@ impl<'py> FromPyObject<'_, 'py> for PyRank {
     }
 }
 
-/// How a stream packs.
+/// The options of a stream: batches, lanes, ranks and the mix of sources.
 #[pyclass(name = "StreamOptions", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyStreamOptions(StreamOptions);
@@ -113,13 +113,13 @@ impl PyStreamOptions {
     }
 }
 
-/// Refuses what is no state.
+/// Refuses a text that is not the state of a stream.
 #[pyfunction]
 pub(crate) fn check_state(state: &str) -> PyResult<()> {
     State::from_json(state).map(drop).map_err(error::to_py)
 }
 
-/// The state of a run from those of its ranks.
+/// Joins the states of all ranks of a run.
 #[pyfunction]
 pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
     let states = states.iter().map(|text| State::from_json(text)).collect::<Result<Vec<_>, _>>();
@@ -127,7 +127,7 @@ pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
     merged.map(|state| state.to_json()).map_err(error::to_py)
 }
 
-/// Packed rows, a table at a time. Dropping it stops and joins the threads behind it.
+/// An iterator over tables of packed rows. Dropping it stops and joins its threads.
 #[pyclass(name = "StreamTables", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyStreamTables {
@@ -186,7 +186,7 @@ impl PyStreamTables {
         }
     }
 
-    /// Stops the threads behind the stream and waits for their end; no table comes after it.
+    /// Stops the threads of the stream and waits for their end. It gives no table afterwards.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.task.refuse_own_thread(py)?;
         self.closed.store(true, Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl PyStreamTables {
         Ok(())
     }
 
-    /// What the whole stream came to; nothing before its end.
+    /// The report of the whole stream; `None` before its end.
     #[getter]
     fn report(&self) -> Option<PyReport> {
         self.report.get().cloned().map(PyReport)

@@ -1,6 +1,6 @@
-//! Waits for jobs of the core: detached, interruptible, reporting progress.
+//! Runs jobs of the core on threads and waits for them: detached from Python, interruptible, with progress.
 //!
-//! Nothing else in this crate detaches from Python, attaches to it or looks at signals, save that
+//! No other module of this crate detaches from Python, attaches to it or checks signals, except that
 //! `error.rs` attaches to make an exception.
 
 use std::mem;
@@ -16,23 +16,25 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// How often a waiting call looks for Ctrl-C and reports progress: a fourth of what a user may wait.
+/// The interval at which a waiting call checks for Ctrl-C and reports progress: a fourth of the 200 ms that a
+/// user may wait.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long an interrupt waits for a job that may be abandoned: it mostly ends at once, and its memory is free then.
+/// The time that an interrupt waits for a job that may be abandoned. Most jobs end in it and free their
+/// memory.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What an interrupt does to the job that it cancels.
+/// The way in which an interrupt ends a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// It is joined: it has a folder to leave in order.
+    /// Cancels the job and joins its thread, so that the job leaves its folder in order.
     Join,
-    /// It is left to end alone if it does not end at once: it may be in the middle of one huge record, and touches nothing
-    /// outside.
+    /// Cancels the job, and does not join its thread if that takes longer than [`GRACE`]: the job may be
+    /// inside one huge record, and changes nothing outside the process.
     Abandon,
 }
 
-/// Runs `job` to its end on a thread of its own.
+/// Runs `job` on a new thread, and returns its value.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -46,18 +48,18 @@ pub(crate) fn run<T: Send + 'static>(
     Ok(value)
 }
 
-/// What a job sends to the call that waits for it.
+/// A message from a job to the call that waits for it.
 enum Message<T> {
     /// A value.
     Value(T),
-    /// Something to be done with Python.
+    /// Python code for the waiting thread to run.
     Call(Call),
 }
 
 type Call = Box<dyn FnOnce(Python<'_>) + Send>;
 
-/// Asks the call that waits for a job to run Python code: on its own thread, where Ctrl-C and whatever else belongs to
-/// that thread work as the caller is used to.
+/// Runs Python code for a job on the thread that waits for the job, so that Ctrl-C and thread-local state
+/// work as in any Python code.
 #[derive(Clone)]
 pub(crate) struct Caller {
     ask: Arc<dyn Fn(Call) -> Result<()> + Send + Sync>,
@@ -70,19 +72,20 @@ impl Caller {
         Self { ask: Arc::new(ask), control }
     }
 
-    /// What the job and its caller share.
+    /// The job's cancel flag and counters, shared with the waiting call.
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }
 
-    /// What `work` returns; its exception, as an error that [`error::to_py`] turns into the very exception.
+    /// Runs `work` and returns its result. An exception becomes an error, from which [`error::to_py`]
+    /// restores it.
     pub(crate) fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = channel();
         (self.ask)(Box::new(move |py| {
-            // Nobody listens any more once the job has ended.
+            // Sending fails if the job has ended, and then nobody needs the result.
             answer.send(work(py)).ok();
         }))?;
         let answer = answered.recv().map_err(|_| Error::Cancelled)?;
@@ -90,7 +93,7 @@ impl Caller {
     }
 }
 
-/// A job on a thread of its own, handing over values through a bounded channel.
+/// A job on its own thread, which sends values through a bounded channel.
 ///
 /// Dropping it cancels the job and joins its thread.
 #[derive(Debug)]
@@ -101,14 +104,14 @@ pub(crate) struct Task<T: Send + 'static> {
     interrupted: Interrupted,
     polled: Instant,
     process: u32,
-    /// Since when Python code of the caller runs for the job.
+    /// The start of the caller's Python code that runs for the job now.
     running: Running,
 }
 
-/// Since when Python code of the caller runs for a job, if it does.
+/// The time at which the caller's Python code began to run for a job; `None` while none runs.
 type Running = Arc<Mutex<Option<Instant>>>;
 
-/// Runs Python code of the caller, and says so meanwhile.
+/// Runs Python code of the caller, and keeps its start in `running` meanwhile.
 fn attached<T>(running: &Running, work: impl FnOnce(Python<'_>) -> T) -> T {
     *locked(running) = Some(Instant::now());
     let done = Python::attach(work);
@@ -117,7 +120,7 @@ fn attached<T>(running: &Running, work: impl FnOnce(Python<'_>) -> T) -> T {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts `job`, which may run `ahead` values in front of its consumer.
+    /// Starts `job`, which may be up to `ahead` values ahead of its consumer.
     pub(crate) fn spawn(
         ahead: usize,
         interrupted: Interrupted,
@@ -146,12 +149,12 @@ impl<T: Send + 'static> Task<T> {
         })
     }
 
-    /// What the job and this task share.
+    /// The cancel flag and counters that the job and this task share.
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }
 
-    /// Waits for the next value; `None` once the job ended well.
+    /// Waits for the next value; `None` after the job has ended without an error.
     pub(crate) fn next(
         &mut self,
         py: Python<'_>,
@@ -200,10 +203,10 @@ impl<T: Send + 'static> Task<T> {
         drop(self.stop());
     }
 
-    /// Cancels the job; whether it ends within [`GRACE`].
+    /// Cancels the job, and returns whether it ends within [`GRACE`].
     fn ends_soon(&mut self) -> bool {
         self.control.cancel();
-        // A job that waits until it can send a value has nobody to send it to.
+        // Closing the channel wakes a job that waits to send a value.
         self.messages = None;
         let since = Instant::now();
         let ended = || self.worker.as_ref().is_none_or(JoinHandle::is_finished);
@@ -213,13 +216,14 @@ impl<T: Send + 'static> Task<T> {
         ended()
     }
 
-    /// Cancels the job, joins its thread and returns how it ended; nothing if that was done before.
+    /// Cancels the job, joins its thread and returns its result; `None` if that was done before, or after a
+    /// fork.
     fn stop(&mut self) -> Option<thread::Result<Result<()>>> {
         self.control.cancel();
         let (messages, worker) = (self.messages.take(), self.worker.take());
         if self.process != process::id() {
-            // After a fork the thread exists in the parent only: joining it here would wait for ever, and
-            // a lock inside the channel may be held by nobody.
+            // After a fork the thread exists only in the parent: joining it here would never return, and a
+            // lock inside the channel may have been copied while held.
             mem::forget((messages, worker));
             return None;
         }
@@ -233,14 +237,14 @@ impl<T: Send + 'static> Drop for Task<T> {
         if self.worker.is_none() {
             return;
         }
-        // Python drops with its lock held, and the job may take to the end of a document to stop.
+        // Python drops objects with the GIL held, and the job may need until the end of a document to stop.
         if Python::try_attach(|py| self.close(py)).is_none() {
             drop(self.stop());
         }
     }
 }
 
-/// A [`Task`] that several Python threads may wait for, one after the other.
+/// A [`Task`] for several Python threads, of which one at a time waits for it.
 #[derive(Debug)]
 pub(crate) struct Shared<T: Send + 'static> {
     task: Mutex<Task<T>>,
@@ -251,8 +255,8 @@ pub(crate) struct Shared<T: Send + 'static> {
     process: u32,
 }
 
-/// How long one call of a function of the caller may take before a thread that waits for it is refused: it may be the one
-/// that the function waits for.
+/// The longest time that one call of the caller's function may take while another thread waits for the task.
+/// After it the waiting thread is refused, because the function may be waiting for that thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<T: Send + 'static> Shared<T> {
@@ -262,10 +266,11 @@ impl<T: Send + 'static> Shared<T> {
         Self { task, holder, freed: Condvar::new(), running, process }
     }
 
-    /// The task, once no other thread waits for it.
+    /// Waits until no other thread uses the task, and returns it.
     ///
-    /// Fails where that would never come: in Python code that runs while this very thread waits for the task (a function
-    /// of the caller, a progress callback, a signal handler), and in a thread that such code waits for.
+    /// Fails where it would wait for ever: in Python code that runs while the same thread waits for the task
+    /// (a function of the caller, a progress callback, a signal handler), and in a thread that such code
+    /// waits for.
     pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
         self.refuse_own_thread(py)?;
         py.detach(|| -> PyResult<()> {
@@ -297,7 +302,7 @@ impl<T: Send + 'static> Shared<T> {
     }
 }
 
-/// A thread's turn to wait for a task.
+/// Exclusive use of a task by one thread, until it is dropped.
 pub(crate) struct Turn<'a, T: Send + 'static> {
     task: MutexGuard<'a, Task<T>>,
     shared: &'a Shared<T>,
@@ -319,13 +324,13 @@ impl<T: Send + 'static> DerefMut for Turn<'_, T> {
 
 impl<T: Send + 'static> Drop for Turn<'_, T> {
     fn drop(&mut self) {
-        // Who comes next finds the task locked for a moment at most.
+        // The mutex guard is dropped right after this, so the next thread waits for it only a moment.
         *locked(&self.shared.holder) = None;
         self.shared.freed.notify_one();
     }
 }
 
-/// What is behind a lock that nobody holds for long; it is whole after a panic too.
+/// Locks a mutex that is only held briefly. Its content is valid after a panic too.
 fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

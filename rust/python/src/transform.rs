@@ -1,4 +1,4 @@
-//! Functions of the caller that choose among records, and make others of them.
+//! [`PyTransform`]: the caller's `filter` and `map`.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::supervise::Caller;
 
-/// `filter` and `map`, which take and return Arrow alone; their identity; and a warning for each that has none.
+/// The functions `filter` and `map` over Arrow data, their identity, and a warning for each function without
+/// one.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct PyTransform(Option<Py<PyAny>>, Option<Py<PyAny>>, Option<String>, Vec<String>);
 
 impl PyTransform {
-    /// The functions, for a job that `caller` waits for.
+    /// Wraps the functions for a job, so that `caller` runs them.
     pub(crate) fn run_by(self, caller: &Caller) -> Transform {
         let Self(filter, map, identity, warnings) = self;
         let filter = filter.map(|filter| {
@@ -37,7 +38,7 @@ impl PyTransform {
     }
 }
 
-/// A function of one batch, given as `option`.
+/// Wraps a function of one batch, given as `option`.
 fn function<T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> + Send + 'static>(
     option: &'static str,
     function: Py<PyAny>,

@@ -1,4 +1,4 @@
-//! `option_words`: the words that options take, as the core spells them.
+//! `option_words`: the words that options take, as the core defines them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,7 +11,7 @@ use crate::pack_options::{
 };
 use crate::stream::{PyOnExhausted, PyWeightUnit};
 
-/// The words that each option takes, by its name.
+/// Returns a dict from the name of each option that takes words to those words.
 #[pyfunction]
 pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = [

@@ -1,4 +1,5 @@
-//! Python values to JSON, as `json.dumps` writes them: what a file of the same records would hold.
+//! Writes Python values as JSON, in the way of `json.dumps`, so that records in memory are read like those of
+//! a file.
 
 use std::io::Write;
 
@@ -6,12 +7,13 @@ use fastpack_core::record::{write_float as float, write_string as string};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
-/// How deep values may nest: more than the core reads, which has the words for it, and far from the end of the stack.
+/// The deepest nesting that is written. The core reads less and reports it with a better message; the stack
+/// allows far more.
 const DEEPEST: usize = 256;
 
-/// Appends a record, or says which part of it is no JSON.
+/// Appends a record, or returns a message about the part that JSON cannot hold.
 ///
-/// A field that is no JSON itself, such as a date, is left out: no shape could read it.
+/// A field whose own value JSON cannot hold, such as a date, is left out: no shape reads such a field.
 pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<(), String> {
     let Some(dict) = dict_of(record) else {
         return append(record, bytes, "the record", 0);
@@ -34,7 +36,7 @@ pub(crate) fn write(record: &Bound<'_, PyAny>, bytes: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Whether it is nothing that JSON can hold, and nothing that could hold something.
+/// Whether a value is neither a JSON value nor a container of values.
 fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
     !(value.is_none()
         || value.is_instance_of::<PyString>()
@@ -48,7 +50,7 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
         || dict_of(value).is_some())
 }
 
-/// The dict that a value is, or that holds what a mapping of another kind holds, such as a `BatchEncoding`.
+/// The value as a dict: itself if it is one, or a copy of another mapping, such as a `BatchEncoding`.
 fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     if let Ok(dict) = value.cast::<PyDict>() {
         return Some(dict.clone());
@@ -59,12 +61,12 @@ fn dict_of<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     Some(dict)
 }
 
-/// Whether it is an array that says its values only by a protocol of arrays.
+/// Whether a value is an array that gives its values only by an array protocol.
 fn is_array(value: &Bound<'_, PyAny>) -> bool {
     ["__dlpack__", "__array__"].iter().any(|name| value.hasattr(*name).unwrap_or(false))
 }
 
-/// The values of an array as a list.
+/// Converts an array to a list.
 fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if has_list(value) {
         return value.call_method0("tolist");
@@ -73,7 +75,7 @@ fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     value.py().import("numpy")?.call_method1(by, (value,))?.call_method0("tolist")
 }
 
-/// Whether it is an array or a number of a library such as numpy.
+/// Whether a value has `tolist`, as arrays and numbers of libraries such as numpy have.
 pub(crate) fn has_list(value: &Bound<'_, PyAny>) -> bool {
     value.hasattr("tolist").unwrap_or(false)
 }
@@ -159,7 +161,7 @@ fn text(value: &Bound<'_, PyAny>, place: &str) -> Result<String, String> {
     words.extract().map_err(|_| format!("{place} holds half of a surrogate pair, which is no text"))
 }
 
-/// Integers of any size: Python writes what does not fit 64 bits.
+/// Appends an integer of any size. Python formats those that do not fit 64 bits.
 fn integer(value: &Bound<'_, PyAny>, bytes: &mut Vec<u8>, place: &str) -> Result<(), String> {
     if let Ok(number) = value.extract::<i64>() {
         write!(bytes, "{number}").expect("memory takes all that is written");
