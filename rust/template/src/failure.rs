@@ -1,48 +1,49 @@
-//! Why a template cannot be compiled, and why a record cannot be rendered.
+//! The errors of templates: [`Refusal`] for one that cannot be compiled, [`Failure`] for a record that cannot
+//! be rendered.
 
-/// What can go wrong in a template or a record.
+/// A result that fails with a [`Failure`].
 pub type Outcome<T> = Result<T, Failure>;
 
-/// A construct of a template that is refused, and where it stands.
+/// A refused construct of a template, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The line, from 1.
     pub line: usize,
-    /// What is refused.
+    /// The error message.
     pub reason: String,
 }
 
 impl Refusal {
-    /// Refuses what stands in `line`.
+    /// Refuses a construct in `line`.
     pub(crate) fn new(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: reason.into() }
     }
 }
 
-/// What a message ends with that says so of a value that this renderer refuses.
+/// The end of each message about a value that this renderer refuses.
 const UNSUPPORTED: &str = "is not known to render as in transformers, and so is refused";
 
-/// Whether what went wrong is that this renderer refuses a value, which `transformers` may render.
+/// Whether a message says that this renderer refuses a value, which `transformers` may render.
 pub fn is_unsupported(message: &str) -> bool {
     message.ends_with(UNSUPPORTED)
 }
 
-/// Why rendering stopped. Boxed, since results travel through every expression.
+/// The error that stopped a render. It is boxed because every expression returns a result.
 #[derive(Debug)]
 pub struct Failure(Box<str>);
 
 impl Failure {
-    /// What `transformers` fails at too: an error of the template or the record.
+    /// An error of the template or the record, at which `transformers` fails too.
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self(message.into().into())
     }
 
-    /// What `transformers` may render, but this renderer is not known to render alike.
+    /// A refusal of `what`, which `transformers` may render, but this renderer is not known to render alike.
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
         Self(format!("{what} {UNSUPPORTED}").into())
     }
 
-    /// What is wrong.
+    /// The error message.
     pub(crate) fn message(self) -> String {
         self.0.into()
     }

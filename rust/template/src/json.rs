@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// How many bytes the texts in it have, and one for each value that is none.
+    /// The size in bytes of all texts and keys in it, plus one for each other value.
     pub fn size(&self) -> usize {
         match self {
             Self::String(text) => text.len(),

@@ -1,12 +1,12 @@
 //! Chat templates, rendered as `transformers` renders them.
 //!
-//! A [`Template`] is Jinja as `transformers` runs it, with Python's semantics. A construct whose result is not known to
-//! equal Python's is refused when the template is compiled, a value when it turns up. The crate knows JSON values, and
-//! nothing of records, packs or training.
+//! A [`Template`] is Jinja as `transformers` runs it, with Python's semantics. A construct whose result is
+//! not known to equal Python's is refused when the template is compiled. Such a value is refused during the
+//! render. The crate knows JSON values, but no records, packs or training.
 //!
 //! | room | |
 //! |---|---|
-//! | [`language`] | the source of a template to its tree: lexer, parser, scopes |
+//! | [`language`] | compiles the source of a template to a tree: lexer, parser, scopes |
 //! | [`values`] | Python's values: filters, tests, methods, operators, printing |
 //! | [`evaluation`] | runs a tree over its inputs |
 //! | [`programs`] | records a run, and replays it for inputs of the same structure |

@@ -1,7 +1,8 @@
-//! [`Meter`]: how much work and memory a template may take for one record.
+//! [`Meter`]: limits the work and memory that a template takes for one record.
 //!
-//! Every operation says what it is about to do before it does it, so that a template that never ends, or doubles a text
-//! again and again, is an error that names its line. The same count tells when to look whether the run was cancelled.
+//! Every operation reports the work and memory that it takes. A template that never ends, or
+//! doubles a text again and again, so becomes an error with its line. The same count decides when the cancel
+//! flag is checked.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, Outcome};
 
-/// How much a template may take for one conversation, whatever the size of that.
+/// The limits of work and memory for one conversation, before its size is added.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     /// Units of work.
@@ -22,10 +23,10 @@ impl Allowance {
     /// For a record: less than a second of work, far more than any conversation takes.
     pub const RECORD: Self = Self { work: 1 << 26, memory: 64 << 20 };
 
-    /// For one of the many tiny conversations that are tried before the first record: some ms.
+    /// For a trial conversation: some ms.
     pub const TRIAL: Self = Self { work: 1 << 20, memory: 1 << 20 };
 
-    /// The same with what the bytes of a conversation and its template add.
+    /// The limits for a conversation that has this many bytes with its template.
     #[must_use]
     pub fn for_size(self, bytes: usize) -> Self {
         let work = WORK_A_BYTE.saturating_mul(bytes as u64);
@@ -38,33 +39,33 @@ impl Allowance {
 /// each message: with 100 bytes a message, this is enough for 6,000 of them.
 const WORK_A_BYTE: u64 = 512;
 
-/// Bytes of memory that each byte of a conversation, and of the template, adds. A list of all characters of a text takes
-/// most: so many.
+/// Bytes of memory that each byte of a conversation, and of the template, adds. A list of all characters of a
+/// text takes the most.
 const MEMORY_A_BYTE: usize = 64;
 
-/// What a statement, or a turn of a loop, comes to. A unit of work is about a nanosecond.
+/// Units of work of a statement, or of a turn of a loop. A unit of work is about a nanosecond.
 const STEP: u64 = 32;
 
-/// What an operator, a call or the like comes to, without what it does.
+/// Units of work of an operator, a call or the like, without those of its operation.
 const NODE: u64 = 4;
 
-/// What it takes to visit an item of a list, or a key of a dict.
+/// Units of work to visit an item of a list, or a key of a dict.
 const ITEM: u64 = 16;
 
 /// Bytes that are compared or copied within a unit of work.
 const BYTES_A_UNIT: usize = 4;
 
-/// Work after which the cancel flag is looked at: some ms.
+/// Units of work between two checks of the cancel flag: some ms.
 const STRIDE: u64 = 1 << 20;
 
 /// Bytes of a text that are worked on at a time.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// How deep statements and expressions may nest while they run, through macros that call each other: far less than a
-/// thread's stack takes, and less than Python's own limit.
+/// Most levels that statements and expressions may nest while they run, through macros that call each other:
+/// far less than a thread's stack takes, and less than Python's own limit.
 const MAX_DEPTH: usize = 300;
 
-/// How deep values may nest that are computed, printed or compared: Python stops at about a thousand.
+/// Most levels that values may nest to be computed, printed or compared. Python stops at about a thousand.
 pub(crate) const MAX_NESTING: usize = 200;
 
 /// Memory that a value holds. It is given back when the value is dropped.
@@ -86,13 +87,13 @@ impl Drop for Held {
 pub struct Meter<'m> {
     allowance: Allowance,
     work: Cell<u64>,
-    /// The work at which the limit and the cancel flag are looked at next.
+    /// The work at which the limit and the cancel flag are checked next.
     pause: Cell<u64>,
     most_work: Cell<u64>,
     live: Rc<Cell<usize>>,
     most_memory: Cell<usize>,
     depth: Cell<usize>,
-    /// Bytes of the conversation and the template, once they were needed.
+    /// Bytes of the conversation and the template, measured at first use.
     size: Cell<Option<usize>>,
     measure: &'m dyn Fn() -> usize,
     cancelled: Option<&'m AtomicBool>,
@@ -105,7 +106,8 @@ impl std::fmt::Debug for Meter<'_> {
 }
 
 impl<'m> Meter<'m> {
-    /// A meter for a conversation that `measure` tells the size of: it is asked once the allowance has been used up.
+    /// A meter for a conversation. `measure` gives its size, and is called only once the allowance is used
+    /// up.
     pub fn new(
         allowance: Allowance,
         measure: &'m dyn Fn() -> usize,
@@ -125,7 +127,7 @@ impl<'m> Meter<'m> {
         }
     }
 
-    /// Begins with another conversation, which has so many bytes with the template.
+    /// Restarts the meter for another conversation, which has `size` bytes with the template.
     pub fn restart(&mut self, size: usize) {
         self.widen_by(size);
         self.work.set(0);
@@ -145,7 +147,7 @@ impl<'m> Meter<'m> {
         if done <= self.pause.get() { Ok(()) } else { self.look() }
     }
 
-    /// Looks whether the run was cancelled, and whether the limit is reached.
+    /// Checks the cancel flag and the work limit.
     #[cold]
     fn look(&self) -> Outcome<()> {
         if self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
@@ -177,7 +179,7 @@ impl<'m> Meter<'m> {
         Ok(())
     }
 
-    /// Adds what the size of the conversation allows, and tells that size.
+    /// Adds the allowance for the size of the conversation, and returns that size.
     fn widen(&self) -> usize {
         if let Some(size) = self.size.get() {
             return size;
@@ -218,7 +220,7 @@ impl<'m> Meter<'m> {
         self.add(bytes as u64)
     }
 
-    /// Goes one level deeper.
+    /// Enters a level of nesting.
     #[inline]
     pub(crate) fn descend(&self) -> Outcome<()> {
         let depth = self.depth.get();
@@ -231,13 +233,13 @@ impl<'m> Meter<'m> {
         self.add(NODE)
     }
 
-    /// Comes back from a level.
+    /// Leaves a level of nesting.
     #[inline]
     pub(crate) fn ascend(&self) {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Takes memory, which [`Meter::release`] or the value that is made of it gives back.
+    /// Counts memory as held, until [`Meter::release`] or the value that owns it gives it back.
     #[inline]
     pub(crate) fn hold(&self, bytes: usize) -> Outcome<()> {
         let live = self.live.get().saturating_add(bytes);
@@ -245,17 +247,17 @@ impl<'m> Meter<'m> {
         if live <= self.most_memory.get() { Ok(()) } else { self.check_memory() }
     }
 
-    /// Gives memory back.
+    /// Counts memory as given back.
     pub(crate) fn release(&self, bytes: usize) {
         self.live.set(self.live.get().saturating_sub(bytes));
     }
 
-    /// What gives memory back that was taken.
+    /// A [`Held`] that gives memory back when it is dropped.
     pub(crate) fn held(&self, bytes: usize) -> Held {
         Held { live: Some(Rc::clone(&self.live)), bytes }
     }
 
-    /// Appends a text to one that is being made, whose memory is taken as it grows.
+    /// Appends `text` to `out`, and counts its work and memory.
     #[inline]
     pub(crate) fn write(&self, out: &mut String, text: &str) -> Outcome<()> {
         if text.len() > PIECE {
@@ -276,7 +278,7 @@ impl<'m> Meter<'m> {
     }
 }
 
-/// A text in pieces that are worked on one at a time.
+/// Splits a text into pieces that are worked on one at a time.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Python's notions of text: what is whitespace, how floats and strings are written.
+//! Python's rules for texts: whitespace, case, and how floats and strings are written.
 
 use std::fmt::Write as _;
 
@@ -51,7 +51,7 @@ pub(crate) fn write_repr(out: &mut String, text: &str, meter: &Meter<'_>) -> Out
     meter.write_char(out, quote)
 }
 
-/// Writes a piece of a string as it stands between such quotes.
+/// Writes a piece of a string, escaped for this quote.
 fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
     for c in text.chars() {
         match c {
@@ -77,8 +77,8 @@ fn write_escaped(out: &mut String, text: &str, quote: char) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether every Python that can be asked takes the character for printable. Others may be, but are not needed enough
-/// to carry Unicode's tables for.
+/// Whether every supported Python takes the character for printable. Some printable characters are left out,
+/// and so are refused, which saves Unicode's tables.
 fn is_printable(c: char) -> bool {
     matches!(c,
         '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{377}' | '\u{391}'..='\u{3a1}' | '\u{3a3}'..='\u{52f}'
@@ -91,7 +91,8 @@ fn is_printable(c: char) -> bool {
         | '\u{1f300}'..='\u{1f6d5}' | '\u{1f90c}'..='\u{1f971}' | '\u{20000}'..='\u{2a6dd}')
 }
 
-/// Characters to which some Python's tables of upper and lower case differ from Rust's: added with Unicode 15 or later.
+/// Whether some Python's tables of upper and lower case differ from Rust's for a character: those added with
+/// Unicode 15 or later.
 fn is_new_letter(c: char) -> bool {
     matches!(c, '\u{19b}' | '\u{264}' | '\u{1c89}' | '\u{1c8a}' | '\u{a7cb}'..='\u{a7dc}' | '\u{10d50}'..='\u{10d85}'
         | '\u{16ea0}'..='\u{16ed3}')
@@ -115,7 +116,7 @@ pub(crate) fn upper(text: &str, meter: &Meter<'_>) -> Outcome<String> {
 /// `str.lower`
 pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     if text.contains('Σ') {
-        // Its lower case depends on what stands around it.
+        // The lower case of `Σ` depends on the characters around it.
         meter.characters(text.len())?;
         meter.hold(text.len())?;
         check_letters(text)?;
@@ -127,7 +128,7 @@ pub(crate) fn lower(text: &str, meter: &Meter<'_>) -> Outcome<String> {
     by_pieces(text, meter, str::to_lowercase)
 }
 
-/// What `change` makes of a text, if it makes the same of its pieces.
+/// Applies `change` to the pieces of a text, for a change that gives the same for pieces.
 fn by_pieces(text: &str, meter: &Meter<'_>, change: impl Fn(&str) -> String) -> Outcome<String> {
     let mut made = String::new();
     for piece in pieces(text) {

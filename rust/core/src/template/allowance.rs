@@ -1,4 +1,5 @@
-//! What a template may take for a conversation: a render, all of them, and those by which its programs are tried out.
+//! The work and memory limits of a chat template: for one render, for all renders of a conversation, and for
+//! trials.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,7 @@ use crate::record::Conversation;
 use fastpack_template::json::{Map, Value as Json};
 
 impl ChatTemplate {
-    /// The same template, which may take less for a conversation, and knows of none yet.
+    /// A copy of the template with the limits of a trial and empty caches.
     pub(super) fn for_trial(&self) -> Self {
         let tool_use = self.tool_use.as_ref().map(|template| Box::new(template.for_trial()));
         Self {
@@ -33,12 +34,12 @@ impl ChatTemplate {
         }
     }
 
-    /// Whether the run was cancelled, so that nothing that is found now is to be believed.
+    /// Whether the run was cancelled. Results found after that are not reliable.
     pub(super) fn is_cancelled(&self) -> bool {
         self.control.as_ref().is_some_and(|control| control.is_cancelled())
     }
 
-    /// What counts the work for a conversation; `measure` tells how many bytes that has, the template among them.
+    /// A meter for one conversation. `measure` gives the bytes of the conversation and the template.
     pub(super) fn meter<'m>(&'m self, measure: &'m dyn Fn() -> usize) -> Meter<'m> {
         Meter::new(
             self.allowance,
@@ -52,7 +53,8 @@ impl ChatTemplate {
         self.allowance.for_size(self.size(prepared, conversation)).work
     }
 
-    /// The bytes of the template, and of what it renders.
+    /// The size that the limits depend on: bytes of the template, the messages, the keyword arguments and the
+    /// tools.
     pub(super) fn size(&self, prepared: &[Cow<'_, Map>], conversation: &Conversation) -> usize {
         let map =
             |map: &Map| map.iter().map(|(key, value)| key.len() + value.size()).sum::<usize>();

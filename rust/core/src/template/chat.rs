@@ -1,4 +1,4 @@
-//! [`ChatTemplate`]: a compiled chat template and what it is rendered with.
+//! [`ChatTemplate`]: a compiled chat template with its special tokens, time and keyword arguments.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -22,26 +22,26 @@ use crate::record::{Conversation, Fault, Takes, write_json};
 pub struct ChatTemplate {
     pub(super) name: String,
     pub(super) fingerprint: String,
-    /// Nothing where it is refused here, and rendered outside.
+    /// The compiled template, or why it is refused. A refused template is rendered by `outside`.
     pub(super) program: Arc<std::result::Result<Template, Refusal>>,
     pub(super) outside: Option<Arc<Outside>>,
-    /// How much it may take for a conversation.
+    /// Limits of work and memory for a conversation.
     pub(super) allowance: Allowance,
-    /// Tells whether the run was cancelled.
+    /// The control of the run, which holds its cancel flag.
     pub(super) control: Option<Arc<Control>>,
-    /// Whether it marks what the assistant writes.
+    /// Whether it has `{% generation %}` blocks.
     pub(super) generates: bool,
     pub(super) context: TemplateContext,
     pub(super) tool_use: Option<Box<ChatTemplate>>,
-    /// Its text, which tells what it speaks of.
+    /// The source of the template. It is searched for the roles and keys that it mentions.
     pub(super) source: String,
-    /// What it takes of messages, once that was needed.
+    /// The message features that it supports; found at first use.
     pub(super) takes: OnceLock<Takes>,
-    /// Whether it looks at the time of day.
+    /// Whether its source mentions `strftime_now`.
     pub(super) tells_time: bool,
-    /// How the assistant's turns begin and end, once it was needed, for records without keyword arguments.
+    /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
-    /// Whether its programs were found to do as the interpreter, once that was needed.
+    /// The results of the trials of its programs; each trial runs at first use.
     pub(super) paths: RenderPaths,
 }
 
@@ -63,7 +63,7 @@ const RESERVED: [&str; 14] = [
     "sanitize_control_tokens",
 ];
 
-/// The parameter among `kwargs` that a template cannot be given.
+/// The first of `kwargs` that is reserved.
 fn reserved(kwargs: &Map) -> Option<&str> {
     kwargs.keys().map(|name| &**name).find(|name| RESERVED.contains(name))
 }
@@ -93,7 +93,8 @@ impl ChatTemplate {
         }
     }
 
-    /// Compiles `source`; what is refused here, template or value, is rendered by the processes that `launch` starts.
+    /// Compiles `source`. The processes that `launch` starts render the template if it is refused, and the
+    /// conversations with values that are refused.
     pub fn anywhere(
         name: &str,
         source: &str,
@@ -145,18 +146,18 @@ impl ChatTemplate {
         Self { tool_use: Some(Box::new(template)), ..self }
     }
 
-    /// Gives up a conversation once the run is cancelled.
+    /// Lets a render stop once the run is cancelled.
     #[must_use]
     pub fn with_control(self, control: Arc<Control>) -> Self {
         Self { control: Some(control), ..self }
     }
 
-    /// Whether the text depends on the time of day, as far as the source tells.
+    /// Whether the source, or that of the `tool_use` template, mentions `strftime_now`.
     pub fn tells_time(&self) -> bool {
         self.tells_time || self.tool_use.as_ref().is_some_and(|template| template.tells_time())
     }
 
-    /// Has `strftime_now` see another time.
+    /// Sets the time that `strftime_now` formats.
     pub fn set_now(&mut self, now: NaiveDateTime) {
         self.context.now = now;
         self.turn = OnceLock::new();
@@ -165,7 +166,7 @@ impl ChatTemplate {
         }
     }
 
-    /// A digest of all that decides the text but the time of day: equal digests give equal texts.
+    /// A digest of everything that decides the text, except the time of day. Equal digests give equal texts.
     pub fn fingerprint(&self) -> String {
         let tool_use = self.tool_use.as_ref().map(|template| template.fingerprint());
         format!("{}{}", self.fingerprint, tool_use.unwrap_or_default())
@@ -181,18 +182,19 @@ impl ChatTemplate {
         self.generates
     }
 
-    /// Whether it is rendered outside alone.
+    /// Whether the template cannot be compiled, so that only `transformers` can render it.
     pub fn is_refused(&self) -> bool {
         self.program.is_err()
     }
 
-    /// Why no further conversation can be rendered, if a process that renders has failed.
+    /// The error of a rendering process that failed, if one has. No further conversation can then be
+    /// rendered.
     pub fn broken(&self) -> Option<Error> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
         serving.filter_map(|template| template.outside.as_deref()).find_map(Outside::broken)
     }
 
-    /// What was rendered outside, and why, in words; nothing where all was rendered here.
+    /// A message that says what `transformers` rendered and why; `None` if it rendered nothing.
     pub fn rendered_outside(&self) -> Option<String> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
         let mut used =
@@ -209,7 +211,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The template that serves a record.
+    /// The template for a conversation: `tool_use` if there is one and the conversation has tools.
     pub(super) fn serving(&self, conversation: &Conversation) -> &Self {
         match &self.tool_use {
             Some(template) if tools(conversation).is_some() => template,
@@ -231,7 +233,8 @@ impl ChatTemplate {
         )
     }
 
-    /// What `apply_chat_template` refuses before it renders.
+    /// Checks a conversation before it is rendered. Fails for reserved keyword arguments, for no messages,
+    /// for misspelt roles, and for `tools` or `documents` that are no lists of objects.
     pub(super) fn check(&self, conversation: &Conversation) -> std::result::Result<(), Fault> {
         let objects = |value: &Json| matches!(value, Json::List(items) if items.iter().all(|item| matches!(item, Json::Map(_))));
         if let Some(parameter) = reserved(&conversation.template_kwargs) {
@@ -261,7 +264,8 @@ impl ChatTemplate {
         conversation.template_kwargs.get(name).or_else(|| self.context.kwargs.get(name))
     }
 
-    /// Renders these messages with everything else that the conversation has.
+    /// Renders prepared messages with the tools and keyword arguments of the conversation. `transformers`
+    /// renders what the interpreter does not support, if it may.
     pub(super) fn run(
         &self,
         prepared: &[Cow<'_, Map>],
@@ -281,7 +285,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The same by the interpreter alone, with a trace looking on; nothing where the template is refused here.
+    /// Renders with the interpreter alone, and records the run in `trace`. `None` if the template is refused.
     pub(super) fn interpret<'r>(
         &'r self,
         prepared: &'r [Cow<'_, Map>],
@@ -312,7 +316,7 @@ impl ChatTemplate {
         Some(program.render(self.context.now, input, trace, &meter))
     }
 
-    /// What the process that renders is asked, as JSON.
+    /// The request to a rendering process, as JSON.
     fn question(
         &self,
         prepared: &[Cow<'_, Map>],
@@ -353,7 +357,8 @@ impl ChatTemplate {
 const ADD_GENERATION_PROMPT: &str = "add_generation_prompt";
 const DOCUMENTS: &str = "documents";
 
-/// Whether a template that cannot be compiled has a mark of what the assistant writes, as `transformers` looks for it.
+/// Whether the source of a refused template has a `{% generation %}` tag, searched for as `transformers`
+/// does.
 fn marks_generation(source: &str) -> bool {
     source.match_indices("{%").any(|(at, open)| {
         let rest = &source[at + open.len()..];

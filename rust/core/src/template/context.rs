@@ -1,17 +1,18 @@
-//! [`TemplateContext`]: what a chat template is compiled with.
+//! [`TemplateContext`]: the special tokens, the time and the keyword arguments of a chat template.
 
 use chrono::NaiveDateTime;
 use fastpack_template::json::Map;
 
-/// What a template is compiled with.
+/// The special tokens, the time and the keyword arguments of a chat template.
 #[derive(Clone, Debug)]
 pub struct TemplateContext {
-    /// `bos_token` and its like, as [`fastpack_tokenize::Pretrained::special_tokens`] has them.
+    /// Names and contents of the special tokens, such as `bos_token`, from
+    /// [`fastpack_tokenize::Pretrained::special_tokens`].
     pub special_tokens: Vec<(String, String)>,
-    /// Contents of the special added tokens, longest first: what can end a turn.
+    /// Contents of the special added tokens, longest first. Any of them can end a turn.
     pub turn_ends: Vec<String>,
-    /// What `strftime_now` sees.
+    /// The time that `strftime_now` formats.
     pub now: NaiveDateTime,
-    /// Keyword arguments given for the whole run; a record's own win over them.
+    /// Keyword arguments of the whole run. A record's own take precedence.
     pub kwargs: Map,
 }

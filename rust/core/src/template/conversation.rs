@@ -1,4 +1,4 @@
-//! What a template sees of a conversation: the changes that `transformers` makes to messages before it renders them.
+//! Prepares the messages of a conversation as `transformers` does before it renders them.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,11 @@ use fastpack_template::json::{Map, Value as Json};
 
 use crate::record::Conversation;
 
-/// The names under which a message's reasoning is given. Templates read the first.
+/// The keys under which a message's reasoning is given. The first that a message has is used.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// A message as templates see it: without keys whose value is null, and with its reasoning under both usual names.
+/// A message as templates see it: without keys whose value is null, and with its reasoning under `thinking`
+/// and `reasoning_content`.
 fn prepare(message: &Map) -> Cow<'_, Map> {
     let mut message = Cow::Borrowed(message);
     if message.values().any(|value| *value == Json::Null) {

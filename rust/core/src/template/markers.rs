@@ -1,10 +1,10 @@
-//! The markers of a template: texts that it writes itself, and that look like special tokens.
+//! The markers of a template: texts that it writes itself and that look like special tokens.
 
 use super::chat::ChatTemplate;
 use super::conversation::prepared;
 use crate::record::parse_conversation;
 
-/// Conversations without a tool: what a template writes around their words, it writes around those of others.
+/// Conversations without tools. A template writes the same markers around other conversations.
 const PLAIN: [&str; 3] = [
     r#"{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}]}"#,
     r#"{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"},
@@ -34,7 +34,7 @@ impl ChatTemplate {
     }
 }
 
-/// The texts in brackets that are of one word: `<|end|>`, `<<SYS>>`, `[/INST]`, but not `[1]` and `[Round 1]`.
+/// The bracketed texts of one word: `<|end|>`, `<<SYS>>`, `[/INST]`, but not `[1]` and `[Round 1]`.
 fn markers(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,8 +1,9 @@
-//! A [`Conversation`](crate::record::Conversation) to [`Rendered`]: text, and which parts of it are trained.
+//! Renders a [`Conversation`](crate::record::Conversation) to [`Rendered`]: its text, and the parts of it
+//! that are trained.
 //!
-//! The crate `fastpack-template` renders: it knows the language and Python's values. Here stands what is ours: the
-//! messages that a template sees, what is trained where a template does not mark it ([`trained`]), and when a recorded
-//! program does for the interpreter ([`replay`]).
+//! The crate `fastpack-template` renders: it knows the language and Python's values. This module prepares the
+//! messages, finds the trained parts where a template does not mark them ([`trained`]), and decides when a
+//! recorded program replaces the interpreter ([`replay`]).
 
 mod allowance;
 mod chat;

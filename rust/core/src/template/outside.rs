@@ -1,7 +1,7 @@
-//! [`Outside`]: templates that this renderer refuses, rendered by `transformers` in processes of their own.
+//! [`Outside`]: processes that run `transformers` to render what this renderer refuses.
 //!
-//! A process reads a line of JSON for each conversation and answers with one. It ends when its input does, so that
-//! none outlives this process, however that ends.
+//! A process reads one line of JSON for each conversation and answers with one line. It ends when its input
+//! ends, so no process outlives this one, even after a crash.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -21,44 +21,44 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::threads;
 
-/// How often a wait for an answer looks whether the run was cancelled.
+/// Interval at which a wait for an answer checks the cancel flag.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How a process that renders is started.
+/// The command that starts a rendering process, and the control of the run.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Tells whether the run was cancelled.
+    /// The control of the run, which holds its cancel flag.
     pub control: Arc<Control>,
 }
 
-/// What a process answers.
+/// The answer of a rendering process.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// It has compiled the template.
+    /// The process has compiled the template.
     Ready,
-    /// The text, and the bytes of it that the assistant wrote.
+    /// The text, and the byte ranges that the assistant wrote.
     Rendered(String, Vec<(usize, usize)>),
-    /// The template, or what runs it, failed at this conversation.
+    /// The conversation cannot be rendered, for this reason.
     Failed(String),
-    /// The template cannot be used, for this reason in this line.
+    /// The template cannot be compiled: the line and the reason.
     Refused(usize, String),
-    /// There is nothing that could render.
+    /// `transformers` cannot be used, for this reason.
     Missing(String),
 }
 
-/// Processes that render one template: as many as there are threads that ask at once.
+/// A pool of processes that render one template: as many as threads have rendered at the same time.
 pub(super) struct Outside {
     launch: Launch,
     name: String,
-    /// What a process is told first.
+    /// The first line that a process reads: the template and the time, as JSON.
     setup: String,
     idle: Mutex<Vec<Worker>>,
-    /// Whether anything was rendered.
+    /// Whether any conversation was sent to a process.
     used: AtomicBool,
-    /// Why there is no use in going on.
+    /// The error of the first process that failed.
     broken: OnceLock<String>,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Debug for Outside {
 }
 
 impl Outside {
-    /// Processes for the template `source`, for which it is `now`; none of them runs yet.
+    /// A pool for the template `source`, in which `strftime_now` formats `now`. It starts no process.
     pub(super) fn new(name: &str, source: &str, now: NaiveDateTime, launch: Launch) -> Self {
         let setup = json!({ "template": source, "now": now.and_utc().timestamp_micros() });
         Self {
@@ -86,20 +86,21 @@ impl Outside {
     ///
     /// # Errors
     ///
-    /// [`Error::Template`] for a template that `transformers` refuses too, [`Error::Option`] where there is no
-    /// process to be had.
+    /// [`Error::Template`] for a template that `transformers` refuses too, [`Error::Option`] if no process
+    /// starts or `transformers` cannot be used, [`Error::Cancelled`] if the run was cancelled.
     pub(super) fn start(self) -> Result<Self> {
         let first = self.worker()?;
         self.idle().push(first);
         Ok(self)
     }
 
-    /// Whether anything was rendered.
+    /// Whether any conversation was sent to a process.
     pub(super) fn was_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Renders what `request` tells; the failure is the conversation's unless [`Outside::broken`] says otherwise.
+    /// Renders the conversation in `request`. A failure is about this conversation, unless
+    /// [`Outside::broken`] has an error.
     pub(super) fn render(&self, request: &[u8]) -> std::result::Result<Output, String> {
         self.used.store(true, Ordering::Relaxed);
         let kept = self.idle().pop();
@@ -123,7 +124,7 @@ impl Outside {
         }
     }
 
-    /// Why no further conversation can be rendered, if a process has failed.
+    /// The error of the first process that failed, if one has.
     pub(super) fn broken(&self) -> Option<Error> {
         self.broken.get().map(|reason| Error::Template {
             name: self.name.clone(),
@@ -155,7 +156,7 @@ impl Outside {
     }
 }
 
-/// A process that renders. Dropped, it is ended and waited for.
+/// A rendering process. Dropping it kills the process and waits for its end.
 struct Worker {
     process: Child,
     questions: ChildStdin,
@@ -177,7 +178,7 @@ impl Worker {
             unreachable!("both were asked for");
         };
         let (sender, answers) = channel();
-        // It ends with the process, whose end is the end of what it reads.
+        // The thread ends when the process does, because its output ends then.
         threads::start("fastpack-answers", move || {
             for line in BufReader::new(stdout).lines() {
                 if sender.send(line).is_err() {
@@ -188,7 +189,7 @@ impl Worker {
         Ok(Self { process, questions, answers })
     }
 
-    /// The answer to a line, or why there is none.
+    /// Sends a line and waits for the answer. Fails with the reason if none comes.
     fn ask(&mut self, line: &[u8], control: &Control) -> std::result::Result<Answer, String> {
         let asked = self.questions.write_all(line).and_then(|()| self.questions.write_all(b"\n"));
         if asked.and_then(|()| self.questions.flush()).is_err() {
@@ -210,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// How the process ended, in words.
+    /// Waits for the end of the process, and returns a message with its exit status.
     fn end(&mut self) -> String {
         match self.process.wait() {
             Ok(status) => format!("it ended by itself ({status})"),
@@ -221,7 +222,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that has ended already is not there to be killed, and is waited for all the same.
+        // `kill` fails for a process that has ended. Such a process is waited for as well.
         self.process.kill().ok();
         self.process.wait().ok();
     }

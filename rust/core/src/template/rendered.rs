@@ -1,17 +1,17 @@
-//! [`Rendered`]: a text ready to be tokenized, and which parts of it are trained.
+//! [`Rendered`]: a text ready to be tokenized, and the parts of it that are trained.
 
 use std::ops::Range;
 
-/// A part of a text that is trained, and how much it counts.
+/// A trained part of a text, and its weight in the loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Bytes of the text.
+    /// Byte range in the text.
     pub range: Range<usize>,
-    /// What the loss of its tokens is multiplied by.
+    /// Factor of the loss of its tokens.
     pub weight: f32,
 }
 
-/// Which part of a text is trained.
+/// The trained tokens of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Trained {
     /// Every token.
@@ -26,12 +26,14 @@ pub enum Trained {
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// What of it stands in the template, ascending and apart, where that is known: it is the same in many texts.
+    /// Byte ranges of the text that the template itself wrote, ascending and disjoint, where they are known.
+    /// Many texts share them.
     pub literals: Vec<Range<usize>>,
-    /// What is trained of it.
+    /// The trained tokens of the text.
     pub trained: Trained,
-    /// Where it may be cut: places at which a turn of the assistant is over, ascending. None where nobody asks.
+    /// Bytes at which the text may be cut, ascending: the ends of the assistant's turns. Empty unless asked
+    /// for.
     pub turn_ends: Vec<usize>,
-    /// Whether the end-of-text token that may follow is left out of what is trained.
+    /// Whether an end-of-text token that follows the text is not trained.
     pub end_untrained: bool,
 }

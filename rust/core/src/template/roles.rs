@@ -1,4 +1,5 @@
-//! Roles that are almost one that templates know: most templates render any, and what they say would never be trained.
+//! Refuses misspelt roles. Most templates render any role, but the text of an unknown role would never be
+//! trained.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use crate::ledger::Reason;
 use crate::record::Fault;
 use fastpack_template::json::{Map, Value};
 
-/// What templates call the sides of a conversation.
+/// The roles that templates usually know.
 const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
 
-/// What other data calls them.
+/// Roles of other formats, each with the usual role that it means.
 const ELSEWHERE: [(&str, &str); 7] = [
     ("human", "user"),
     ("gpt", "assistant"),
@@ -21,11 +22,12 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("function_call", "assistant"),
 ];
 
-/// For so many letters of a role, one may be wrong.
+/// Letters of a usual role for each wrong letter that is allowed.
 const LETTERS_A_SLIP: usize = 4;
 
 impl ChatTemplate {
-    /// Refuses a role that the template does not speak of, and that is almost one of the usual ones.
+    /// Refuses a misspelt role (`assistent`), or a role of another format (`gpt`), unless the template
+    /// mentions it.
     pub(super) fn check_roles(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
             let Some(Value::String(role)) = message.get("role") else { continue };
@@ -48,7 +50,7 @@ impl ChatTemplate {
     }
 }
 
-/// The usual role that is almost `role`.
+/// The usual role that `role` stands for, by its name in another format or by its spelling.
 fn meant(role: &str) -> Option<&'static str> {
     let plain = role.trim().to_lowercase();
     let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == plain).map(|(_, role)| *role);
@@ -57,7 +59,7 @@ fn meant(role: &str) -> Option<&'static str> {
     elsewhere.or_else(|| close.next().copied())
 }
 
-/// How many letters have to be written, left out or changed to make one word of the other.
+/// The edit distance of two words: letters to insert, delete or change.
 fn slips(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,8 +1,9 @@
-//! Which of a tokenizer's templates serves: the rule of `get_chat_template`.
+//! Selects one of a tokenizer's chat templates by the rule of `get_chat_template`.
 
 use crate::error::{Error, Result};
 
-/// Chooses among named templates (name, source) as `transformers` does, and returns the place of the chosen one.
+/// Chooses among named templates (name, source) as `transformers` does, and returns the index of the chosen
+/// one.
 ///
 /// `wanted` is a name that the user gave. Without one, `tool_use` serves records that have tools, if there is such a
 /// template, and `default` all others.

@@ -1,10 +1,11 @@
-//! What a template takes of messages beside texts.
+//! Finds the message features that a template supports besides texts: tool calls, and contents as lists of
+//! parts.
 
 use super::chat::ChatTemplate;
 use super::conversation::prepared;
 use crate::record::{Conversation, Takes, parse_conversation};
 
-/// A conversation whose contents are texts, and the same one whose contents are lists of parts.
+/// One conversation twice: with texts as contents, and with lists of parts.
 const ASKED: [&str; 2] = [
     r#"{"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]}"#,
     r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "one"}]},
@@ -12,7 +13,8 @@ const ASKED: [&str; 2] = [
 ];
 
 impl ChatTemplate {
-    /// What the template takes of messages: which keys it speaks of, and what it makes of a conversation.
+    /// The message features that the template supports. It supports tool calls if its source mentions
+    /// `tool_calls`, and lists of parts if it renders them.
     pub fn takes(&self) -> Takes {
         let own = *self.takes.get_or_init(|| Takes {
             calls: self.source.contains("tool_calls"),
@@ -24,15 +26,16 @@ impl ChatTemplate {
         })
     }
 
-    /// Whether what the template writes for a conversation of two turns ends with this, white space aside.
+    /// Whether the render of a conversation of two messages ends with `end`, trailing whitespace aside.
     pub fn ends_with(&self, end: &str) -> bool {
         let asked = parse_conversation(ASKED[0].as_bytes());
         let rendered = asked.ok().and_then(|asked| self.interpreted(&asked));
         rendered.is_some_and(|text| text.trim_end().ends_with(end))
     }
 
-    /// Whether the template makes anything of contents that are lists, be it what Python prints of them, as transformers
-    /// has it; yes where it is not fastpack that renders, or where it takes no such conversation at all.
+    /// Whether the template renders contents that are lists of parts, even if it prints them as Python prints
+    /// a list. Also true if `transformers` may render, or if the template does not render texts as contents
+    /// either.
     fn takes_parts(&self) -> bool {
         let [texts, parts] = ASKED.map(|asked| {
             parse_conversation(asked.as_bytes()).ok().and_then(|asked| self.interpreted(&asked))
@@ -40,7 +43,7 @@ impl ChatTemplate {
         self.outside.is_some() || texts.is_none() || parts.is_some()
     }
 
-    /// What fastpack itself makes of a conversation, if it makes anything of it.
+    /// The text that the interpreter renders, if it can.
     fn interpreted(&self, conversation: &Conversation) -> Option<String> {
         let output = self.interpret(&prepared(conversation), conversation, None, None)?;
         Some(output.ok()?.text)

@@ -1,4 +1,4 @@
-//! Calls: of methods, macros and the functions that every template has.
+//! Calls methods, macros and the functions that every template has.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,18 +14,18 @@ use crate::values::print::to_text;
 use crate::values::strftime::strftime;
 use crate::values::value::{Function, Value, range_length};
 
-/// What Jinja's sandbox lets `range` have at most.
+/// Most items of a `range` in Jinja's sandbox.
 const MAX_RANGE: i64 = 100_000;
 
 impl<'r> Renderer<'r, '_> {
-    /// Calls what an expression stands for.
+    /// Evaluates a call.
     pub(crate) fn evaluate_call(
         &mut self,
         function: &'r Expression,
         arguments: &'r Arguments,
     ) -> Outcome<Value<'r>> {
         let function = match function {
-            // Most calls are of methods, for which no value has to be made.
+            // Most calls are of methods, which can be called without making a value of them.
             Expression::Attribute(receiver, name) => {
                 let receiver = self.evaluate(receiver)?;
                 if let Value::String(_) | Value::Dict(_) = receiver

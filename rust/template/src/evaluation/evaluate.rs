@@ -32,7 +32,7 @@ impl<'r, 't> Renderer<'r, 't> {
         truth
     }
 
-    /// Lets the trace see, and replace, a value that was made.
+    /// Passes a computed value to the trace, which may replace it.
     pub(crate) fn traced(
         &mut self,
         made: Value<'r>,
@@ -44,7 +44,7 @@ impl<'r, 't> Renderer<'r, 't> {
         }
     }
 
-    /// Prints an expression: texts that are put together one by one, so that no text is made of them.
+    /// Prints an expression. The parts of a concatenation are printed one by one, without joining them first.
     pub(crate) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
         let value = if self.trace.is_none() {
             match self.print_texts(expression)? {
@@ -211,7 +211,7 @@ impl<'r, 't> Renderer<'r, 't> {
         Ok(values)
     }
 
-    /// The same as what becomes one value.
+    /// Evaluates items that become one value.
     fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<Many<'r, 't>> {
         let mut values = Many::of(items.len(), self.meter)?;
         for item in items {
@@ -266,7 +266,8 @@ impl<'r, 't> Renderer<'r, 't> {
         Ok(Value::Bool(true))
     }
 
-    /// The same of a length, which a trace is to see as such: two texts are rarely of one length.
+    /// Compares a length. The trace records the comparison instead of the length, because two texts rarely
+    /// have the same length.
     fn compare_length(
         &mut self,
         comparison: Comparison,

@@ -1,4 +1,4 @@
-//! [`Input`]: the value of a name that a template reads from outside.
+//! [`Input`]: the value of one input of a template, such as `messages`.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::json::{Map, Value as Json};
 use crate::limits::Held;
 use crate::values::value::{Dict, Text, Value};
 
-/// The value of a name that a template reads from outside.
+/// The value of one input of a template.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'r> {
     /// `None`

@@ -1,4 +1,4 @@
-//! Loops, and what `loop` tells about them.
+//! Runs loops, and evaluates the attributes of `loop`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,11 +39,11 @@ impl<'r> Renderer<'r, '_> {
                 Flow::Break => break,
             }
         }
-        // As in Jinja, a loop whose turns were all cut short runs its `else`.
+        // As in Jinja, `else` runs if no turn of the loop reached its end.
         if completed { Ok(Flow::Next) } else { self.run_scope(&statement.otherwise) }
     }
 
-    /// The next item that the loop's test lets through, without going to it.
+    /// Fetches the next item that passes the loop's test, without advancing to it.
     fn fetch(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
         if let Some(item) = state.state.borrow_mut().ahead.pop_front() {
             return Ok(Some(item));
@@ -60,7 +60,7 @@ impl<'r> Renderer<'r, '_> {
         Ok(None)
     }
 
-    /// Goes to the next item.
+    /// Advances to the next item.
     fn advance(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
         let peeked = std::mem::take(&mut state.state.borrow_mut().after);
         let item = match peeked {
@@ -78,7 +78,7 @@ impl<'r> Renderer<'r, '_> {
         Ok(item)
     }
 
-    /// Looks at the next item.
+    /// The next item, without advancing to it.
     fn peek(&mut self, state: &Loop<'r>) -> Outcome<Option<Value<'r>>> {
         match &state.state.borrow().after {
             Peeked::Item(item) => return Ok(Some(item.clone())),
@@ -117,7 +117,7 @@ impl<'r> Renderer<'r, '_> {
         Ok(length)
     }
 
-    /// What an attribute of `loop` is.
+    /// The value of an attribute of `loop`.
     pub(crate) fn loop_attribute(&mut self, state: &Loop<'r>, name: &str) -> Outcome<Value<'r>> {
         let count = |number: usize| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let index = state.state.borrow().index;

@@ -12,21 +12,21 @@ use crate::programs::trace::Trace;
 use crate::values::make::{ITEM_BYTES, check_nesting};
 use crate::values::value::{Function, Items, Value};
 
-/// What a template gave for a record.
+/// The output of a render.
 #[derive(Debug, Default)]
 pub struct Output {
     /// The text.
     pub text: String,
-    /// The bytes that came from `{% generation %}` blocks.
+    /// Byte ranges that `{% generation %}` blocks wrote.
     pub spans: Vec<Range<usize>>,
-    /// The work that it took.
+    /// Units of work that the render took.
     pub work: u64,
 }
 
 impl Template {
-    /// Renders the template. `input` gives the value of each name that it reads from outside, if it has one.
+    /// Renders the template. `input` gives the value of each input of the template, if there is one.
     ///
-    /// A failure comes with the line of the statement that failed. A `trace` records what is done with texts.
+    /// A failure has the line of the statement that failed. `trace` records the run.
     pub fn render<'r>(
         &'r self,
         now: NaiveDateTime,
@@ -59,7 +59,7 @@ impl Template {
     }
 }
 
-/// The functions that are there if no input has their name.
+/// The functions that every template has, unless an input has the same name.
 fn global<'r>(name: &str) -> Option<Value<'r>> {
     Some(Value::Function(match name {
         "raise_exception" => Function::RaiseException,
@@ -70,7 +70,7 @@ fn global<'r>(name: &str) -> Option<Value<'r>> {
     }))
 }
 
-/// What follows a statement.
+/// The control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Next,
@@ -78,13 +78,13 @@ pub(crate) enum Flow {
     Continue,
 }
 
-/// A template that is being rendered.
+/// The state of a render.
 pub(crate) struct Renderer<'r, 't> {
     pub(crate) now: NaiveDateTime,
     pub(crate) inputs: Vec<Value<'r>>,
     pub(crate) root: Vec<Value<'r>>,
     pub(crate) local: Vec<Value<'r>>,
-    /// Where the variables of the macro that runs begin in `local`.
+    /// Index in `local` of the first variable of the running macro.
     pub(crate) base: usize,
     pub(crate) output: Output,
     pub(crate) line: usize,
@@ -105,7 +105,7 @@ impl<'r> Renderer<'r, '_> {
         }
     }
 
-    /// Fills the variables of a scope.
+    /// Sets the initial values of a scope's variables.
     pub(crate) fn enter(&mut self, loads: &[(Slot, Load)]) -> Outcome<()> {
         self.meter.items(loads.len())?;
         for (slot, load) in loads {
@@ -206,7 +206,7 @@ impl<'r> Renderer<'r, '_> {
         Ok(Flow::Next)
     }
 
-    /// Runs something whose output is wanted as a value.
+    /// Runs `run`, and returns its output as a value.
     pub(crate) fn capture<T>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Outcome<T>,

@@ -5,7 +5,7 @@ use super::predicates::Predicate;
 use super::tree::{Arguments, Expression, Literal};
 
 impl Filter {
-    /// Refuses arguments that are not known here.
+    /// Refuses arguments that are not supported.
     pub(crate) fn check(self, arguments: &Arguments) -> Result<(), String> {
         let (positional, named) = self.signature();
         if arguments.positional.len() > positional {
@@ -35,7 +35,7 @@ impl Filter {
 }
 
 impl Predicate {
-    /// Whether the template gives it as many arguments as it takes.
+    /// Refuses a wrong number of arguments.
     pub(crate) fn check(self, arguments: &Arguments) -> Result<(), String> {
         if arguments.positional.len() == self.arity() && arguments.named.is_empty() {
             Ok(())

@@ -11,7 +11,7 @@ impl Template {
         Ok(scope::resolve(body, generates))
     }
 
-    /// Whether it marks what the assistant writes with `{% generation %}` blocks.
+    /// Whether it has `{% generation %}` blocks.
     pub fn generates(&self) -> bool {
         self.generates
     }

@@ -1,4 +1,4 @@
-//! Tokens to expressions, with Jinja's precedence: `~` binds tighter than `+`, filters tighter than anything.
+//! Parses expressions with Jinja's precedence: `~` binds tighter than `+`, filters tighter than anything.
 
 use crate::failure::Refusal;
 use crate::language::filters::Filter;
@@ -17,7 +17,7 @@ fn pair(left: Expression, right: Expression) -> Box<(Expression, Expression)> {
 }
 
 impl Parser {
-    /// A whole expression.
+    /// Parses an expression.
     pub(crate) fn expression(&mut self) -> Parsed {
         self.nested(Self::conditional)
     }
@@ -34,7 +34,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// An expression that is no `a if b else c`, but for what stands in brackets.
+    /// Parses an expression that has no `a if b else c` outside of brackets.
     pub(crate) fn or(&mut self) -> Parsed {
         let mut left = self.and()?;
         while self.skip_word("or") {
@@ -202,7 +202,7 @@ impl Parser {
         })
     }
 
-    /// `loop` is but the door to its attributes.
+    /// Parses `loop`, which is supported only with one of its attributes.
     fn loop_attribute(&mut self, line: usize) -> Parsed {
         let known = [
             "index",
@@ -227,7 +227,7 @@ impl Parser {
         }
     }
 
-    /// What stands between brackets, up to `end`; a comma may follow the last.
+    /// Parses items separated by commas up to `end`. A comma may follow the last.
     fn items<T>(
         &mut self,
         end: &str,

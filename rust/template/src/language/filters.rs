@@ -1,4 +1,4 @@
-//! The filters that are known here.
+//! The supported filters.
 
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// The filter of this name, if it is known here.
+    /// The filter of this name, if it is supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "tojson" => Self::ToJson,
@@ -91,7 +91,7 @@ impl Filter {
         })
     }
 
-    /// Which arguments are known here: how many by position, which by name.
+    /// The supported arguments: the number by position, and the names.
     pub(super) fn signature(self) -> (usize, &'static [&'static str]) {
         match self {
             Self::ToJson => (5, &["ensure_ascii", "indent", "separators", "sort_keys"]),

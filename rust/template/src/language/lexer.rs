@@ -1,4 +1,5 @@
-//! The source of a template to tokens: Jinja's lexer with `trim_blocks` and `lstrip_blocks`, as `transformers` sets it.
+//! Splits the source of a template into tokens: Jinja's lexer with `trim_blocks` and `lstrip_blocks`, as
+//! `transformers` sets it.
 
 use std::fmt;
 
@@ -50,13 +51,13 @@ impl fmt::Display for Token {
     }
 }
 
-/// Longest first, as the lexer tries them.
+/// The operators, longest first: the lexer takes the first that matches.
 const OPERATORS: [&str; 26] = [
     "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}",
     ">", "<", "=", ".", ":", "|", ",", ";",
 ];
 
-/// Makes every line end `\n` and drops one at the end of the source, as Jinja does before it looks at anything.
+/// Converts line ends to `\n`, and drops one at the end of the source, as Jinja does first.
 pub(crate) fn normalize(source: &str) -> String {
     let mut source = normalize_newlines(source);
     if source.ends_with('\n') {
@@ -65,7 +66,7 @@ pub(crate) fn normalize(source: &str) -> String {
     source
 }
 
-/// Makes every line end `\n`.
+/// Converts line ends to `\n`.
 fn normalize_newlines(source: &str) -> String {
     source.replace("\r\n", "\n").replace('\r', "\n")
 }
@@ -85,7 +86,7 @@ struct Lexer<'s> {
     source: &'s str,
     at: usize,
     line: usize,
-    /// Whether what was matched last ended a line: decides whether leading blanks before a tag are stripped.
+    /// Whether the last match ended a line. It decides whether leading blanks before a tag are stripped.
     line_starting: bool,
     tokens: Vec<(Token, usize)>,
 }
@@ -99,7 +100,7 @@ impl<'s> Lexer<'s> {
         self.tokens.push((token, self.line));
     }
 
-    /// Goes on by `bytes`, counting lines.
+    /// Advances by `bytes`, counting lines.
     fn advance(&mut self, bytes: usize) {
         let matched = &self.rest()[..bytes];
         self.line += matched.matches('\n').count();
@@ -111,7 +112,7 @@ impl<'s> Lexer<'s> {
         Err(Refusal::new(self.line, reason))
     }
 
-    /// Text up to the next tag, then the tag.
+    /// Reads text up to the next tag, then the tag.
     fn root(&mut self) -> Result<(), Refusal> {
         let rest = self.rest();
         let Some((length, kind)) = next_tag(rest) else {
@@ -145,7 +146,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Emits text that stands before a tag, stripped as the tag asks.
+    /// Emits the text before a tag, stripped as the tag asks.
     fn data(&mut self, text: &str, sign: Option<char>, block: bool) {
         let mut text = text;
         if sign == Some('-') {
@@ -170,7 +171,7 @@ impl<'s> Lexer<'s> {
         Ok(())
     }
 
-    /// Takes the whitespace that a tag's end swallows.
+    /// Skips the whitespace that is stripped after a tag.
     fn after_tag(&mut self, sign: Option<char>, trim: bool) {
         let rest = self.rest();
         let swallowed = match sign {
@@ -196,7 +197,7 @@ impl<'s> Lexer<'s> {
         self.refuse("missing end of raw directive")
     }
 
-    /// Tokens up to the end of a tag.
+    /// Reads the tokens up to the end of a tag.
     fn tag(&mut self, variable: bool) -> Result<(), Refusal> {
         let mut open = Vec::new();
         let end = if variable { "}}" } else { "%}" };
@@ -322,7 +323,7 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// Where the next tag begins, and which kind it is: `{`, `%` or `#`.
+/// The offset of the next tag, and its kind: `{`, `%` or `#`.
 fn next_tag(text: &str) -> Option<(usize, char)> {
     text.match_indices('{').find_map(|(at, _)| match text.as_bytes().get(at + 1) {
         Some(b'{') => Some((at, '{')),
@@ -332,12 +333,12 @@ fn next_tag(text: &str) -> Option<(usize, char)> {
     })
 }
 
-/// The sign that stands right after the beginning of a tag.
+/// The sign right after the beginning of a tag.
 fn sign(text: &str) -> Option<char> {
     text.chars().next().filter(|sign| matches!(sign, '-' | '+'))
 }
 
-/// How long a `{% raw %}` at the start of `text` is, with the whitespace that its end swallows.
+/// Length of a `{% raw %}` at the start of `text`, with the whitespace that is stripped after it.
 fn raw_begin(text: &str) -> Option<usize> {
     let (length, sign) = basic_tag(text, "raw")?;
     match sign {
@@ -347,7 +348,7 @@ fn raw_begin(text: &str) -> Option<usize> {
     }
 }
 
-/// The length of a tag that holds but `name`, and the sign at its end.
+/// The length of a tag that contains only `name`, and the sign at its end.
 fn basic_tag(text: &str, name: &str) -> Option<(usize, Option<char>)> {
     let inner = text.strip_prefix("{%")?;
     let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner);
@@ -357,7 +358,7 @@ fn basic_tag(text: &str, name: &str) -> Option<(usize, Option<char>)> {
     Some((text.len() - inner.len(), sign))
 }
 
-/// What Python's `unicode-escape` makes of a literal's inside.
+/// Decodes the escapes in a string literal as Python's `unicode-escape` does.
 fn unescape(literal: &str) -> Result<String, String> {
     let mut value = String::with_capacity(literal.len());
     let mut chars = literal.chars();

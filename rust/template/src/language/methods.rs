@@ -1,4 +1,4 @@
-//! Methods of strings and dicts that are known here, and the names of Python's other attributes.
+//! The supported methods of strings and dicts, and the names of Python's other attributes.
 
 /// A method that templates can call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) enum Method {
     View(View),
 }
 
-/// Which part of a dict is looked at.
+/// The kind of a view of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// `.keys()`
@@ -86,7 +86,7 @@ pub(crate) const DICT_METHODS: [(&str, Method); 4] = [
     ("items", Method::View(View::Items)),
 ];
 
-/// Attributes of strings that are not known here, in any Python from 3.10 to 3.14.
+/// Attributes of strings that are not supported, in any Python from 3.10 to 3.14.
 pub(crate) const OTHER_STRING: [&str; 29] = [
     "casefold",
     "center",
@@ -119,16 +119,16 @@ pub(crate) const OTHER_STRING: [&str; 29] = [
     "zfill",
 ];
 
-/// Attributes of dicts that are not known here.
+/// Attributes of dicts that are not supported.
 pub(crate) const OTHER_DICT: [&str; 2] = ["copy", "fromkeys"];
 /// Methods of dicts that change them, which the sandbox hides.
 pub(crate) const FORBIDDEN_DICT: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
-/// Attributes of lists, and from the second on of tuples, that are not known here.
+/// Attributes of lists that are not supported. Tuples have those from the second on.
 pub(crate) const OTHER_SEQUENCE: [&str; 3] = ["copy", "count", "index"];
 /// Methods of lists that change them, which the sandbox hides.
 pub(crate) const FORBIDDEN_LIST: [&str; 8] =
     ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
-/// Attributes of numbers that are not known here.
+/// Attributes of numbers that are not supported.
 pub(crate) const OTHER_NUMBER: [&str; 13] = [
     "as_integer_ratio",
     "bit_count",

@@ -1,4 +1,4 @@
-//! The language of templates: its source to a tree.
+//! Compiles the source of a template to a tree.
 
 pub(crate) mod checks;
 pub(crate) mod compile;

@@ -1,27 +1,29 @@
-//! Tokens to statements: the part of Jinja's grammar that is known to render alike; anything else is refused.
+//! Parses statements: the part of Jinja's grammar that is known to render alike. Anything else is refused.
 
 use crate::failure::Refusal;
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{Expression, For, Kind, Macro, Name, Scope, Slot, Statement, Target};
 
-/// How deep statements and expressions may nest: far more than templates do, far less than a thread's stack takes.
+/// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
+/// stack takes.
 const MAX_DEPTH: usize = 60;
 
-/// How many operators, attributes, calls and filters one tag may chain: each makes its tree one level deeper.
+/// Most operators, attributes, calls and filters that one tag may chain. Each makes its tree one level
+/// deeper.
 const MAX_LINKS: usize = 400;
 
-/// Where a statement stands, for those that may not stand everywhere.
+/// The blocks around a statement, which decide whether it is allowed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// In a loop that belongs to the same macro or block.
+    /// Whether it is in a loop that belongs to the same macro or block.
     in_loop: bool,
-    /// In something with variables of its own.
+    /// Whether it is in a block with variables of its own.
     in_scope: bool,
-    /// In something whose output is held back.
+    /// Whether it is in a block whose output is captured.
     captured: bool,
 }
 
-/// A parser at a token.
+/// A parser, and its position in the tokens.
 #[derive(Debug)]
 pub(crate) struct Parser {
     tokens: Vec<(Token, usize)>,
@@ -48,7 +50,7 @@ pub(crate) fn parse(source: &str) -> Result<(Vec<Statement>, bool), Refusal> {
 }
 
 impl Parser {
-    /// The token at hand.
+    /// The current token.
     pub(crate) fn peek(&self) -> &Token {
         &self.tokens[self.at].0
     }
@@ -58,34 +60,34 @@ impl Parser {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].0
     }
 
-    /// The line of the token at hand.
+    /// The line of the current token.
     pub(crate) fn line(&self) -> usize {
         self.tokens[self.at].1
     }
 
-    /// Takes the token at hand.
+    /// Takes the current token.
     pub(crate) fn next(&mut self) -> Token {
         let token = self.tokens[self.at].0.clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         token
     }
 
-    /// Refuses what stands here.
+    /// Refuses the template at the current token.
     pub(crate) fn refuse<T>(&self, reason: impl Into<String>) -> Result<T, Refusal> {
         Err(Refusal::new(self.line(), reason))
     }
 
-    /// Whether the token at hand is this operator.
+    /// Whether the current token is this operator.
     pub(crate) fn at_operator(&self, operator: &str) -> bool {
         matches!(self.peek(), Token::Operator(found) if *found == operator)
     }
 
-    /// Whether the token at hand is this word.
+    /// Whether the current token is this word.
     pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(found) if found == word)
     }
 
-    /// Takes this operator if it is at hand.
+    /// Takes this operator if it is the current token.
     pub(crate) fn skip_operator(&mut self, operator: &str) -> bool {
         let found = self.at_operator(operator);
         if found {
@@ -94,7 +96,7 @@ impl Parser {
         found
     }
 
-    /// Takes this word if it is at hand.
+    /// Takes this word if it is the current token.
     pub(crate) fn skip_word(&mut self, word: &str) -> bool {
         let found = self.at_word(word);
         if found {
@@ -154,7 +156,8 @@ impl Parser {
         result
     }
 
-    /// Statements up to one of `ends`, whose name is left at hand; up to the end of the template if there are none.
+    /// Parses statements up to one of `ends`, whose name becomes the current token; up to the end of the
+    /// template if there are none.
     fn body(&mut self, ends: &[&str]) -> Result<Vec<Statement>, Refusal> {
         let mut body = Vec::new();
         loop {
@@ -182,7 +185,7 @@ impl Parser {
         }
     }
 
-    /// The rest of a tag, then statements up to one of `ends`, parsed as standing in `place`.
+    /// Parses the rest of a tag, then statements up to one of `ends`, as statements in `place`.
     fn block(&mut self, ends: &[&str], place: Place) -> Result<Vec<Statement>, Refusal> {
         self.skip_operator(":");
         self.expect(&Token::BlockEnd)?;
@@ -332,7 +335,7 @@ impl Parser {
         Ok(Kind::Macro(name, Box::new(Macro { name: of, parameters, defaults, scope, slots: 0 })))
     }
 
-    /// A variable that is written.
+    /// Parses the name of a variable that is assigned to.
     fn name(&mut self) -> Result<Name, Refusal> {
         let line = self.line();
         let name = self.expect_name()?;
@@ -348,7 +351,7 @@ impl Parser {
         Ok(Name { name: name.into(), slot: Slot::default() })
     }
 
-    /// What an assignment writes to: names, perhaps in nested tuples, or an attribute of a namespace.
+    /// Parses the target of an assignment: names, perhaps in nested tuples, or an attribute of a namespace.
     fn target(&mut self, ends: &[&str], attributes: bool) -> Result<Target, Refusal> {
         let mut targets = Vec::new();
         let mut is_tuple = false;
@@ -393,7 +396,7 @@ impl Parser {
         }
     }
 
-    /// An expression, or a tuple of several.
+    /// Parses an expression, or a tuple of several.
     pub(crate) fn tuple(
         &mut self,
         conditional: bool,

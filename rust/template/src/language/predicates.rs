@@ -1,4 +1,4 @@
-//! Jinja's tests that are known here: the words that may stand after `is`.
+//! The supported tests of Jinja: the words after `is`.
 
 use super::operators::Comparison;
 
@@ -44,7 +44,7 @@ pub(crate) enum Predicate {
 }
 
 impl Predicate {
-    /// The test of this name, if it is known here.
+    /// The test of this name, if it is supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "defined" => Self::Defined,
@@ -74,7 +74,7 @@ impl Predicate {
         })
     }
 
-    /// How many arguments it takes.
+    /// The number of arguments.
     pub(crate) fn arity(self) -> usize {
         usize::from(matches!(self, Self::DivisibleBy | Self::Compare(_) | Self::In))
     }

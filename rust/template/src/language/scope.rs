@@ -1,4 +1,4 @@
-//! Which variable a name means: Jinja's rules of scope, applied once, so that rendering looks up slots, not names.
+//! Resolves names to variables by Jinja's rules of scope, once, so that a render looks up slots, not names.
 //!
 //! The rules are those of `jinja2.idtracking`, followed to the letter because templates depend on their corners: an
 //! assignment inside of a loop makes a new variable that starts as a copy of the outer one; a name that is assigned
@@ -40,7 +40,7 @@ struct Resolver {
     next_frame: usize,
     inputs: indexmap::IndexSet<Box<str>>,
     known: HashMap<(usize, Box<str>), Slot>,
-    /// How many slots the template and the macro at hand have.
+    /// The number of slots of the template, and of the current macro.
     slots: [usize; 2],
     in_macro: bool,
 }
@@ -51,7 +51,7 @@ impl Resolver {
         self.next_frame += 1;
     }
 
-    /// Leaves a scope and tells what its variables hold at first.
+    /// Leaves a scope, and returns the initial values of its variables.
     fn pop(&mut self) -> Vec<(Slot, Load)> {
         let frame = self.frames.pop().expect("a scope is left once for each time it is entered");
         frame.loads.into_iter().filter(|(_, load)| *load != Load::Parameter).collect()
@@ -110,7 +110,7 @@ impl Resolver {
         self.define(name, Load::Parameter);
     }
 
-    /// Joins what the branches of an `if` did to the variables.
+    /// Merges the variables of the branches of an `if`.
     fn join(&mut self, branches: Vec<Frame>) {
         let mut stores: BTreeSet<Box<str>> =
             branches.iter().flat_map(|branch| branch.stores.iter().cloned()).collect();
@@ -137,7 +137,8 @@ impl Resolver {
         }
     }
 
-    /// Takes note of what a statement reads and writes in the scope at hand, not of what scopes inside of it do.
+    /// Collects the variables that a statement reads and writes in the current scope, not in scopes inside of
+    /// it.
     fn collect(&mut self, statement: &Statement) {
         match &statement.kind {
             Kind::Text(_) | Kind::Generation(_) | Kind::Break | Kind::Continue => {}
@@ -204,7 +205,7 @@ impl Resolver {
         }
     }
 
-    /// Fills in the slots of a statement whose scope is known, and goes on with the scopes inside of it.
+    /// Sets the slots of a statement whose scope is known, and resolves the scopes inside of it.
     fn bind(&mut self, statement: &mut Statement) {
         match &mut statement.kind {
             Kind::Text(_) | Kind::Break | Kind::Continue => {}

@@ -4,52 +4,52 @@ use super::filters::Filter;
 use super::operators::{Binary, Comparison};
 use super::predicates::Predicate;
 
-/// Where a variable lives while a template renders.
+/// The place of a variable during a render.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     /// Whether it belongs to the macro that runs, instead of to the template.
     pub(crate) local: bool,
-    /// Its number there.
+    /// Its index in the macro or the template.
     pub(crate) index: usize,
 }
 
 /// A variable that is read or written.
 #[derive(Debug)]
 pub(crate) struct Name {
-    /// How the template calls it.
+    /// Its name in the template.
     pub(crate) name: Box<str>,
-    /// Where it lives.
+    /// Its place during a render.
     pub(crate) slot: Slot,
 }
 
-/// What a variable holds when its scope is entered.
+/// The value of a variable when its scope is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// What whoever enters the scope puts there.
+    /// A value that the statement sets which enters the scope.
     Parameter,
     /// An input of the template, by its number in [`Template::inputs`].
     Input(usize),
-    /// What a variable of an outer scope holds at that time.
+    /// The value of a variable of an outer scope at that time.
     Copy(Slot),
-    /// Nothing yet.
+    /// No value yet.
     Undefined,
 }
 
 /// A list of statements with variables of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// What its variables hold at first.
+    /// The initial values of its variables.
     pub(crate) enter: Vec<(Slot, Load)>,
     /// The statements.
     pub(crate) body: Vec<Statement>,
 }
 
-/// What an assignment writes to.
+/// The target of an assignment.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// A variable.
     Name(Name),
-    /// Several, from a value of as many items.
+    /// Several targets, for a value of as many items.
     Tuple(Vec<Target>),
     /// An attribute of a namespace.
     Attribute(Name, Box<str>),
@@ -58,13 +58,13 @@ pub(crate) enum Target {
 /// A statement and its line.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// Counted from 1.
+    /// The line, from 1.
     pub(crate) line: usize,
-    /// What it does.
+    /// The kind, with its parts.
     pub(crate) kind: Kind,
 }
 
-/// What a statement does.
+/// The kind of a statement, with its parts.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Text between tags.
@@ -79,7 +79,7 @@ pub(crate) enum Kind {
     Set(Target, Expression),
     /// `{% set a %}…{% endset %}`
     Capture(Target, Scope),
-    /// `{% with %}`: its variables, then what they are used in.
+    /// `{% with %}`: its variables, then its body.
     With(Vec<(Target, Expression)>, Scope),
     /// `{% macro %}`
     Macro(Name, Box<Macro>),
@@ -91,38 +91,38 @@ pub(crate) enum Kind {
     Continue,
 }
 
-/// Which items a loop takes: the target and the variables that the test has of its own, and the test.
+/// The condition of a loop: its own target and variables, and its expression.
 pub(crate) type LoopTest = (Target, Vec<(Slot, Load)>, Expression);
 
 /// `{% for target in items if test %}…{% else %}…{% endfor %}`
 #[derive(Debug)]
 pub(crate) struct For {
-    /// What each item is assigned to.
+    /// The target that each item is assigned to.
     pub(crate) target: Target,
-    /// What is iterated.
+    /// The value that is iterated.
     pub(crate) items: Expression,
-    /// Which items are taken; it has a scope, and thus a target, of its own.
+    /// The condition on items. It has a scope, and thus a target, of its own.
     pub(crate) test: Option<LoopTest>,
     /// The slot of `loop`, if the body uses it.
     pub(crate) looping: Option<Name>,
-    /// What is done for each item.
+    /// The body.
     pub(crate) scope: Scope,
-    /// What is done if there was none.
+    /// The body of `else`.
     pub(crate) otherwise: Scope,
 }
 
 /// `{% macro name(parameters) %}…{% endmacro %}`
 #[derive(Debug)]
 pub(crate) struct Macro {
-    /// For messages.
+    /// Its name, for messages.
     pub(crate) name: Box<str>,
-    /// What it takes.
+    /// The parameters.
     pub(crate) parameters: Vec<Name>,
-    /// The values of the last parameters if they are not given.
+    /// The default values of the last parameters.
     pub(crate) defaults: Vec<Expression>,
-    /// What it does.
+    /// The body.
     pub(crate) scope: Scope,
-    /// How many variables it has.
+    /// The number of variables.
     pub(crate) slots: usize,
 }
 
@@ -141,7 +141,7 @@ pub(crate) enum Literal {
     String(Box<str>),
 }
 
-/// What a function, filter or test is called with.
+/// The arguments of a function, filter or test.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     /// By position.
@@ -198,11 +198,11 @@ pub(crate) enum Expression {
 /// A compiled template, ready to render.
 #[derive(Debug)]
 pub struct Template {
-    /// The template itself.
+    /// The statements of the template.
     pub(crate) scope: Scope,
-    /// How many variables it has.
+    /// The number of variables.
     pub(crate) slots: usize,
-    /// The names that it reads from what it is rendered with.
+    /// The names of its inputs.
     pub(crate) inputs: Vec<Box<str>>,
     /// Whether it has `{% generation %}` blocks.
     pub(crate) generates: bool,

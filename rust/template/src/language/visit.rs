@@ -57,7 +57,7 @@ fn children(expression: &Expression, found: &mut dyn FnMut(&Expression)) {
     }
 }
 
-/// The same, to change them.
+/// Calls `found` with every variable of an expression, to change it.
 pub(crate) fn visit_mut(expression: &mut Expression, found: &mut dyn FnMut(&mut Name)) {
     match expression {
         Expression::Name(name) => found(name),

@@ -1,4 +1,5 @@
-//! [`Frame`]: the cuts of one conversation, and what a [program](crate::programs::program) makes of them.
+//! [`Frame`]: the buffers of a [program](crate::programs::program): the cuts of one conversation, and the
+//! texts computed of them.
 
 use std::ops::Range;
 
@@ -12,53 +13,53 @@ use crate::values::cuts::trimmed;
 use crate::values::search::{self, Matches};
 use crate::values::value::{Text, Value};
 
-/// What differs between conversations of one outline.
+/// The texts and values of a conversation, in which conversations of one outline differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Material<'m> {
     /// The texts, end to end.
     pub source: &'m str,
-    /// Where each text stands.
+    /// The byte range of each text in `source`.
     pub texts: &'m [Range<usize>],
     /// The values that are no texts.
     pub values: &'m [Json],
 }
 
-/// Where a cut stands: in the texts of the conversation, or in what was made of them.
+/// The place of a cut: a byte range of the conversation's texts, or of the computed texts.
 #[derive(Clone, Debug)]
 struct Spot {
     made: bool,
     range: Range<usize>,
 }
 
-/// What a program works with, kept from record to record.
+/// The buffers of a program, reused from record to record.
 #[derive(Debug)]
 pub struct Frame<'m> {
     cuts: Vec<Spot>,
-    /// The texts that were made, end to end.
+    /// The computed texts, end to end.
     made: String,
-    /// Where the generation blocks begin that have not ended.
+    /// The starts of the generation blocks that are open.
     pub(crate) begun: Vec<usize>,
-    /// What may be done for the conversation at hand.
+    /// The meter of the current conversation.
     pub meter: Meter<'m>,
 }
 
-/// Tells which part of a text is cut out of it.
+/// Finds the part of a text to cut out.
 type Part<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
 
 impl<'m> Frame<'m> {
-    /// An empty one, whose work `meter` counts.
+    /// An empty frame, whose work `meter` counts.
     pub fn new(meter: Meter<'m>) -> Self {
         Self { cuts: Vec::new(), made: String::new(), begun: Vec::new(), meter }
     }
 
-    /// Begins with another conversation, or once more.
+    /// Removes all cuts before another run of a program.
     pub(crate) fn clear(&mut self) {
         self.cuts.clear();
         self.meter.release(self.made.len());
         self.made.clear();
     }
 
-    /// A text of the record, as the next cut.
+    /// Adds a text of the record as the next cut.
     pub(crate) fn read(&mut self, text: &str) -> Outcome<()> {
         let start = self.made.len();
         self.meter.write(&mut self.made, text)?;
@@ -73,12 +74,12 @@ impl<'m> Frame<'m> {
         &within[range.clone()]
     }
 
-    /// Makes the next cut of what was appended to `made` from `start` on.
+    /// Adds the computed text from `start` on as the next cut.
     fn push_made(&mut self, start: usize) {
         self.cuts.push(Spot { made: true, range: start..self.made.len() });
     }
 
-    /// The next cut, a part of another.
+    /// Adds the next cut: a text, or a part of another cut.
     pub(crate) fn cut(&mut self, cut: &Cut, material: Material<'_>) -> Outcome<()> {
         let (of, part): (usize, &Part<'_>) = match cut {
             Cut::Whole(text) => {
@@ -119,7 +120,7 @@ impl<'m> Frame<'m> {
         Ok(())
     }
 
-    /// Pieces, as the next cut.
+    /// Adds the joined pieces as the next cut.
     pub(crate) fn join(&mut self, pieces: &[Piece], source: &str) -> Outcome<()> {
         let start = self.made.len();
         for piece in pieces {
@@ -142,7 +143,7 @@ impl<'m> Frame<'m> {
         Ok(())
     }
 
-    /// Does an operation; whether it made a text, and this one is the next cut.
+    /// Applies an operation. If the result is a text, adds it as the next cut and returns `true`.
     pub(crate) fn make(
         &mut self,
         operation: &Operation,
@@ -155,14 +156,14 @@ impl<'m> Frame<'m> {
             return Ok(false);
         };
         let start = self.made.len();
-        // What was made may lie in what it is appended to.
+        // The result may borrow from the buffer that it is appended to.
         let made = made.to_string();
         self.meter.write(&mut self.made, &made)?;
         self.push_made(start);
         Ok(true)
     }
 
-    /// What an operation works on.
+    /// The value of an operand.
     fn operand<'v>(&'v self, of: Operand, source: &'v str, nodes: &[&'v Json]) -> Value<'v> {
         match of {
             Operand::Cut(cut) => Value::String(Text::Borrowed(self.text(source, cut))),
@@ -170,7 +171,7 @@ impl<'m> Frame<'m> {
         }
     }
 
-    /// A side of a comparison.
+    /// The value of a side of a comparison.
     fn side<'v>(&'v self, side: &'v Side, source: &'v str) -> Value<'v> {
         match side {
             Side::Cut(cut) => Value::String(Text::Borrowed(self.text(source, *cut))),
@@ -178,7 +179,7 @@ impl<'m> Frame<'m> {
         }
     }
 
-    /// The answer to a question.
+    /// Whether a guard holds.
     pub(crate) fn holds(
         &self,
         question: &Question,

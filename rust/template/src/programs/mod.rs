@@ -1,4 +1,4 @@
-//! Recorded programs: what a template did with one conversation, replayed for conversations of the same structure.
+//! Records a run of a template as a program, and replays it for conversations of the same structure.
 
 pub(crate) mod frame;
 pub(crate) mod operation;

@@ -1,6 +1,6 @@
-//! [`Operation`]: a filter, a method or the like with all that it is given but the value, to be done again to others.
+//! [`Operation`]: a filter, a method or the like with its arguments, to be applied to other values.
 //!
-//! It is done by the interpreter's own code, so what it makes of a value is what the template would make of it.
+//! The interpreter's own code applies it, so the result is what the template computes.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::values::methods;
 use crate::values::print::to_text;
 use crate::values::value::Value;
 
-/// What is done to a value.
+/// The function of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     /// `{{ value }}`
@@ -30,10 +30,10 @@ pub(crate) enum Function {
     Slice,
 }
 
-/// What is done to a value, with arguments that are the same for all.
+/// A function with its arguments, which are the same for all conversations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Operation {
-    /// What is done.
+    /// The function.
     pub(crate) function: Function,
     /// The arguments by position.
     pub(crate) positional: Vec<Json>,
@@ -42,12 +42,12 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// An operation that takes nothing but the value.
+    /// An operation without arguments.
     pub(crate) fn bare(function: Function) -> Self {
         Self { function, positional: Vec::new(), named: Vec::new() }
     }
 
-    /// What it makes of `value`.
+    /// Applies the operation to `value`.
     pub(crate) fn apply<'v>(&'v self, value: &Value<'v>, meter: &Meter<'_>) -> Outcome<Value<'v>> {
         let mut positional = self.positional.iter().map(Value::from_json);
         match self.function {

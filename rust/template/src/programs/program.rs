@@ -1,7 +1,9 @@
-//! [`Program`]: what a template does to conversations of one outline, as pieces to be put together.
+//! [`Program`]: a recorded run of a template, as steps and pieces that give the output for other
+//! conversations.
 //!
-//! A [`Trace`](crate::programs::trace::Trace) makes one. It serves every conversation of which its questions have the same
-//! answers; for others, another run of the interpreter makes another program.
+//! A [`Trace`](crate::programs::trace::Trace) records it. It serves every conversation of its outline for
+//! which its guards have the recorded outcomes. For others, another run of the interpreter records another
+//! program.
 
 use std::ops::Range;
 
@@ -11,21 +13,21 @@ use crate::programs::frame::{Frame, Material};
 use crate::programs::steps::{Cut, Found, Piece, Place, Question, Step};
 use crate::values::cuts::trimmed;
 
-/// What a template does to conversations of one outline.
+/// A recorded run of a template, for conversations of one outline.
 #[derive(Debug)]
 pub struct Program {
     pub(super) steps: Vec<Step>,
     pieces: Vec<Piece>,
 }
 
-/// What a template prints.
+/// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     /// The text.
     pub text: String,
-    /// What the assistant writes of it.
+    /// Byte ranges that the assistant wrote.
     pub spans: Vec<Range<usize>>,
-    /// What of it stands in the template, ascending and apart: all else is of the conversation.
+    /// Byte ranges that come from the template, ascending and disjoint. The rest comes from the conversation.
     pub literals: Vec<Range<usize>>,
 }
 
@@ -39,7 +41,7 @@ impl Printed {
 }
 
 impl Program {
-    /// A program of these steps and pieces, those that only make a longer literal made one.
+    /// A program of these steps and pieces. Literals in a row become one.
     pub(crate) fn new(steps: Vec<Step>, pieces: Vec<Piece>) -> Self {
         let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
         let mut literal = String::new();
@@ -60,21 +62,21 @@ impl Program {
         Self { steps, pieces: joined }
     }
 
-    /// How many steps and pieces it has.
+    /// The number of steps and pieces.
     pub fn size(&self) -> usize {
         self.steps.len() + self.pieces.len()
     }
 
-    /// Whether the program serves a conversation, and does so within what the meter of `frame` allows.
+    /// Whether the program serves a conversation within the limits of the meter of `frame`.
     ///
-    /// Its cuts are left in `frame`, where [`Program::print`] finds them.
+    /// The cuts stay in `frame` for [`Program::print`].
     pub fn serves(&self, material: Material<'_>, frame: &mut Frame<'_>) -> bool {
         frame.clear();
         let mut nodes: Vec<&Json> = material.values.iter().collect();
         self.steps.iter().all(|step| Self::follows(step, material, &mut nodes, frame) == Some(true))
     }
 
-    /// Whether a step of the program comes out as it did before; nothing where it does too much.
+    /// Whether a step has the recorded outcome; `None` if it fails, such as at a limit.
     fn follows<'n>(
         step: &Step,
         material: Material<'n>,
@@ -105,7 +107,7 @@ impl Program {
         done.ok()
     }
 
-    /// Appends what the template prints to `out`, unless that is more than the meter of `frame` allows.
+    /// Appends the output to `out`. Fails at the limits of the meter of `frame`.
     pub fn print(&self, source: &str, frame: &mut Frame<'_>, out: &mut Printed) -> Outcome<()> {
         let Printed { text, spans, literals } = out;
         frame.begun.clear();
@@ -127,10 +129,10 @@ impl Program {
         Ok(())
     }
 
-    /// Tells where the texts are printed in what [`Program::print`] makes; blanks at their ends are left out, and so are
-    /// texts of nothing but blanks.
+    /// Calls `place` with the number and the byte range of each text in the output of [`Program::print`],
+    /// without the blanks at its ends. Blank texts are left out.
     ///
-    /// Only of a program that [is blind to marks](Program::is_blind_to_marks).
+    /// The program has to be [blind to marks](Program::is_blind_to_marks).
     pub fn places(
         &self,
         source: &str,
@@ -155,9 +157,10 @@ impl Program {
         }
     }
 
-    /// Whether it does the same to texts with a mark within the blanks at either end, but for the marks.
+    /// Whether marks inside of the blanks at the ends of texts change nothing in the output but add the
+    /// marks.
     ///
-    /// A mark can part what would be found, but nothing is found for its sake.
+    /// A mark can break a match in a text, but cannot make one.
     pub fn is_blind_to_marks(&self) -> bool {
         let blank = |text: &str| trimmed(text, None, true, true).is_empty();
         self.steps.iter().all(|step| match step {
@@ -178,7 +181,7 @@ impl Program {
         })
     }
 
-    /// The text that a cut is a part of.
+    /// The number of the text that a cut is a part of.
     fn text_of(&self, cut: usize) -> usize {
         match self.steps.iter().filter(|step| step.cuts()).nth(cut) {
             Some(Step::Cut(Cut::Whole(text))) => *text,

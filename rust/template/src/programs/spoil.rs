@@ -1,4 +1,4 @@
-//! Makes programs wrong, so that tests can show that trials find out.
+//! Makes programs wrong, so that tests can show that trials detect it.
 
 use super::operation::{Function, Operation};
 use super::program::Program;
@@ -6,7 +6,7 @@ use super::steps::{Cut, Step};
 
 #[doc(hidden)]
 impl Program {
-    /// A program that is wrong: it leaves the ends of texts as they are.
+    /// Makes the program wrong: it no longer trims texts.
     pub fn trim_no_more(&mut self) {
         for step in &mut self.steps {
             if let Step::Cut(Cut::Trim { left, right, .. }) = step {
@@ -15,7 +15,7 @@ impl Program {
         }
     }
 
-    /// A program that is wrong: it prints values as they are.
+    /// Makes the program wrong: it prints values instead of applying operations to them.
     pub fn print_alone(&mut self) {
         for step in &mut self.steps {
             if let Step::Make(operation, _) = step {
@@ -24,7 +24,7 @@ impl Program {
         }
     }
 
-    /// A program that is wrong: it serves conversations that it was not made for.
+    /// Makes the program wrong: it has no guards, and serves conversations that it was not recorded for.
     pub fn ask_no_more(&mut self) {
         self.steps.retain(|step| !matches!(step, Step::Ask(..)));
     }

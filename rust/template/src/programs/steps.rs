@@ -1,4 +1,5 @@
-//! What a [program](crate::programs::program) is made of: what it looks at, cuts and makes, asks, and prints.
+//! The steps and pieces of a [program](crate::programs::program): cuts, operations, lookups, guards and
+//! output.
 
 use std::rc::Rc;
 
@@ -13,15 +14,15 @@ pub(crate) enum Cut {
     Whole(usize),
     /// A cut without these characters, or without whitespace, at its ends.
     Trim { of: usize, chars: Option<Rc<str>>, left: bool, right: bool },
-    /// What stands before the first separator.
+    /// The part before the first separator.
     First { of: usize, separator: Rc<str> },
-    /// What stands behind the last separator.
+    /// The part after the last separator.
     Last { of: usize, separator: Rc<str> },
-    /// What stands behind so many separators, up to the next.
+    /// The part after `index` separators, up to the next one.
     Part { of: usize, separator: Rc<str>, index: usize },
 }
 
-/// What an operation works on.
+/// The operand of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// A cut, by its number.
@@ -35,42 +36,42 @@ pub(crate) enum Operand {
 pub(crate) enum Side {
     /// A cut, by its number.
     Cut(usize),
-    /// The same for all conversations.
+    /// A constant, the same for all conversations.
     Constant(Json),
 }
 
-/// What can be asked of a conversation.
+/// A guard: a condition on a conversation that a program checks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Question {
-    /// Whether a cut is empty.
+    /// The cut is empty.
     Empty(usize),
-    /// Whether a cut is this text.
+    /// The cut equals this text.
     Equals(usize, Rc<str>),
-    /// Whether a cut has this part.
+    /// The cut contains this text.
     Contains(usize, Rc<str>),
-    /// Whether a cut begins so.
+    /// The cut begins with this text.
     StartsWith(usize, Rc<str>),
-    /// Whether a cut ends so.
+    /// The cut ends with this text.
     EndsWith(usize, Rc<str>),
-    /// How cuts compare with each other, or with something else.
+    /// The comparison holds between the two sides.
     Compares(Comparison, Side, Side),
-    /// How the number of a cut's characters compares with this one.
+    /// The comparison holds between the cut's number of characters and this number.
     Length(usize, Comparison, i64),
-    /// Whether a cut has so many of these separators.
+    /// The cut has this many of these separators.
     Separators(usize, Rc<str>, usize),
-    /// Whether an operation gives this.
+    /// The operation gives this value.
     Gives(Operation, Operand, Json),
-    /// Whether a value is this one.
+    /// The value equals this one.
     Same(usize, Json),
-    /// Whether a list or an object has anything in it.
+    /// The list or object is not empty.
     Filled(usize),
-    /// Whether a list has so many items.
+    /// The list has this many items.
     Items(usize, usize),
-    /// Whether an object has these keys, in this order.
+    /// The object has these keys, in this order.
     Keys(usize, Rc<[Rc<str>]>),
 }
 
-/// Where in a list or an object something is looked for.
+/// A place in a list or an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Under a key.
@@ -79,10 +80,10 @@ pub(crate) enum Place {
     Index(usize),
 }
 
-/// What is found there.
+/// The kind of the value at a place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
-    /// Nothing.
+    /// No value.
     Missing,
     /// A text.
     Text,
@@ -90,12 +91,12 @@ pub(crate) enum Found {
     List,
     /// An object.
     Map,
-    /// This: a number or its like.
+    /// This number, boolean or null.
     Plain(Json),
 }
 
 impl Found {
-    /// What `value` is.
+    /// The kind of `value`.
     pub(crate) fn of(value: Option<&Json>) -> Self {
         match value {
             None => Self::Missing,
@@ -106,45 +107,46 @@ impl Found {
         }
     }
 
-    /// Whether it is what a program goes on with.
+    /// Whether the program takes it as a value of its own.
     pub(crate) fn is_node(&self) -> bool {
         matches!(self, Self::Text | Self::List | Self::Map)
     }
 }
 
-/// What comes before anything is printed.
+/// A step of a program. All steps run before anything is printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// The next cut.
+    /// Adds a cut.
     Cut(Cut),
-    /// The text that a value is, as the next cut.
+    /// Adds the text of a value as a cut.
     Read(usize),
-    /// The text that an operation makes, as the next cut.
+    /// Adds the text that an operation gives as a cut.
     Make(Operation, Operand),
-    /// Several pieces, as the next cut.
+    /// Adds several joined pieces as a cut.
     Join(Rc<[Piece]>),
-    /// What is found in a value, as the next value if it is a text, a list or an object.
+    /// Looks up a place in a value, which has to hold this kind of value. A text, a list or an object becomes
+    /// the next value.
     Look { of: usize, at: Place, found: Found },
-    /// A question, and the answer that the rest depends on.
+    /// Checks a guard, which has to have this outcome.
     Ask(Question, bool),
 }
 
 impl Step {
-    /// Whether it makes a cut.
+    /// Whether it adds a cut.
     pub(crate) fn cuts(&self) -> bool {
         matches!(self, Self::Cut(_) | Self::Read(_) | Self::Make(..) | Self::Join(_))
     }
 }
 
-/// What is printed.
+/// A piece of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// The same for all conversations.
+    /// A constant, the same for all conversations.
     Literal(Rc<str>),
     /// A cut, by its number among the cuts.
     Cut(usize),
-    /// Here the assistant begins to write.
+    /// The start of a generation block.
     Begin,
-    /// Here it ends.
+    /// The end of a generation block.
     End,
 }

@@ -1,13 +1,15 @@
-//! [`Trace`]: what a run of the interpreter did with one conversation, so that others need no run.
+//! [`Trace`]: records a run of the interpreter over one conversation as a program for others.
 //!
-//! Conversations of one structure (the same keys and roles) differ in their texts, and in the values that are no
-//! texts, alone. So whatever a template does with anything else comes out alike for all of them, and what it does with
-//! these is written down here: where they are printed, what was made of them before, and each question about them with
-//! its answer. The interpreter runs as always, over a real conversation; a trace only looks on ([`hooks`], [`functions`]),
-//! and stops at the first use of a text that it cannot follow. What a template does with a value that is not followed
-//! makes that value a part of the question: the program serves conversations that have the same.
+//! Conversations of one structure (the same keys and roles) differ only in their texts, and in the values
+//! that are no texts. What a template does with anything else is the same for all of them. A trace records
+//! what the template does with texts and values: where they are printed, what was computed of them before,
+//! and each condition on them with its outcome (a guard). The interpreter runs as always, over a real
+//! conversation, and reports to the trace ([`hooks`], [`functions`]). The trace stops at the first use of a
+//! text that it cannot follow. For a use of a value that it cannot follow, it adds a guard on the whole
+//! value: the program serves conversations with the same value.
 //!
-//! Texts and values are told apart by where they lie in memory, and every text that is made of one is a new string.
+//! Texts and values are identified by their addresses, and every text that is computed of one is a new
+//! string.
 
 mod functions;
 mod hooks;
@@ -23,66 +25,68 @@ use crate::programs::steps::{Cut, Found, Operand, Piece, Place, Question, Step};
 use crate::values::print::write_str;
 use crate::values::value::{Dict, List, Text, Value};
 
-/// Bytes of a text that may become a part of a question: it is a word, which other conversations may have as well.
+/// Bytes of the longest text that a guard may pin. Such a text is a word, which other conversations may have
+/// as well.
 const LONGEST_WORD: usize = 64;
 
-/// Bytes of the strings that a trace holds: far more than the few conversations have that are traced.
+/// Bytes of the strings that a trace may hold: far more than the few conversations have that are traced.
 const MOST_HELD: usize = 1 << 24;
 
-/// Steps, texts and values that a trace looks through before it stops: it looks through all that it has for each of
-/// them, which for some thousand messages would take longer than it ever saves.
+/// Steps, texts and values that a trace may search before it stops. For each new one it searches all earlier
+/// ones, which for some thousand messages would take longer than replays save.
 const MOST_LOOKED_AT: usize = 1 << 24;
 
-/// What conversations of one outline differ in.
+/// The texts and values in which conversations of one outline differ.
 #[derive(Debug, Default)]
 pub struct Parts<'r> {
     /// The texts of the messages.
     pub texts: Vec<&'r str>,
-    /// The values that are no texts: of messages, or all tools.
+    /// The values that are no texts: those of messages, and the tools.
     pub values: Vec<&'r Json>,
     /// The messages as the template sees them, each with the keys of its values and their numbers.
     pub messages: Vec<(&'r Map, Vec<(&'r str, usize)>)>,
 }
 
-/// What is written down while a template runs.
+/// The recorded run of a template.
 pub struct Trace<'r> {
     /// The texts of the conversation by address and length, which no two of them share.
     texts: HashMap<(usize, usize), Leaf>,
-    /// The strings that were made of them, which are held so that no other gets the address.
+    /// The strings that were computed of them, by address. They are held so that no other string gets the
+    /// address.
     made: HashMap<usize, (Text<'r>, Origin)>,
-    /// The lists that they were split into: the cut that was split, and the separator.
+    /// The lists that they were split into, by address: the list, the cut that was split, and the separator.
     split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
     /// The values of the record, in the order of their numbers.
     nodes: Vec<&'r Json>,
-    /// Those that are lists and objects, by address.
+    /// The numbers of those that are lists and objects, by address.
     containers: HashMap<usize, usize>,
-    /// All strings, lists and objects within values that are not a part of a question.
+    /// The addresses of all strings, lists and objects in values that no guard pins.
     inside: HashSet<usize>,
     /// The messages by address: the keys of their values, and the numbers.
     messages: HashMap<usize, Vec<(&'r str, usize)>>,
     steps: Vec<Step>,
     cuts: usize,
     printed: Vec<Piece>,
-    /// What nothing is known for.
+    /// The reason that the trace stopped, if it has.
     stopped: Option<&'static str>,
     /// Bytes of the strings in `made`.
     held: usize,
-    /// How many steps, texts and values were looked through.
+    /// The number of steps, texts and values searched so far.
     looked_at: usize,
-    /// What is printed or compared once more may take as much as in a trial.
+    /// Counts what the trace prints and compares itself, with the limits of a trial.
     meter: Meter<'static>,
 }
 
-/// Where a text of the conversation comes from.
+/// The source of a text of the conversation.
 #[derive(Clone, Copy)]
 enum Leaf {
-    /// It is one of the texts.
+    /// One of the texts, by its number.
     Text(usize),
-    /// It is a value.
+    /// A value, by its number.
     Node(usize),
 }
 
-/// What a string is made of.
+/// The origin of a string: the pieces that it consists of, if they are known.
 #[derive(Clone)]
 enum Origin {
     Pieces(Rc<[Piece]>),
@@ -97,7 +101,7 @@ impl std::fmt::Debug for Trace<'_> {
 }
 
 impl<'r> Trace<'r> {
-    /// Looks on while a conversation is rendered.
+    /// A trace for the render of a conversation.
     pub fn new(given: Parts<'r>) -> Self {
         let texts = given.texts.into_iter().enumerate();
         let messages = given.messages.into_iter();
@@ -128,7 +132,7 @@ impl<'r> Trace<'r> {
         trace
     }
 
-    /// What does the same to other conversations; or what stopped the trace.
+    /// The recorded program, or the reason that the trace stopped.
     pub fn finish(self) -> Result<Program, &'static str> {
         match self.stopped {
             None => Ok(Program::new(self.steps, self.printed)),
@@ -140,12 +144,12 @@ impl<'r> Trace<'r> {
         self.stopped.get_or_insert(reason);
     }
 
-    /// Whether it has stopped, and need not be told of anything more.
+    /// Whether the trace has stopped and records nothing more.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
 
-    /// Counts what is looked through; whether the trace goes on.
+    /// Counts searched entries. Returns whether the trace goes on.
     fn looks_at(&mut self, count: usize) -> bool {
         self.looked_at += count;
         if self.looked_at > MOST_LOOKED_AT {
@@ -154,7 +158,7 @@ impl<'r> Trace<'r> {
         !self.is_stopped()
     }
 
-    /// The number of the cut that a step makes, which is new or known.
+    /// The number of the cut that a step adds. An equal earlier step is used again.
     fn cut(&mut self, step: Step) -> usize {
         self.looks_at(self.steps.len());
         let mut cuts = self.steps.iter().filter(|step| step.cuts());
@@ -174,7 +178,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// A value of the record from now on, under the next number.
+    /// Adds a value of the record under the next number.
     fn push_node(&mut self, value: &'r Json) {
         let number = self.nodes.len();
         self.nodes.push(value);
@@ -194,7 +198,7 @@ impl<'r> Trace<'r> {
         self.containers.get(&address_of(value)?).copied()
     }
 
-    /// Looks into a value of the record.
+    /// Records the lookup of a place in a value of the record.
     fn look(&mut self, of: usize, at: Place) {
         let there = match (self.nodes[of], &at) {
             (Json::Map(map), Place::Key(key)) => map.get(&**key),
@@ -214,7 +218,8 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Looks at all of what is in a value of the record, or at its keys or their number alone.
+    /// Adds a guard on the keys, or the number of items, of a value of the record. With `values`, also
+    /// records the lookup of each of them.
     fn look_at_all(&mut self, of: usize, values: bool) {
         match self.nodes[of] {
             Json::List(items) => {
@@ -234,7 +239,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Makes a value of the record a part of the question, so that all that is done with it comes out alike.
+    /// Adds a guard that a value of the record is the same, so that every use of it has the same outcome.
     fn pin(&mut self, node: usize) {
         let value = self.nodes[node];
         self.ask(Question::Same(node, value.clone()), true);
@@ -247,7 +252,8 @@ impl<'r> Trace<'r> {
             .retain(|(address, _), leaf| matches!(leaf, Leaf::Text(_)) || inside.contains(address));
     }
 
-    /// Makes a value a part of the question, if it is one of the record or a word; else the trace stops.
+    /// Adds a guard that a value is the same, if it is a list or an object of the record, or a word.
+    /// Otherwise the trace stops.
     fn plain(&mut self, value: &Value<'r>, reason: &'static str) {
         if !self.holds(value) {
             return;
@@ -263,7 +269,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// What a text is made of; nothing if no text of the conversation is in it.
+    /// The origin of a text; `None` if no text of the conversation is in it.
     fn origin(&mut self, text: &Text<'r>) -> Option<Origin> {
         match text {
             Text::Borrowed(text) => {
@@ -287,9 +293,10 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Whether a text or a value of the conversation is, or may be, in a value.
+    /// Whether a value contains, or may contain, a text or a value of the conversation.
     fn holds(&mut self, value: &Value<'r>) -> bool {
-        // Once it has stopped, it does not matter; and there may be more in a value than anybody could look through.
+        // After the trace has stopped the answer does not matter, and the value may be too large to be
+        // searched.
         if !self.looks_at(1) {
             return true;
         }
@@ -311,7 +318,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// What a string that holds a text is made of; nothing for any other value.
+    /// The pieces of a string that contains a text of the conversation; `None` for any other value.
     fn pieces(&mut self, value: &Value<'r>) -> Option<Rc<[Piece]>> {
         match self.origin(value.as_text()?)? {
             Origin::Pieces(pieces) => Some(pieces),
@@ -322,7 +329,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// The cut that a string is; several pieces become one.
+    /// The number of the cut that a string is. Several pieces are joined to one cut.
     fn register(&mut self, value: &Value<'r>) -> Option<usize> {
         let pieces = self.pieces(value)?;
         match *pieces {
@@ -331,7 +338,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// What an operation is done to: a string that holds a text, or a list or an object of the record.
+    /// The operand of an operation: a string that contains a text, or a list or an object of the record.
     fn operand(&mut self, value: &Value<'r>) -> Option<Operand> {
         match value {
             Value::String(_) => self.register(value).map(Operand::Cut),
@@ -339,7 +346,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Appends what a value prints.
+    /// Appends the pieces that print a value.
     fn append(&mut self, value: &Value<'r>, to: &mut Vec<Piece>) {
         if let Some(pieces) = self.pieces(value) {
             to.extend(pieces.iter().cloned());
@@ -357,7 +364,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// A string of its own that is made of these pieces.
+    /// A new string that is known to consist of these pieces.
     fn string(&mut self, value: &Value<'r>, pieces: Vec<Piece>) -> Value<'r> {
         let Some(text) = value.as_text() else { return value.clone() };
         if pieces.iter().any(|piece| matches!(piece, Piece::Begin | Piece::End)) {
@@ -373,7 +380,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// A string of the same text that is known by its address; nothing if there are too many of them.
+    /// A new string of the same text, known by its address; `None` if the trace would hold too many bytes.
     fn own(&mut self, text: &str, origin: Origin) -> Option<Text<'r>> {
         self.held += text.len();
         if self.held > MOST_HELD {
@@ -385,26 +392,27 @@ impl<'r> Trace<'r> {
         Some(own)
     }
 
-    /// Remembers what a computed string is made of, by where it lies. The bytes of empty strings all lie at one place.
+    /// Records the origin of a computed string by its address: that of its `Rc`, because the bytes of all
+    /// empty strings have one address.
     fn remember(&mut self, text: &Text<'r>, origin: Origin) {
         if let Text::Computed(computed) = text {
             self.made.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
         }
     }
 
-    /// What a step cuts out, or makes, as a string of its own.
+    /// A new string for the cut that a step adds.
     fn cut_out(&mut self, value: &Value<'r>, step: Step) -> Value<'r> {
         let cut = self.cut(step);
         self.string(value, vec![Piece::Cut(cut)])
     }
 }
 
-/// Where a text lies in memory.
+/// The address and length of a text.
 fn place(text: &str) -> (usize, usize) {
     (text.as_ptr().addr(), text.len())
 }
 
-/// Where a list or an object lies; nothing for a list without items, which all are alike.
+/// The address of a list or an object; `None` for an empty list, because all of them are alike.
 fn address(value: &Json) -> Option<usize> {
     match value {
         Json::List(items) => (!items.is_empty()).then(|| items.as_ptr().addr()),
@@ -413,7 +421,7 @@ fn address(value: &Json) -> Option<usize> {
     }
 }
 
-/// The same for a value of a template.
+/// The address of a list or an object of the record; `None` for any other value of a template.
 fn address_of(value: &Value<'_>) -> Option<usize> {
     match value {
         Value::List(List::Data(items)) => (!items.is_empty()).then(|| items.as_ptr().addr()),

@@ -1,4 +1,4 @@
-//! What a function was called with, bound to the parameters that Python's signature has.
+//! The arguments of a call, and their binding to parameters by Python's rules.
 
 use crate::failure::{Failure, Outcome};
 use crate::values::value::Value;
@@ -13,7 +13,7 @@ pub(crate) struct Given<'r> {
 }
 
 impl<'r> Given<'r> {
-    /// The same, with lists in place of what can be iterated once.
+    /// A copy with lists in place of generators.
     pub(crate) fn unspent(&self) -> Self {
         let named = self.named.iter().map(|(name, value)| (*name, value.unspent()));
         Self {
@@ -46,7 +46,7 @@ impl<'r> Given<'r> {
         Ok(bound)
     }
 
-    /// The same for parameters that are taken by position alone.
+    /// The values of parameters that are taken by position alone.
     pub(crate) fn positional<const N: usize>(self) -> Outcome<[Option<Value<'r>>; N]> {
         if let Some((name, _)) = self.named.first() {
             return Err(Failure::error(format!("there is no argument `{name}`")));

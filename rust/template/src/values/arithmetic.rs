@@ -1,4 +1,4 @@
-//! What operators do: Python's arithmetic, and `~`.
+//! Python's arithmetic, and Jinja's `~`.
 
 use num_bigint::BigInt;
 
@@ -8,16 +8,16 @@ use crate::limits::{Meter, PIECE};
 use crate::values::make::Many;
 use crate::values::value::Value;
 
-/// How long a string made by `*` may be, in bytes.
+/// Most bytes of a string made by `*`.
 const MAX_REPEATED: usize = 1 << 20;
 
-/// How many bits an integer may have that is computed: more than Python prints.
+/// Most bits of a computed integer: more than Python prints.
 const MAX_BITS: u64 = 1 << 14;
 
 /// The largest integer up to which all are floats too.
 const EXACT: u64 = 1 << 53;
 
-/// What Python says of an operator that has no meaning for two values.
+/// The error of an operator that is not defined for two values.
 pub(crate) fn type_error<T>(operator: &str, left: &Value<'_>, right: &Value<'_>) -> Outcome<T> {
     let (left, right) = (left.type_name(), right.type_name());
     Err(Failure::error(format!("`{operator}` does not work between {left} and {right}")))
@@ -34,7 +34,7 @@ pub(crate) fn big(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<BigInt
     })
 }
 
-/// Whether Python counts with a value.
+/// Whether a value is a number in Python, which a boolean is too.
 pub(crate) fn is_number(value: &Value<'_>) -> bool {
     matches!(value, Value::Bool(_) | Value::Int(_) | Value::Big(_) | Value::Float(_))
 }

@@ -25,7 +25,7 @@ pub(crate) fn attribute<'r>(
     })
 }
 
-/// What `getattr` finds; nothing if the value has no such attribute.
+/// The attribute that `getattr` finds; `None` if the value has no such attribute.
 fn own_attribute<'r>(value: &Value<'r>, name: &'r str) -> Outcome<Option<Value<'r>>> {
     match value {
         Value::Undefined => Err(Failure::error(format!("an undefined value has no `{name}`"))),
@@ -106,14 +106,14 @@ pub(crate) fn item<'r>(
     }
 }
 
-/// The place in a sequence that an index means; negative ones count from the end.
+/// The position in a sequence for an index. Negative indices count from the end.
 fn position(index: &Value<'_>, length: usize) -> Option<usize> {
     let index = index.as_int()?;
     let from_end = usize::try_from(index.unsigned_abs()).ok()?;
     if index < 0 { length.checked_sub(from_end) } else { Some(from_end).filter(|at| *at < length) }
 }
 
-/// Where the character of a text begins that an index means.
+/// The byte at which the character at an index begins.
 fn position_in(text: &str, index: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
     meter.bytes(text.len())?;
     let Some(at) = position(index, text.chars().count()) else { return Ok(None) };
@@ -165,7 +165,7 @@ pub(crate) fn slice<'r>(
     let places = places(first, end, step, length);
     Ok(match value {
         Value::String(text) => {
-            // For the time of the cut, all characters are there.
+            // The slice holds all characters of the text for a while.
             let bytes = length.saturating_mul(size_of::<char>());
             meter.characters(text.len())?;
             meter.hold(bytes)?;
@@ -202,7 +202,7 @@ fn length_of(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// A bound of a slice, moved into `lowest..=length`.
+/// A bound of a slice, moved into `lowest..=length + lowest`.
 fn bound(bound: Option<i64>, length: usize, lowest: i64, missing: i64) -> i64 {
     let length = length_of(length);
     match bound {
@@ -212,7 +212,7 @@ fn bound(bound: Option<i64>, length: usize, lowest: i64, missing: i64) -> i64 {
     }
 }
 
-/// The places that a slice takes: so many, from the first on, so far apart.
+/// The positions that a slice takes: `count` of them, from `first` on, `step` apart.
 struct Places {
     first: usize,
     count: usize,
@@ -232,7 +232,7 @@ impl IntoIterator for Places {
     fn into_iter(self) -> Self::IntoIter {
         let Self { first, count, step } = self;
         let apart = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
-        // Only one place can be so far from the first that this saturates, and then it is the first.
+        // A step that saturates this takes only one position, the first.
         let place = move |number: usize| {
             let distance = number.saturating_mul(apart);
             if step > 0 { first.saturating_add(distance) } else { first.saturating_sub(distance) }
@@ -241,7 +241,7 @@ impl IntoIterator for Places {
     }
 }
 
-/// The places that a slice takes of so many.
+/// The positions that a slice takes in a sequence of this length.
 fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Places {
     let count = length_of(length);
     let lowest = if step < 0 { -1 } else { 0 };

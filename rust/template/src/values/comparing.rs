@@ -10,7 +10,7 @@ use crate::values::arithmetic::{big, float, is_number, type_error};
 use crate::values::search;
 use crate::values::value::{Dict, Items, Value};
 
-/// Compares two numbers; nothing if one is not a number.
+/// Compares two numbers; `None` if one is NaN.
 fn compare_numbers(
     left: &Value<'_>,
     right: &Value<'_>,
@@ -25,7 +25,7 @@ fn compare_numbers(
     Ok(float(left)?.partial_cmp(&float(right)?))
 }
 
-/// A comparison of two values: how deep it is, and what it may take.
+/// The depth of a comparison, and its meter.
 #[derive(Clone, Copy)]
 struct Comparing<'m> {
     depth: usize,
@@ -65,7 +65,7 @@ fn equal_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome<bool> {
     Ok(true)
 }
 
-/// How Python orders two texts.
+/// Compares two texts in Python's order.
 pub(crate) fn order_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome<Ordering> {
     let pieces = left.as_bytes().chunks(PIECE).zip(right.as_bytes().chunks(PIECE));
     for (left, right) in pieces {
@@ -139,7 +139,8 @@ fn all_equal<'a, 'b>(
     Ok(true)
 }
 
-/// Python's containers take an object for equal to itself, even NaN; which NaNs are one object is not known here.
+/// Whether two items of containers are equal. Python takes an object for equal to itself, even NaN. Two NaNs
+/// are refused, because it is not known here whether they are one object.
 fn identical_or_equal(
     left: &Value<'_>,
     right: &Value<'_>,
@@ -168,7 +169,7 @@ fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: Comparing<'_>) -> O
     Ok(true)
 }
 
-/// How Python orders two values, or an error where it does not.
+/// Compares two values in Python's order. Fails for values that Python does not order.
 pub(crate) fn order(
     operator: &str,
     left: &Value<'_>,

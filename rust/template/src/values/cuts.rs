@@ -1,4 +1,4 @@
-//! Strings that are cut and put together again, as Python's methods do it.
+//! Trims, replaces and splits strings as Python's methods do.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use crate::values::make::Many;
 use crate::values::search::{Matches, MatchesFromRight};
 use crate::values::value::{Text, Value};
 
-/// Characters of a set that are compared one by one.
+/// Bytes of a set of characters up to which they are compared one by one.
 const FEW: usize = 16;
 
-/// What is left of `text` without the characters `chars`, or without whitespace, at its ends.
+/// `text` without the characters `chars`, or without whitespace, at its ends.
 pub(crate) fn trim<'r>(
     text: &Text<'r>,
     chars: Option<&str>,
@@ -26,7 +26,7 @@ pub(crate) fn trim<'r>(
     Ok(kept)
 }
 
-/// The same for a part of a text.
+/// Trims as [`trim`] does, without a meter.
 pub(crate) fn trimmed<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a str {
     let cut = |text: &'a str, cut: &dyn Fn(char) -> bool| {
         let text = if left { text.trim_start_matches(cut) } else { text };
@@ -77,7 +77,7 @@ pub(crate) fn replace(
     Ok(out)
 }
 
-/// `str.split`: by a separator or white space, so often at most.
+/// `str.split`: by a separator or whitespace, at most `limit` times.
 pub(crate) fn split<'r>(
     text: &Text<'r>,
     (separator, limit): (Option<Text<'r>>, usize),
@@ -122,7 +122,7 @@ pub(crate) fn split<'r>(
     Ok(parts.into_list())
 }
 
-/// `str.rsplit`: the same from the right, by a separator.
+/// `str.rsplit`: from the right by a separator, at most `limit` times.
 pub(crate) fn right_split<'r>(
     text: &Text<'r>,
     (separator, limit): (Option<Text<'r>>, usize),

@@ -1,4 +1,4 @@
-//! [`Items`]: what a value has in it, one after the other.
+//! [`Items`]: iterates over the items of a value.
 
 use std::cell::Cell;
 
@@ -76,7 +76,7 @@ impl<'r> Items<'r> {
     }
 }
 
-/// How many items a value has, if Python's `len` takes it.
+/// The length of a value, if Python's `len` takes it.
 pub(crate) fn length(value: &Value<'_>, meter: &Meter<'_>) -> Outcome<Option<usize>> {
     if let Some(text) = value.as_text() {
         meter.bytes(text.len())?;

@@ -4,16 +4,17 @@ use super::value::{Text, Value};
 use crate::failure::{Failure, Outcome};
 use crate::limits::{Held, MAX_NESTING, Meter};
 
-/// Bytes that an item takes in a list, with what a value of no size takes elsewhere.
+/// Bytes counted for an item of a list, and for a value without a size.
 pub(crate) const ITEM_BYTES: usize = size_of::<Value<'_>>() + 16;
 
-/// Bytes that a text takes besides its own.
+/// Bytes counted for a text besides its own.
 const TEXT_BYTES: usize = 64;
 
-/// Room of a text that is not given back because it is little.
+/// Unused bytes of a string up to which it is not shrunk.
 const SLACK: usize = 1 << 12;
 
-/// Fails if a value nests so deep that printing or freeing it could exhaust the stack, or could come to hold itself.
+/// Fails if a value nests so deep that printing or freeing it could exhaust the stack, or if it could come to
+/// contain itself.
 pub(crate) fn check_nesting(value: &Value<'_>) -> Outcome<()> {
     if value.depth() >= MAX_NESTING {
         return Err(Failure::unsupported(format_args!(
@@ -34,7 +35,7 @@ impl Meter<'_> {
         Ok(Text::made(text, held))
     }
 
-    /// The same as a value.
+    /// A string value of a text that was [written](Meter::write).
     pub(crate) fn string<'r>(&self, text: String) -> Outcome<Value<'r>> {
         self.text(text).map(Value::String)
     }
@@ -56,7 +57,7 @@ impl Meter<'_> {
 }
 
 impl Text<'_> {
-    /// What `part` cuts out of this text, borrowed if the text is.
+    /// The part of this text that `part` selects, borrowed if the text is.
     pub(crate) fn cut(
         &self,
         meter: &Meter<'_>,
@@ -79,12 +80,12 @@ pub(crate) struct Many<'r, 'm> {
 }
 
 impl<'r, 'm> Many<'r, 'm> {
-    /// None yet.
+    /// An empty collection.
     pub(crate) fn new(meter: &'m Meter<'_>) -> Self {
         Self { items: Vec::new(), meter }
     }
 
-    /// Room for so many.
+    /// An empty collection with room for `count` values.
     pub(crate) fn of(count: usize, meter: &'m Meter<'_>) -> Outcome<Self> {
         meter.items(count)?;
         meter.hold(count.saturating_mul(ITEM_BYTES))?;
@@ -121,7 +122,7 @@ impl<'r, 'm> Many<'r, 'm> {
         Value::tuple(items, held)
     }
 
-    /// What can be iterated once.
+    /// A generator of them.
     pub(crate) fn into_generator(self) -> Value<'r> {
         let (items, held) = self.finish();
         Value::generator(items, held)

@@ -14,16 +14,16 @@ use crate::values::print::write_str;
 use crate::values::search::Matches;
 use crate::values::value::{Items, Text, Value};
 
-/// What Python finds under a name.
+/// The result of looking up a name in a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attribute {
-    /// Nothing.
+    /// No attribute.
     Missing,
-    /// A method that is known here.
+    /// A supported method.
     Method(Method),
-    /// Something that is not known here.
+    /// An attribute that is not supported.
     Unknown,
-    /// Something or nothing: the attributes of this type are not known here.
+    /// Unknown, because the attributes of this type are not listed.
     Unsure,
     /// A method that changes its object, which the sandbox hides.
     Forbidden,
@@ -242,7 +242,7 @@ fn strip<'r>(
     trim(text, chars.as_deref(), (left, right), meter).map(Value::String)
 }
 
-/// The separator, if there is one, and how often to split at most.
+/// The separator, if there is one, and the largest number of splits.
 fn split_arguments(given: Given<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
     let [separator, limit] = given.bind(["sep", "maxsplit"])?;
     let limit = match limit {

@@ -1,4 +1,4 @@
-//! Jinja's tests: what may stand after `is`.
+//! Jinja's tests: the words after `is`.
 
 use crate::failure::{Failure, Outcome};
 use crate::language::predicates::Predicate;
@@ -7,7 +7,7 @@ use crate::values::comparing::{compare, contains};
 use crate::values::value::{Items, Value};
 
 impl Predicate {
-    /// Whether it holds.
+    /// Whether the test holds for `value`.
     pub(crate) fn holds<'r>(
         self,
         value: &Value<'r>,
@@ -55,7 +55,7 @@ impl Predicate {
 fn remainder(value: &Value<'_>, divisor: &Value<'_>) -> Outcome<i64> {
     match (value.as_int(), divisor.as_int()) {
         (Some(_), Some(0)) => Err(Failure::error("division by zero")),
-        // The sign of the result does not matter for what is asked here, but for an odd negative number.
+        // The tests compare the remainder with 0 or 1, so its sign matters only for an odd negative number.
         (Some(value), Some(divisor)) => Ok(value.checked_rem(divisor).unwrap_or(0).abs()),
         _ => Err(Failure::unsupported("this test of what is no integer of 64 bits")),
     }

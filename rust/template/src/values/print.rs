@@ -1,14 +1,14 @@
-//! Values to text: Python's `str` and `repr`.
+//! Converts values to text by Python's `str` and `repr`.
 
 use crate::failure::{Failure, Outcome};
 use crate::limits::{MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
 use crate::values::value::{Text, Value};
 
-/// The digits up to which Python prints an integer.
+/// Most digits of an integer that Python prints.
 const MAX_DIGITS: usize = 4300;
 
-/// The bits of an integer that has more digits for sure.
+/// Bits above which an integer has more digits than that.
 const MAX_BITS: u64 = 14_290;
 
 /// Writes `str(value)`.
@@ -121,7 +121,7 @@ pub(crate) fn write_big(
     if value.bits() > MAX_BITS {
         return refuse();
     }
-    // What it takes to find the digits grows with their square.
+    // The work to find the digits grows with their square.
     let words = usize::try_from(value.bits() / 64).unwrap_or(usize::MAX);
     meter.characters(words * words)?;
     let digits = value.to_string();

@@ -1,11 +1,11 @@
-//! Looks for a text in another, a piece of it at a time.
+//! Searches a text for another, one piece at a time.
 
 use memchr::memmem::{self, Finder, FinderRev};
 
 use crate::failure::Outcome;
 use crate::limits::{Meter, PIECE};
 
-/// Whether `part` stands in `text`.
+/// Whether `text` contains `part`.
 pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> Outcome<bool> {
     if part.len() > text.len() {
         return Ok(false);
@@ -17,7 +17,7 @@ pub(crate) fn contains(text: &str, part: &str, meter: &Meter<'_>) -> Outcome<boo
     Ok(Matches::new(text, part, meter)?.next()?.is_some())
 }
 
-/// The places of a part in a text, from the left, none of which overlaps the one before.
+/// The offsets of a part in a text, from the left, without overlaps.
 pub(crate) struct Matches<'a> {
     text: &'a str,
     finder: Finder<'a>,
@@ -32,7 +32,7 @@ impl<'a> Matches<'a> {
         Ok(Self { text, finder: Finder::new(part.as_bytes()), at: 0, meter })
     }
 
-    /// Where the part stands next.
+    /// The offset of the next occurrence.
     pub(crate) fn next(&mut self) -> Outcome<Option<usize>> {
         let length = self.finder.needle().len();
         loop {
@@ -56,7 +56,7 @@ impl<'a> Matches<'a> {
     }
 }
 
-/// The places of a part in a text, from the right, none of which overlaps the one before.
+/// The offsets of a part in a text, from the right, without overlaps.
 pub(crate) struct MatchesFromRight<'a> {
     text: &'a str,
     finder: FinderRev<'a>,
@@ -72,7 +72,7 @@ impl<'a> MatchesFromRight<'a> {
         Ok(Self { text, finder, end: text.len(), meter })
     }
 
-    /// Where the part stands next.
+    /// The offset of the next occurrence.
     pub(crate) fn next(&mut self) -> Outcome<Option<usize>> {
         let length = self.finder.needle().len();
         loop {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::failure::Outcome;
 
-/// The items in their order; those that are equal stay as they stood. The first comparison that fails ends the sort.
+/// Sorts the items; equal ones keep their order. The first comparison that fails ends the sort.
 pub(crate) fn sort<T>(
     items: Vec<T>,
     mut compare: impl FnMut(&T, &T) -> Outcome<Ordering>,

@@ -7,7 +7,7 @@ use chrono::{Datelike, NaiveDateTime, Timelike};
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 
-/// The bytes that a byte of a format becomes at most: `%B` can be `September`.
+/// Most bytes of output for a byte of a format: the two of `%F` give ten.
 const LONGEST: usize = 5;
 
 const DAYS: [&str; 7] =

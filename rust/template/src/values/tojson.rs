@@ -11,25 +11,25 @@ use crate::values::print::write_big;
 use crate::values::sort::sort;
 use crate::values::value::{Dict, Text, Value};
 
-/// How much a line may be indented, in bytes.
+/// Most bytes of one level of indentation.
 pub(crate) const MAX_INDENT: usize = 1000;
 
-/// How `json.dumps` writes.
+/// The options of `json.dumps`.
 pub(crate) struct Style<'r> {
     /// Whether characters outside of ASCII are escaped.
     pub(crate) ensure_ascii: bool,
-    /// What a level is indented by, if each item has a line of its own.
+    /// The indentation of one level, if each item has a line of its own.
     pub(crate) indent: Option<String>,
-    /// What stands between items.
+    /// The separator between items.
     pub(crate) item_separator: Text<'r>,
-    /// What stands between key and value.
+    /// The separator between key and value.
     pub(crate) key_separator: Text<'r>,
     /// Whether keys are sorted.
     pub(crate) sort_keys: bool,
 }
 
 impl<'r> Style<'r> {
-    /// The style that a template asks for.
+    /// The options that a template gives.
     pub(crate) fn given(given: Given<'r>) -> Outcome<Self> {
         let [ensure_ascii, indent, separators, sort_keys] =
             given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
@@ -52,7 +52,7 @@ impl<'r> Style<'r> {
             }
             Some(Value::Tuple(list)) => (separator(&list, 0)?, separator(&list, 1)?),
             Some(Value::List(list)) => {
-                // Of more than two, all that matters is that they are more.
+                // Any number but two is refused, so three are enough to tell.
                 let list: Vec<Value<'r>> = list.iter().take(3).collect();
                 (separator(&list, 0)?, separator(&list, 1)?)
             }
@@ -182,7 +182,7 @@ impl<'r> Style<'r> {
         self.line(out, depth + 1, meter)
     }
 
-    /// What stands before the bracket that ends a list or an object.
+    /// Writes the line break before the bracket that ends a list or an object with items.
     fn close(&self, out: &mut String, empty: bool, depth: usize, meter: &Meter<'_>) -> Outcome<()> {
         if empty { Ok(()) } else { self.line(out, depth, meter) }
     }
@@ -209,7 +209,7 @@ impl<'r> Style<'r> {
         meter.write_char(out, '"')
     }
 
-    /// Writes a piece of a string as it stands between quotes.
+    /// Writes a piece of a string, escaped for JSON.
     fn write_escaped(&self, out: &mut String, text: &str) {
         let mut written = 0;
         for (at, c) in text.char_indices() {

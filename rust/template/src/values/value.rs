@@ -1,4 +1,5 @@
-//! What a template computes with: Python's values, borrowed from the record and the template wherever they can be.
+//! [`Value`]: a value that a template computes with, as Python has it. It borrows from the record and the
+//! template wherever it can.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,10 +17,10 @@ use crate::language::methods::{Method, View};
 use crate::language::tree::{Literal, LoopTest, Macro};
 use crate::limits::{Held, MAX_NESTING};
 
-/// Keys of an object that are looked at one after the other.
+/// Keys of an object up to which they are compared one after the other.
 const FEW: usize = 8;
 
-/// A string: borrowed if it can be.
+/// A string, borrowed if it can be.
 #[derive(Clone)]
 pub(crate) enum Text<'r> {
     /// A part of the record or the template.
@@ -28,7 +29,7 @@ pub(crate) enum Text<'r> {
     Computed(Rc<Computed<String>>),
 }
 
-/// What was computed, and the memory that it holds.
+/// A computed value, and the memory that it holds.
 pub(crate) struct Computed<T> {
     inner: T,
     _held: Held,
@@ -53,7 +54,7 @@ impl Deref for Text<'_> {
     }
 }
 
-/// As a key of a dict, a string is found by what it says.
+/// A dict finds a string key by its text.
 impl std::borrow::Borrow<str> for Text<'_> {
     fn borrow(&self) -> &str {
         self
@@ -116,7 +117,7 @@ pub(crate) enum List<'r> {
 }
 
 impl<'r> List<'r> {
-    /// How many items it has.
+    /// The number of items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Data(items) => items.len(),
@@ -148,7 +149,7 @@ pub(crate) enum Dict<'r> {
 }
 
 impl<'r> Dict<'r> {
-    /// How many keys it has.
+    /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Data(map) => map.len(),
@@ -220,11 +221,11 @@ pub(crate) enum Function {
     Range,
 }
 
-/// A value.
+/// A value that a template computes with, as Python has it.
 ///
-/// Its tag takes a whole word, so that values are moved word by word. With a tag of a byte they were put together of
-/// pieces of words, which the processor waits for: phi3 took 1.9 µs a conversation where it takes 1.6, llama3 3.3 for
-/// 2.6 (2026-11-21, `benches/python/templates.py --only phi3 llama3`).
+/// Its tag takes a whole word, so that values are moved word by word. With a tag of one byte, values were put
+/// together from parts of words, which the processor waits for: phi3 took 1.9 µs a conversation instead of
+/// 1.6, llama3 3.3 instead of 2.6 (2026-11-21, `benches/python/templates.py --only phi3 llama3`).
 #[derive(Clone)]
 #[repr(u64)]
 pub(crate) enum Value<'r> {
@@ -254,13 +255,13 @@ pub(crate) enum Value<'r> {
     Range(Rc<[i64; 3]>),
     /// A view of a dict.
     View(View, Dict<'r>),
-    /// What a filter yields: can be iterated once.
+    /// A generator that a filter yields. It can be iterated once.
     Generator(Rc<Nested<RefCell<std::vec::IntoIter<Value<'r>>>>>),
     /// A namespace.
     Namespace(Rc<RefCell<IndexMap<Box<str>, Value<'r>>>>),
     /// A method and what it belongs to.
     Method(Method, Rc<Value<'r>>),
-    /// A method that exists in Python but not here.
+    /// A method that exists in Python but is not supported.
     UnknownMethod(&'r str),
     /// A function.
     Function(Function),
@@ -270,7 +271,7 @@ pub(crate) enum Value<'r> {
     Loop(Rc<Loop<'r>>),
 }
 
-/// What can be iterated, and how far it was.
+/// An iteration over a value, and its position.
 pub(crate) struct Items<'r> {
     pub(crate) source: Value<'r>,
     pub(crate) at: Cell<usize>,
@@ -284,7 +285,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) state: RefCell<Turn<'r>>,
 }
 
-/// Whether the item after the current one was looked at, and what it was.
+/// The item after the current one, if the loop has looked at it.
 #[derive(Clone, Default)]
 pub(crate) enum Peeked<'r> {
     #[default]
@@ -293,7 +294,7 @@ pub(crate) enum Peeked<'r> {
     Item(Value<'r>),
 }
 
-/// The turn that a loop is in.
+/// The current turn of a loop.
 #[derive(Default)]
 pub(crate) struct Turn<'r> {
     pub(crate) index: usize,
@@ -302,7 +303,7 @@ pub(crate) struct Turn<'r> {
     pub(crate) current: Option<Value<'r>>,
     /// The item after the current one.
     pub(crate) after: Peeked<'r>,
-    /// Items that were taken to count them.
+    /// Items that were fetched to count them.
     pub(crate) ahead: VecDeque<Value<'r>>,
     /// The memory that these hold.
     pub(crate) held: Held,
@@ -334,7 +335,8 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// The value as one that the record could hold, if it could.
+    /// The value as JSON. `None` for values that are not JSON, for safe strings, and for integers of more
+    /// than 64 bits.
     pub(crate) fn to_json(&self) -> Option<Json> {
         Some(match self {
             Self::None => Json::Null,
@@ -381,13 +383,13 @@ impl<'r> Value<'r> {
         Self::Dict(Dict::Computed(Nested::around(items, depth, held)))
     }
 
-    /// What can be iterated once.
+    /// A generator.
     pub(crate) fn generator(items: Vec<Self>, held: Held) -> Self {
         let depth = deepest(&items);
         Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth, held))
     }
 
-    /// The same value, or what is left of one that can be iterated once, as a list.
+    /// The value, or the remaining items of a generator as a list.
     pub(crate) fn unspent(&self) -> Self {
         match self {
             Self::Generator(items) => {
@@ -405,7 +407,8 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// How many levels of computed values it has; more than any may have if it could come to hold itself.
+    /// The number of levels of computed values; [`MAX_NESTING`] for a value that could come to contain
+    /// itself.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::List(List::Computed(items)) | Self::Tuple(items) => items.depth,
@@ -482,7 +485,7 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// How many integers a range has.
+/// The number of integers in a range.
 pub(crate) fn range_length([first, end, step]: &[i64; 3]) -> i64 {
     let span = if *step > 0 { end.saturating_sub(*first) } else { first.saturating_sub(*end) };
     let stride = step.saturating_abs();

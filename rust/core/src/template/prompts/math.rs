@@ -1,4 +1,4 @@
-//! The texts that models for mathematics were published with, letter by letter.
+//! The exact prompts of published models for mathematics.
 
 use crate::config::{MathPrompt, PromptParts};
 
@@ -7,7 +7,7 @@ const ALPACA: &str = "Below is an instruction that describes a task. Write a res
 const BLANK_LINE: &str = "\n\n";
 const DEEPSEEK_END: &str = "<｜end▁of▁sentence｜>";
 
-/// Stanford Alpaca's, in its parts.
+/// The parts of the Stanford Alpaca prompt.
 pub(super) fn alpaca() -> PromptParts {
     of([ALPACA, "### Instruction:\n", "\n\n", "### Response:\n", BLANK_LINE])
 }

@@ -1,4 +1,4 @@
-//! [`Prompts`]: texts with places for the parts of a request, as published models were trained with.
+//! [`Prompts`]: prompts with placeholders for the parts of a request, such as those of published models.
 
 mod math;
 
@@ -9,31 +9,31 @@ use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{Fault, Pair};
 
-/// Stanford Alpaca's, for an instruction alone.
+/// The Stanford Alpaca prompt for an instruction without input.
 const ALPACA: &str = "Below is an instruction that describes a task. Write a response that appropriately \
                       completes the request.\n\n### Instruction:\n{instruction}\n\n### Response:\n";
 
-/// Stanford Alpaca's, for an instruction with an input.
+/// The Stanford Alpaca prompt for an instruction with an input.
 const ALPACA_INPUT: &str = "Below is an instruction that describes a task, paired with an input that provides \
                             further context. Write a response that appropriately completes the request.\n\n\
                             ### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n";
 
-/// `OpenAI`'s markup.
+/// The `ChatML` markup of `OpenAI`.
 const CHATML: &str =
     "<|im_start|>user\n{instruction}<|im_end|>\n<|im_start|>assistant\n{output}<|im_end|>";
 
-/// `OpenAI`'s markup, for a request with a system text.
+/// The `ChatML` markup of `OpenAI` for a request with a system text.
 const CHATML_SYSTEM: &str = "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{instruction}<|im_end|>\n\
                              <|im_start|>assistant\n{output}<|im_end|>";
 
-/// Vicuna's, version 1.1.
+/// The Vicuna prompt, version 1.1.
 const VICUNA: &str = "A chat between a curious user and an artificial intelligence assistant. The assistant gives \
                       helpful, detailed, and polite answers to the user's questions. USER: {instruction} ASSISTANT: {output}";
 
-/// Vicuna's, with another system text.
+/// The Vicuna prompt with a system text of the record.
 const VICUNA_SYSTEM: &str = "{system} USER: {instruction} ASSISTANT: {output}";
 
-/// A place in a text.
+/// A placeholder in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     System,
@@ -42,7 +42,7 @@ enum Place {
     Answer,
 }
 
-/// The names of places.
+/// The names of the placeholders.
 const PLACES: [(&str, Place); 9] = [
     ("instruction", Place::Request),
     ("question", Place::Request),
@@ -61,7 +61,8 @@ enum Piece {
     Place(Place),
 }
 
-/// Texts with places for the parts of a request: one for each set of parts.
+/// A prompt with placeholders for the parts of a request, and its variants for requests with an input or a
+/// system text.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     plain: Vec<Piece>,
@@ -70,11 +71,12 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The texts that `prompt` names.
+    /// The prompt that `prompt` names, with `examples` before each request.
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] for a text with places that no record has.
+    /// [`Error::Option`] for a malformed prompt: an unpaired brace, an unknown placeholder, no place for the
+    /// request, several places for the answer, or a placeholder after the answer.
     pub fn new(prompt: &Prompt, examples: &[(String, String)]) -> Result<Self> {
         let (plain, with_input, with_system) = match prompt {
             Prompt::Alpaca if !examples.is_empty() => {
@@ -98,22 +100,24 @@ impl Prompts {
         })
     }
 
-    /// The same text for whatever parts a request has.
+    /// A prompt without variants.
     fn of(plain: Vec<Piece>) -> Self {
         Self { plain, with_input: None, with_system: None }
     }
 
-    /// A prompt and its completion joined as they are, behind examples of the same.
+    /// A prompt that joins request and answer without any text between them, after `examples` in the same
+    /// form.
     ///
     /// # Errors
     ///
-    /// None but those of examples that cannot be rendered, of which there are none.
+    /// None in practice: examples have no system text, and so can always be rendered.
     pub fn joined(examples: &[(String, String)]) -> Result<Self> {
         let joined = vec![Piece::Place(Place::Request), Piece::Place(Place::Answer)];
         Ok(Self::of(lead_with(examples, joined.clone(), joined)?))
     }
 
-    /// The text of a pair, and where in it the answer and what ends it stand.
+    /// Renders a pair. Returns the text, and the byte range from the start of the answer to the end of the
+    /// text.
     pub fn render(&self, pair: &Pair) -> std::result::Result<(String, Range<usize>), Fault> {
         let pieces = match (&pair.system, &pair.input) {
             (Some(_), _) if self.with_system.is_some() => self.with_system.as_ref(),
@@ -151,10 +155,10 @@ impl Prompts {
     }
 }
 
-/// What stands between examples, where the prompt does not say.
+/// The text after each example, unless the prompt has a delimiter of its own.
 const DELIMITER: &str = "\n\n";
 
-/// `pieces` behind the examples, each of them put into words by `shown`.
+/// Puts the examples, rendered with `shown`, before `pieces`.
 fn lead_with(
     examples: &[(String, String)],
     shown: Vec<Piece>,
@@ -181,7 +185,7 @@ fn lead_with(
     Ok(led)
 }
 
-/// The pieces of a prompt that is put together of parts, behind its examples.
+/// The pieces of a prompt that is given as parts, with the examples before the request.
 fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> {
     let PromptParts { system, before, after, lead, delimiter } = parts;
     let mut text = system.clone();
@@ -198,7 +202,7 @@ fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> 
     ]
 }
 
-/// Cuts a text at its places, which stand in braces; braces that are none are doubled.
+/// Splits a prompt at its placeholders, such as `{instruction}`. A literal brace is written twice.
 fn pieces(text: &str) -> Result<Vec<Piece>> {
     let refuse = |reason: String| Err(Error::option("prompt", reason));
     let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! Renders by recorded programs, once trials have shown that a template's programs give what the interpreter gives.
+//! Renders by recorded programs, once trials have shown that they give the interpreter's output.
 
 pub(super) mod replayer;
 pub(super) mod trials;

@@ -1,8 +1,9 @@
-//! [`Replayer`]: one thread's memory of what a template does to conversations, so that it is interpreted once for many.
+//! [`Replayer`]: the recorded programs of one template in one thread, by the structure of conversations.
 //!
-//! The first conversation of an [outline](Skim::outline) is rendered by the interpreter with a
-//! [trace](Trace), which becomes a [program](Program); those that follow are put together by it. What a
-//! trace does not follow is interpreted, now and for ever, and so is whatever the derived spans are not known for.
+//! The interpreter renders the first conversation of an [outline](Skim::outline) with a [trace](Trace), which
+//! becomes a [program](Program). The program renders later conversations of the outline. The interpreter
+//! renders all conversations of an outline that a trace cannot follow, and those whose spans cannot be
+//! derived from a program.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,27 +23,29 @@ use crate::template::trained::markup::TurnMarkup;
 use crate::template::trained::spans::{self, Turn};
 use crate::template::trained::turns::turn_ends;
 
-/// Programs of one outline, which differ in the answers about its texts.
+/// Most programs of one outline. They differ in the outcomes of their guards.
 const MOST_PROGRAMS: usize = 16;
 
-/// Pieces and steps of all programs: some MB a thread.
+/// Pieces and steps of all programs after which no more are recorded: some MB a thread.
 const MOST_PIECES: usize = 1 << 17;
 
-/// Bytes of texts and values that a program is run on: what is longer is interpreted, which knows when to give up.
+/// Bytes of texts and values up to which a program runs. Longer conversations are interpreted, within the
+/// interpreter's limits.
 const LONGEST: usize = 1 << 24;
 
-/// What became of a conversation, as far as it was wanted.
+/// A conversation rendered by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The text; and as its spans what the assistant wrote, in its last turn if that is wanted, or what completes the prompt.
+    /// The text and its spans, as [`Wanted`] asks: all that the assistant wrote, its last turn, or the
+    /// completion of the prompt.
     pub printed: Printed,
-    /// What the assistant wrote, turn by turn.
+    /// The assistant's turns, if they are wanted.
     pub turns: Vec<Turn>,
-    /// Where it may be cut; nowhere if it has a prompt.
+    /// Bytes at which the text may be cut; empty if the conversation has a prompt.
     pub cuts: Vec<usize>,
 }
 
-/// One thread's way from skimmed conversations to text.
+/// Renders skimmed conversations by recorded programs. Each thread has its own.
 #[derive(Debug)]
 pub struct Replayer<'t> {
     template: &'t ChatTemplate,
@@ -51,36 +54,36 @@ pub struct Replayer<'t> {
     known: HashMap<Box<[u8]>, Known<'t>>,
     pieces: usize,
     frame: Frame<'t>,
-    /// What is rendered besides, to be looked at.
+    /// The text before the last turn or the completion, rendered to find its length.
     scratch: Printed,
     places: Vec<Place>,
-    /// Why the last conversation was left to the interpreter.
+    /// The reason that the last conversation was left to the interpreter.
     refused: &'static str,
 }
 
-/// What is known about conversations of an outline.
+/// The render path of the conversations of one outline: programs, or the interpreter for a reason.
 #[derive(Debug)]
 enum Known<'t> {
     Replayed(Kind<'t>),
     Interpreted(&'static str),
 }
 
-/// What does for the interpreter with conversations of an outline.
+/// The programs of one outline, and the template that they were recorded from.
 #[derive(Debug)]
 struct Kind<'t> {
-    /// The template that serves them.
+    /// The template that the programs were recorded from.
     template: &'t ChatTemplate,
-    /// How it begins and ends turns, where that is known.
+    /// The markup of the template's turns, if it is needed and could be learned.
     turn: Option<Cow<'t, TurnMarkup>>,
     programs: Vec<Programs>,
 }
 
-/// What renders a conversation.
+/// The programs that render one conversation.
 #[derive(Debug)]
 pub(in crate::template) struct Programs {
-    /// All of it.
+    /// Renders all messages.
     whole: Program,
-    /// What comes before the last turn of the assistant, or before what completes the prompt, where that is wanted.
+    /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
     before: Option<Program>,
 }
 
@@ -89,7 +92,7 @@ impl Programs {
         self.whole.size() + self.before.as_ref().map_or(0, Program::size)
     }
 
-    /// The program for the whole conversation, for tests to spoil.
+    /// The program for the whole conversation, which tests make wrong.
     #[cfg(test)]
     pub(in crate::template) fn whole(&mut self) -> &mut Program {
         &mut self.whole
@@ -97,8 +100,8 @@ impl Programs {
 }
 
 impl<'t> Replayer<'t> {
-    /// Renders with `template`, and tells what is `wanted`; also where a conversation may be cut if `cuts` asks for it, of
-    /// which the text alone says nothing.
+    /// A replayer of `template` that finds what is `wanted` of each conversation. With `cuts` it also finds
+    /// the bytes at which a text may be cut, unless only the text is wanted.
     pub fn new(template: &'t ChatTemplate, wanted: Wanted, cuts: bool) -> Self {
         Self {
             template,
@@ -113,9 +116,10 @@ impl<'t> Replayer<'t> {
         }
     }
 
-    /// Renders a conversation into `out`, whatever that held before.
+    /// Renders a conversation into `out`, and replaces its contents.
     ///
-    /// `false` if the interpreter has to do it. `read` gives the conversation that was skimmed, for the first of its kind.
+    /// Returns `false` if the interpreter has to render it. `read` parses the skimmed conversation. It is
+    /// called if no program serves the conversation yet.
     pub fn render(
         &mut self,
         skim: &Skim,
@@ -128,28 +132,29 @@ impl<'t> Replayer<'t> {
         })
     }
 
-    /// Whether the programs of the template do as the interpreter with such conversations. They are tried out before the
-    /// first of which as much is wanted.
+    /// Whether trials have shown that programs give the interpreter's output for such conversations. The
+    /// first call for each [`Wanted`] runs the trials.
     pub fn is_tried(&self, skim: &Skim) -> bool {
         self.template.replays(self.wanted_of(skim)).is_ok()
     }
 
-    /// Whether it is known by now that conversations are left to the interpreter.
+    /// Whether trials have failed, so that conversations are left to the interpreter.
     pub fn gave_up(&self) -> bool {
         self.template.interprets(self.wanted)
     }
 
-    /// Why the last conversation was left to the interpreter.
+    /// The reason that the last conversation was left to the interpreter.
     pub fn refused(&self) -> &'static str {
         self.refused
     }
 
-    /// What is wanted of this conversation.
+    /// The results that are wanted of this conversation, which may have weights or a prompt.
     fn wanted_of(&self, skim: &Skim) -> Wanted {
         self.wanted.of(skim.weights().is_some(), skim.prompt().is_some())
     }
 
-    /// Runs the program that serves a conversation; nothing if there is none yet.
+    /// Renders a conversation by a program that serves it. `None` if there is no such program yet,
+    /// `Some(false)` if the interpreter has to render it.
     pub(in crate::template) fn replay(&mut self, skim: &Skim, out: &mut Replayed) -> Option<bool> {
         let Replayed { printed, turns, cuts } = out;
         printed.clear();
@@ -192,7 +197,7 @@ impl<'t> Replayer<'t> {
             };
             *spans = found;
         }
-        // How much of the text comes before the last turn, or before what completes the prompt.
+        // Bytes of the text before the last turn, or before the completion.
         let reached = before.as_ref().and_then(|before| {
             before.serves(material, frame);
             self.scratch.clear();
@@ -235,7 +240,8 @@ impl<'t> Replayer<'t> {
         Some(true)
     }
 
-    /// Interprets a conversation and keeps what was traced; `spoil` may change that. Whether it can be replayed now.
+    /// Interprets a conversation and keeps the recorded programs, which `spoil` may change. Returns whether
+    /// the conversation can be replayed now.
     pub(in crate::template) fn learn(
         &mut self,
         skim: &Skim,
@@ -252,7 +258,7 @@ impl<'t> Replayer<'t> {
         }
         let Some(conversation) = read() else { return false };
         let Some(traced) = self.trace(skim, &conversation) else {
-            // The interpreter will say what is wrong.
+            // The interpreter renders the conversation without a trace, and reports any error.
             return false;
         };
         let outline = skim.outline().into();
@@ -280,7 +286,8 @@ impl<'t> Replayer<'t> {
         }
     }
 
-    /// What the interpreter does with a conversation, if that can be replayed; nothing if it fails.
+    /// Records the programs of a conversation, or returns the reason that it cannot be replayed. `None` if a
+    /// render fails.
     fn trace(
         &self,
         skim: &Skim,
@@ -323,7 +330,8 @@ impl<'t> Replayer<'t> {
 }
 
 impl Kind<'_> {
-    /// What the assistant wrote of `text`, which `program` printed, as the interpreter's marks would show it.
+    /// Derives the assistant's spans in `text`, the output of `program`, from the places of the messages'
+    /// texts. `None` if they cannot be found.
     fn derived(
         &self,
         skim: &Skim,
@@ -370,7 +378,7 @@ impl Kind<'_> {
     }
 }
 
-/// What `program` makes of a conversation with marks; nothing if it serves no such conversation.
+/// The output of `program` for the conversation with marks; `None` if the program does not serve it.
 fn with_marks(
     skim: &Skim,
     marks: Marks,
@@ -400,12 +408,12 @@ fn with_marks(
     Some(printed.text)
 }
 
-/// What of a conversation its outline does not tell.
+/// The texts and values of a conversation, which its outline does not hold.
 fn material(skim: &Skim) -> Material<'_> {
     Material { source: skim.decoded(), texts: skim.ranges(), values: skim.values() }
 }
 
-/// The same of the conversation as the interpreter sees it; nothing where that is another one.
+/// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `skim`.
 fn given<'r>(
     skim: &Skim,
     conversation: &'r Conversation,

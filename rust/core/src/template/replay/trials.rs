@@ -1,14 +1,14 @@
 //! Trials: a template is rendered by programs only if they give what the interpreter gives for made-up conversations.
 //!
-//! What a [`Replayer`] makes of conversations that it learned from others is compared with what the interpreter makes of
-//! them, text and spans. One difference, and the template is interpreted from then on.
+//! A [`Replayer`] learns programs from some conversations and replays them for others. Text and spans are
+//! compared with those of the interpreter. After one difference the template is always interpreted.
 
 use super::replayer::{Programs, Replayed, Replayer};
 use super::wanted::Wanted;
 use crate::record::{Conversation, Shape, Skim, parse_conversation};
 use crate::template::chat::ChatTemplate;
 
-/// Who speaks in the conversations that are tried.
+/// The roles of the trial conversations.
 const ROLES: [&[&str]; 7] = [
     &["user"],
     &["user", "assistant"],
@@ -19,8 +19,8 @@ const ROLES: [&[&str]; 7] = [
     &["user", "user", "assistant", "assistant"],
 ];
 
-/// What they say, as JSON: blanks and separators at the ends, the words that templates look for, and what looks like a
-/// token.
+/// The texts of the messages, escaped for JSON: blanks and separators at the ends, words that templates
+/// search for, and texts that look like tokens.
 const TEXTS: [&str; 12] = [
     "x",
     "one two",
@@ -36,36 +36,38 @@ const TEXTS: [&str; 12] = [
     "\\\"a\\\"\\\\'b'",
 ];
 
-/// What the assistant calls, as JSON.
+/// The tool calls of the assistant, as JSON.
 const CALLS: [&str; 2] = [
     r#"{"type": "function", "function": {"name": "find", "arguments": {"text": "TEXT", "count": 2, "deep": [1.5, null, {"x": "TEXT"}]}}}"#,
     r#"{"type": "function", "id": "abcdefghi", "function": {"name": "find", "arguments": {"text": "TEXT"}}}, {"type": "function", "id": "abcdefghj", "function": {"name": "look", "arguments": {}}}"#,
 ];
 
-/// What it may call.
+/// The tool of the conversations, as JSON.
 const TOOLS: &str = r#"{"type": "function", "function": {"name": "find", "description": "TEXT", "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "TEXT"}, "count": {"type": "integer"}}, "required": ["text"]}}}"#;
 
 impl ChatTemplate {
-    /// Whether conversations of which this is wanted are put together by programs; if not, why each is interpreted.
+    /// Succeeds if programs render the conversations of which this is wanted. Fails with the reason that they
+    /// are interpreted.
     ///
-    /// It is tried out when it is asked for the first time.
+    /// The first call for each `wanted` runs the trials.
     pub fn replays(&self, wanted: Wanted) -> Result<(), &'static str> {
         *self.paths.0[wanted as usize].get_or_init(|| {
             if wanted == Wanted::Completion {
-                // No more of a prompt and its completion is tried than where they part.
+                // The trials of a completion test only where it begins. Its text is tested with
+                // `Wanted::Text`.
                 self.replays(Wanted::Text)?;
             }
             try_out(&self.for_trial(), wanted, |_| {})
         })
     }
 
-    /// Whether it is known by now that conversations of which this is wanted are interpreted.
+    /// Whether the trials of `wanted` have run and failed.
     pub(in crate::template) fn interprets(&self, wanted: Wanted) -> bool {
         self.paths.0[wanted as usize].get().is_some_and(Result::is_err)
     }
 }
 
-/// Compares programs with the interpreter; what is learned goes through `spoil`.
+/// Compares programs with the interpreter. `spoil` may change each program that is learned.
 fn try_out(
     template: &ChatTemplate,
     wanted: Wanted,
@@ -103,7 +105,7 @@ fn try_out(
             refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);
             continue;
         }
-        // The interpreter does not tell what of it stands in the template.
+        // The interpreter does not report which text comes from the template.
         out.printed.literals.clear();
         if interpreted(template, &conversation, wanted).is_none_or(|expected| expected != out) {
             return Err("its programs differ from the interpreter");
@@ -113,7 +115,7 @@ fn try_out(
     if served { Ok(()) } else { Err(refused) }
 }
 
-/// What the interpreter makes of a conversation; nothing if it fails.
+/// The conversation as the interpreter renders it; `None` if that fails.
 fn interpreted(
     template: &ChatTemplate,
     conversation: &Conversation,
@@ -140,9 +142,9 @@ fn interpreted(
     Some(out)
 }
 
-/// The conversations that are tried.
+/// The trial conversations, as JSON.
 fn conversations() -> impl Iterator<Item = String> {
-    // The longer a conversation, the more of the texts are in it.
+    // A longer conversation has more of the texts, so fewer conversations are needed.
     let plain = ROLES.iter().flat_map(|roles| {
         (0..TEXTS.len()).step_by(roles.len()).map(move |first| conversation(roles, first, false))
     });
@@ -161,7 +163,8 @@ fn text(at: usize) -> &'static str {
     TEXTS[at % TEXTS.len()]
 }
 
-/// A conversation of these roles, its texts from `first` on, each of them as it is or in parts.
+/// A conversation with these roles and the texts from `first` on, as strings or, with `parts`, as lists of
+/// parts.
 fn conversation(roles: &[&str], first: usize, parts: bool) -> String {
     let texts = TEXTS.iter().cycle().skip(first).step_by(5);
     let messages: Vec<String> = roles
@@ -179,7 +182,7 @@ fn conversation(roles: &[&str], first: usize, parts: bool) -> String {
     format!(r#"{{"messages": [{}]}}"#, messages.join(", "))
 }
 
-/// A conversation with a call of a tool, its texts from `first` on.
+/// A conversation with a tool call and the texts from `first` on.
 fn with_tools(call: &str, first: usize) -> String {
     let [ask, think, answer, end] = [0, 5, 10, 15].map(|step| text(first + step));
     let tools = TOOLS.replace("TEXT", text(first + 1));
@@ -210,8 +213,8 @@ mod tests {
     const TRIMMING: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n\
                             {% generation %}{{ m.content|trim }}<|im_end|>\n{% endgeneration %}{% endfor %}";
 
-    /// What trying the programs out says where each was changed so, by what is wanted of conversations, as far as they are
-    /// put together by programs at all. What completes a prompt has no calls that are tried: it builds on the text.
+    /// The results of the trials with each program changed by `spoil`, one for each `Wanted` whose trials
+    /// pass without the change. Completions are left out, because their trials build on those of the text.
     fn spoilt(source: &str, spoil: fn(&mut Program)) -> Vec<Result<(), &'static str>> {
         let template = template(source);
         let all = [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns].into_iter();
@@ -220,7 +223,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether the change was caught whatever was wanted.
+    /// Whether every trial failed, and there was at least one.
     fn is_caught(tried: &[Result<(), &'static str>]) -> bool {
         !tried.is_empty() && tried.iter().all(Result::is_err)
     }

@@ -1,29 +1,29 @@
-//! [`Wanted`]: what a run wants of a conversation besides its text, and whether recorded programs give it.
+//! [`Wanted`]: the results that a run needs of a conversation besides its text.
 
 use std::sync::OnceLock;
 
-/// What is wanted of a conversation besides its text.
+/// The results that a run needs of a conversation besides its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Nothing.
+    /// The text alone.
     #[default]
     Text,
-    /// What the assistant wrote.
+    /// The spans that the assistant wrote.
     Spans,
-    /// What the assistant wrote in its last turn.
+    /// The spans that the assistant wrote in its last turn.
     LastTurn,
-    /// What the assistant wrote in which message, and where its turns end. Wanted of every conversation whose messages
-    /// have weights.
+    /// The assistant's turns with their messages and ends. Wanted of every conversation whose messages have
+    /// weights.
     Turns,
-    /// What completes the prompt. Wanted of every conversation of which some messages are a prompt.
+    /// The completion of the prompt. Wanted of every conversation of which some messages are a prompt.
     Completion,
 }
 
 impl Wanted {
-    /// How many there are.
+    /// The number of variants.
     pub(in crate::template) const COUNT: usize = 5;
 
-    /// What is wanted of a conversation that has weights, or a prompt, where this is wanted of one that has neither.
+    /// Adapts what is wanted of a plain conversation to one that may have weights or a prompt.
     #[must_use]
     pub fn of(self, has_weights: bool, has_prompt: bool) -> Self {
         match self {
@@ -34,13 +34,13 @@ impl Wanted {
         }
     }
 
-    /// Whether what the assistant wrote has to be found for it.
+    /// Whether it needs the assistant's spans.
     pub(in crate::template) fn needs_turns(self) -> bool {
         !matches!(self, Self::Text | Self::Completion)
     }
 }
 
-/// What was found of a template, by what is wanted of a conversation.
+/// The results of a template's trials, one for each [`Wanted`].
 #[derive(Debug, Default)]
 pub(in crate::template) struct RenderPaths(
     pub(in crate::template) [OnceLock<Result<(), &'static str>>; Wanted::COUNT],

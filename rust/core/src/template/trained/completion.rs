@@ -1,4 +1,4 @@
-//! Parts of a conversation that are trained for where they stand: what completes a prompt, and the last turn.
+//! Finds the completion of a prompt, and the assistant's last turn.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 
 impl ChatTemplate {
-    /// Renders a conversation, and tells where what completes its first `prompt` messages stands.
+    /// Renders a conversation, and finds the completion of its first `prompt` messages.
     ///
-    /// That is what follows those messages with the generation prompt, as TRL has it.
+    /// The completion is the text after those messages and the generation prompt, as in TRL.
     pub fn render_completion(
         &self,
         conversation: &Conversation,
@@ -39,7 +39,7 @@ impl ChatTemplate {
         }
     }
 
-    /// Renders a conversation, and tells where the assistant's last turn stands.
+    /// Renders a conversation, and finds the spans of the assistant's last turn.
     pub fn render_last_turn(
         &self,
         conversation: &Conversation,
@@ -73,8 +73,8 @@ impl ChatTemplate {
     }
 }
 
-/// Those of `spans` that are of the last of so many turns, `before` which so many bytes are; nothing if that does not
-/// show.
+/// The spans inside the last turn. `before` is the length of the text before that turn, if it is known, and
+/// `turns` the number of turns. `None` if the last turn cannot be found.
 pub(in crate::template) fn last_spans(
     mut spans: Vec<Range<usize>>,
     before: Option<usize>,

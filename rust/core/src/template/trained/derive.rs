@@ -1,10 +1,10 @@
-//! Finds what the assistant wrote in the output of a template that does not mark it.
+//! Finds the assistant's spans in the output of a template without `{% generation %}` blocks.
 //!
-//! A span begins after what `add_generation_prompt` would have rendered, and ends after the text that ends the turn
-//! ([`ending`](super::ending)).
-//! Two ways lead there. The cheap one renders once more with marks around what messages say ([`marks`](super::marks))
-//! and looks for the turn's known header and end around them ([`header`](super::header)). The dear one renders each
-//! prefix of the conversation. Either is believed only if its renders agree with the plain one.
+//! A span begins after the generation prompt, and ends after the text that ends the turn
+//! ([`ending`](super::ending)). There are two methods. The cheap one renders the conversation once more with
+//! marks around the texts of messages ([`marks`](super::marks)), and searches for the learned header and end
+//! of a turn around them ([`header`](super::header)). The expensive one renders prefixes of the conversation.
+//! The result of a method is used only if its renders agree with the plain one.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,14 +19,14 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 use fastpack_template::json::{Map, Value as Json};
 
-/// How many turns of the assistant are looked for by rendering prefixes, each of which costs two renders.
+/// Most assistant turns that are searched for by rendering prefixes. Each turn takes three renders.
 const MAX_PREFIXES: usize = 32;
 
 impl ChatTemplate {
-    /// Renders the same text, and tells which parts of it the assistant wrote.
+    /// Renders a conversation, and finds the spans that the assistant wrote.
     ///
-    /// Fails with [`Reason::Unmaskable`] where a template without `{% generation %}` blocks renders a record in a way
-    /// that does not show which parts these are.
+    /// Fails with [`Reason::Unmaskable`] if a template without `{% generation %}` blocks renders a record in
+    /// a way that does not show the spans.
     pub fn render_with_spans(
         &self,
         conversation: &Conversation,
@@ -43,7 +43,7 @@ impl ChatTemplate {
     }
 }
 
-/// The spans of `text`, the plain render of `messages`.
+/// The assistant's spans in `text`, the plain render of `messages`.
 fn derived(
     template: &ChatTemplate,
     conversation: &Conversation,
@@ -77,7 +77,7 @@ pub(in crate::template) fn is_assistant(message: &Map) -> bool {
     matches!(message.get("role"), Some(Json::String(role)) if record::is_assistant(role))
 }
 
-/// Looks for headers and ends around the marked texts.
+/// Finds the spans by the headers and ends around the marked texts.
 fn from_marks(
     template: &ChatTemplate,
     conversation: &Conversation,
@@ -95,11 +95,11 @@ fn from_marks(
     from_places(template, turn, text, &Said::of(messages), &places)
 }
 
-/// What is known of a message, but for its text.
+/// The facts about a message that the search for its span needs.
 pub(in crate::template) struct Said {
     /// Whether the assistant wrote it.
     pub(in crate::template) by_assistant: bool,
-    /// Whether all that it says is text.
+    /// Whether all of its content is text.
     pub(in crate::template) is_text: bool,
 }
 
@@ -114,7 +114,7 @@ impl Said {
     }
 }
 
-/// Whether a content is a text, or parts that are nothing else.
+/// Whether a content is a string, or a list of text parts.
 pub(in crate::template) fn is_text(content: &Json) -> bool {
     let is_text = |part: &Json| matches!(part, Json::Map(part) if matches!(part.get("text"), Some(Json::String(_))));
     match content {
@@ -124,7 +124,7 @@ pub(in crate::template) fn is_text(content: &Json) -> bool {
     }
 }
 
-/// Looks for headers and ends around the places where texts of messages begin and end in `text`.
+/// Finds the spans by the headers and ends around the places where texts of messages begin and end in `text`.
 pub(in crate::template) fn from_places(
     template: &ChatTemplate,
     turn: &TurnMarkup,
@@ -161,7 +161,7 @@ pub(in crate::template) fn from_places(
                 at = span.end;
                 spans.push(span);
             }
-            // Some templates put what several messages say into one turn.
+            // Some templates put several messages into one turn.
             Some(Found::SameTurn(end)) => {
                 let last = spans.last_mut()?;
                 last.end = end;
@@ -182,7 +182,8 @@ pub(in crate::template) fn from_places(
     Some(spans)
 }
 
-/// The turns of a template under a conversation's keyword arguments; learned once where there are none.
+/// The turn markup of a template with a conversation's keyword arguments. Without such arguments it is
+/// learned once and kept.
 pub(in crate::template) fn learned<'t>(
     template: &'t ChatTemplate,
     conversation: &Conversation,
@@ -194,7 +195,8 @@ pub(in crate::template) fn learned<'t>(
     learn(template, conversation).map(Cow::Owned)
 }
 
-/// Whether the token that begins the assistant's header stands in a span without the rest of it.
+/// Whether a span contains the token that begins the assistant's header, but not the rest of the header after
+/// it.
 fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -> bool {
     let Some(header) = turn.headers.last() else { return true };
     let token = template
@@ -207,7 +209,7 @@ fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -
     })
 }
 
-/// Where a message's turn is.
+/// The place of a message's turn.
 enum Found {
     /// In a turn of its own.
     New(Range<usize>),
@@ -215,13 +217,13 @@ enum Found {
     SameTurn(usize),
 }
 
-/// What is known of the place of a message.
+/// The place of a message in the text, as its marks show it.
 struct Shown {
     /// From its first to its last mark, or an empty range before the next message if it has none.
     range: Range<usize>,
     /// Whether it has marks.
     is_marked: bool,
-    /// Whether all that it says is between its marks.
+    /// Whether all of its content is between its marks.
     is_whole: bool,
     /// Whether the next message has marks, or there is none.
     next_is_marked: bool,
@@ -258,7 +260,7 @@ fn find_span(
     }
 }
 
-/// Where the assistant's words begin in a turn that begins `at` and that no prompt introduces.
+/// The byte at which the assistant's text begins, in a turn that begins `at` and has no generation prompt.
 fn after_header(turn: &TurnMarkup, text: &str, at: usize) -> Option<usize> {
     let header = turn.headers.iter().find(|header| text[at..].starts_with(header.as_str()));
     match header {
@@ -267,7 +269,7 @@ fn after_header(turn: &TurnMarkup, text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// Renders what comes before and up to each turn of the assistant.
+/// Finds the spans by rendering the messages before each of the assistant's turns, and up to it.
 fn from_prefixes(
     template: &ChatTemplate,
     conversation: &Conversation,
@@ -279,7 +281,7 @@ fn from_prefixes(
         return None;
     }
     let known = learned(template, conversation);
-    // All of them together may take what one render may.
+    // All renders together may take the work of one.
     let mut work_left = template.most_work(messages, conversation);
     let mut spans: Vec<Range<usize>> = Vec::with_capacity(turns.len());
     for turn in turns {
@@ -291,7 +293,7 @@ fn from_prefixes(
         let before = length(&messages[..*turn], false)?;
         let prompted = length(&messages[..*turn], true)?;
         let start = if prompted == before {
-            // No prompt tells where the header ends.
+            // The generation prompt is empty, so the learned header tells where the text begins.
             after_header(known.as_deref()?, text, before)?
         } else {
             prompted
@@ -300,7 +302,7 @@ fn from_prefixes(
         if start < before || region < start || spans.last().is_some_and(|last| last.end > before) {
             return None;
         }
-        // Of a turn that could not be learned, no more is known than that a token ends it.
+        // If no markup could be learned, the turn ends with its last special token.
         let end = match known.as_deref() {
             Some(known) => known.ends.find_in(&template.context, text, &(start..region))?,
             None => start + up_to_last_token(&template.context, &text[start..region])?.len(),

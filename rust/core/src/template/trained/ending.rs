@@ -1,18 +1,19 @@
-//! How a template ends the assistant's turns, learned from what it writes behind them in tiny conversations.
+//! Learns the text that ends the assistant's turns from renders of tiny conversations.
 //!
-//! A turn ends with the text that the template writes behind every turn of the assistant, whether or not the tokenizer
-//! has a token for it: behind a turn in the middle, where the header of the next message follows, and behind the last.
+//! A turn ends with the text that the template writes after every turn of the assistant: after a turn in the
+//! middle, where the header of the next message follows, and after the last. The tokenizer need not have a
+//! token for it.
 
 use std::ops::Range;
 
 use crate::template::context::TemplateContext;
 
-/// What a template writes behind the assistant's words.
+/// The texts that a template writes after the assistant's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) struct Ends {
     end: End,
-    /// The text behind the last turn of a conversation: its end, and what closes the conversation. Nothing where it is
-    /// not always the same.
+    /// The text after the last turn of a conversation: the end of the turn, and the end of the conversation.
+    /// `None` if it is not always the same.
     closing: Option<String>,
 }
 
@@ -23,40 +24,40 @@ enum End {
     Token(String),
     /// Every turn ends with this text, for which there is no special token.
     Text(String),
-    /// No text is behind every turn.
+    /// No text follows every turn.
     Open {
-        /// Texts that end with a special token, and that some turns end with.
+        /// Texts that end some of the turns. Each ends with a special token.
         some: Vec<String>,
-        /// The special tokens that a message of somebody else may begin with. Such a token ends the turn before it:
-        /// a model of this kind stops by naming the next speaker.
+        /// The special tokens that a message of another role may begin with. Such a token ends the turn
+        /// before it: a model of this kind stops by naming the next speaker.
         next: Vec<String>,
     },
 }
 
-/// The texts that tiny conversations have behind the assistant's words, and before those of the user.
+/// The texts of tiny conversations after the assistant's texts, and before those of the user.
 pub(in crate::template) struct Seen<'t> {
-    /// From a turn in the middle to the next words of the user.
+    /// From a turn in the middle to the next text of the user.
     pub(in crate::template) middle: &'t str,
     /// From the last turn to the end of the text, in conversations of two lengths.
     pub(in crate::template) last: [&'t str; 2],
-    /// Before the first words of the user.
+    /// Before the first text of the user.
     pub(in crate::template) before_user: &'t str,
 }
 
-/// The text behind the words of a message, and what is known of the message.
+/// The text after a message's content, and the facts about the message that tell where its turn ends.
 pub(in crate::template) struct Behind<'t> {
     /// From the last mark of the message, or from its header if it has none, to the next message's first mark.
     pub(in crate::template) tail: &'t str,
     /// Whether the message has marks.
     pub(in crate::template) is_marked: bool,
-    /// Whether the last mark is behind all that the message says.
+    /// Whether the last mark is after all of the message's content.
     pub(in crate::template) is_whole: bool,
     /// Whether the next message has marks, or there is none.
     pub(in crate::template) next_is_marked: bool,
 }
 
 impl Ends {
-    /// The ends of turns that begin with one of `headers`, if they can be told from these.
+    /// Learns the ends of turns that begin with one of `headers` from `seen`. `None` if they cannot be found.
     pub(in crate::template) fn learn(
         context: &TemplateContext,
         headers: &[String],
@@ -66,7 +67,7 @@ impl Ends {
         let own = without_header(seen.middle, seen.before_user);
         let mut shared = shared_start(shared_start(seen.middle, last), longer);
         if shared.len() > own.len() {
-            // Some templates ask for an answer behind every conversation.
+            // Some templates write a generation prompt after every conversation.
             let asks = |header: &String| last.trim_end().ends_with(header.trim());
             if headers.iter().any(asks) {
                 if own.is_empty() {
@@ -90,7 +91,7 @@ impl Ends {
         rest.unwrap_or(header)
     }
 
-    /// Where a turn ends within the text behind its words, if that shows.
+    /// The byte of the tail at which the turn ends, if it can be found.
     pub(in crate::template) fn find(&self, behind: &Behind<'_>) -> Option<usize> {
         let Behind { tail, is_marked, is_whole, next_is_marked } = *behind;
         let after = |end: &String| Some(tail.find(end.as_str())? + end.len());
@@ -100,7 +101,8 @@ impl Ends {
                 let end = end.trim_start();
                 let at = tail.find(end)?;
                 let follows = tail[..at].trim().is_empty();
-                // What is no text has no marks, and can hold the text of the end; so can what follows it.
+                // Content that is no text has no marks, and may contain the text of the end. So may the text
+                // after it.
                 let shows = match (is_marked, is_whole) {
                     (true, true) => follows,
                     (true, false) => next_is_marked,
@@ -108,7 +110,7 @@ impl Ends {
                 };
                 shows.then_some(at + end.len())
             }
-            // Nothing tells words without marks, or the text that closes a call of a tool, from the next header.
+            // Text without marks, or text that closes a tool call, cannot be told from the next header.
             End::Open { some, next } => some
                 .iter()
                 .filter_map(after)
@@ -117,7 +119,8 @@ impl Ends {
         }
     }
 
-    /// Where a turn ends that fills `region` of `text`, if it is the last of a conversation that ends with it.
+    /// The byte of `text` at which the turn in `region` ends, in a conversation that ends with this turn.
+    /// `None` if it cannot be found.
     pub(in crate::template) fn find_in(
         &self,
         context: &TemplateContext,
@@ -140,7 +143,7 @@ impl Ends {
         }
     }
 
-    /// The end of the turn whose trained part is `span`: within the span, or right behind it.
+    /// The end of the turn whose trained part is `span`: within the span, or right after it.
     pub(in crate::template) fn around(
         &self,
         text: &str,
@@ -162,11 +165,11 @@ impl Ends {
     }
 }
 
-/// The ends of a template that writes no text behind every turn.
+/// The ends of a template that writes no text after every turn.
 fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: &str) -> End {
     let begins_turns = |token: &str| headers.iter().any(|header| header.contains(token));
     let mut some: Vec<String> = Vec::new();
-    // What only some turns are followed by could be anything, unless a token ends it.
+    // A text after only some turns could be anything, unless it ends with a special token.
     let texts = last.map(|tail| up_to_last_token(context, tail));
     for end in texts.into_iter().chain([up_to_first_token(context, middle)]).flatten() {
         if !tokens(context).any(|token| end.ends_with(token) && begins_turns(token)) {
@@ -186,7 +189,7 @@ fn tokens(context: &TemplateContext) -> impl Iterator<Item = &String> {
     context.turn_ends.iter().filter(|token| !token.is_empty())
 }
 
-/// The beginning of `text`, blanks and the token of `next`, if there is one, with which the next message begins.
+/// Bytes of the blanks and the token of `next` with which `text` begins; 0 if it begins with no such token.
 fn next_speaker(next: &[String], text: &str) -> usize {
     let begun = text.trim_start();
     let token = next.iter().filter(|token| begun.starts_with(token.as_str())).map(String::len);
@@ -209,14 +212,14 @@ fn up_to_first_token<'t>(context: &TemplateContext, text: &'t str) -> Option<&'t
     Some(&text[..at + length])
 }
 
-/// What is left of `text`, behind a turn, when the header of the user's message is taken from its end.
+/// `text`, which follows a turn, without the header of the user's message at its end.
 ///
-/// The header is what `text` ends with as the text `before` the user's first words does.
+/// The header is the common end of `text` and of `before`, the text before the user's first message.
 fn without_header<'t>(text: &'t str, before: &str) -> &'t str {
     let pairs = text.chars().rev().zip(before.chars().rev());
     let shared = pairs.take_while(|(left, right)| left == right);
     let longest: usize = shared.map(|(it, _)| it.len_utf8()).sum();
-    // What differs may share its last characters by chance: `</s>USER:` and `<s>USER:`.
+    // Different headers may share their last characters by chance: `</s>USER:` and `<s>USER:`.
     let is_header = |length: &usize| {
         is_edge(text, text.len() - length) && is_edge(before, before.len() - length)
     };
@@ -224,7 +227,8 @@ fn without_header<'t>(text: &'t str, before: &str) -> &'t str {
     &text[..text.len() - header]
 }
 
-/// What two texts have in common at their beginning, save what they share by chance: `<|` of `<|user|>` and `<|end|>`.
+/// The common prefix of two texts, without characters that they share by chance: `<|` of `<|user|>` and
+/// `<|end|>`.
 pub(in crate::template) fn shared_start<'t>(left: &'t str, right: &str) -> &'t str {
     let same = left.char_indices().zip(right.chars()).find(|((_, left), right)| left != right);
     let longest = same.map_or(left.len().min(right.len()), |((at, _), _)| at);
@@ -234,7 +238,7 @@ pub(in crate::template) fn shared_start<'t>(left: &'t str, right: &str) -> &'t s
     &left[..length.unwrap_or(0)]
 }
 
-/// Whether a word, or a text in brackets, begins or ends at `at`, or the whole text.
+/// Whether a word, a text in brackets, or the whole text begins or ends at `at`.
 fn is_edge(text: &str, at: usize) -> bool {
     if !text.is_char_boundary(at) {
         return false;

@@ -1,4 +1,4 @@
-//! How a template begins and ends the assistant's turns, learned from what it makes of tiny conversations.
+//! Learns the markup of the assistant's turns from renders of tiny conversations.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
 use fastpack_template::json::{Map, Value as Json};
 
-/// The roles of the longest conversation of which turns are learned.
+/// The roles of the longest conversation that turns are learned from.
 const TWO_EXCHANGES: [&str; 4] = ["user", "assistant", "user", "assistant"];
 
-/// Learns the turns of `template` under a conversation's keyword arguments.
+/// Learns the turn markup of `template` with a conversation's keyword arguments.
 pub(in crate::template) fn learn(
     template: &ChatTemplate,
     conversation: &Conversation,
@@ -37,14 +37,15 @@ pub(in crate::template) fn learn(
         let length = shared_length(prompt, exchange.text.strip_prefix(shared)?);
         let mut header = &prompt[..length];
         if length < prompt.len() {
-            // What differs may share its first characters by chance; a header ends with a line or a token.
+            // Different texts may share their first characters by chance. A header ends with a line or a
+            // token.
             header = &header[..header.rfind(['\n', '>', ']']).map_or(0, |at| at + 1)];
         }
         if header.is_empty() {
             return None;
         }
-        // A turn may lack the end of the prompt, such as the `<think>` line that a template forces; but what is left
-        // has to tell the assistant's turns from others.
+        // A turn may lack the end of the prompt, such as the `<think>` line that a template forces. The rest
+        // of the header has to tell the assistant's turns from others.
         let lines = header
             .match_indices('\n')
             .map(|(at, _)| &header[..=at])
@@ -83,7 +84,7 @@ fn learn_ends(
     Ends::learn(&probe.template.context, headers, &seen)
 }
 
-/// Tiny conversations under the keyword arguments of a conversation.
+/// Renders tiny conversations with the keyword arguments of a conversation.
 struct Probe<'t> {
     template: &'t ChatTemplate,
     conversation: Conversation,
@@ -93,7 +94,8 @@ struct Probe<'t> {
 impl<'t> Probe<'t> {
     fn new(template: &'t ChatTemplate, conversation: &Conversation) -> Option<Self> {
         let conversation = Conversation { tools: None, ..conversation.clone() };
-        // A template prints what it likes of its keyword arguments, and characters of its own.
+        // A mark must occur neither in the keyword arguments, which a template may print, nor in the
+        // template's own text.
         let mut texts = [&template.context.kwargs, &conversation.template_kwargs].map(|kwargs| {
             let mut text = Vec::new();
             write_json(&Json::Map(kwargs.clone().into()), &mut text);
@@ -105,7 +107,7 @@ impl<'t> Probe<'t> {
         Some(Self { template, conversation, marks })
     }
 
-    /// Renders a conversation of these roles; nothing if the template takes no such conversation.
+    /// Renders a conversation with these roles; `None` if the template fails.
     fn render(&self, roles: &[&str], prompt: bool) -> Option<Marked> {
         let messages = messages(roles);
         let marked = self.marks.mark_all(&messages)?;
@@ -116,7 +118,7 @@ impl<'t> Probe<'t> {
     }
 }
 
-/// A tiny conversation with marks around its words.
+/// A rendered tiny conversation: with marks, without them, and the extents of its messages.
 struct Marked {
     text: String,
     plain: String,
@@ -124,12 +126,12 @@ struct Marked {
 }
 
 impl Marked {
-    /// The text before the words of a message.
+    /// The text before the content of a message.
     fn before(&self, message: usize) -> Option<&str> {
         self.plain.get(..self.extents.get(message)?.as_ref()?.range.start)
     }
 
-    /// The text behind the words of a message, up to those of the next one, or to the end.
+    /// The text after the content of a message, up to the content of `next`, or to the end.
     fn behind(&self, message: usize, next: Option<usize>) -> Option<&str> {
         let from = self.extents.get(message)?.as_ref()?.range.end;
         let to = match next {
@@ -140,7 +142,7 @@ impl Marked {
     }
 }
 
-/// Messages of these roles, each of one letter.
+/// Messages with these roles, each with one letter as content.
 fn messages<'m>(roles: &[&str]) -> Vec<Cow<'m, Map>> {
     let message = |role: &&str| {
         let entries = [("role", *role), ("content", "x")];
@@ -153,19 +155,20 @@ fn messages<'m>(roles: &[&str]) -> Vec<Cow<'m, Map>> {
     roles.iter().map(message).collect()
 }
 
-/// The text before the assistant's first words where no prompt tells, and whether it is the turn's own.
+/// The header of the assistant's turns for a template without a generation prompt, and whether it belongs to
+/// the turn itself.
 ///
-/// That is the text between the user's turn and the assistant's words; where there is none but blanks, as after a
-/// closing `[/INST]`, it is the end of the user's turn, which the assistant's follows at once.
+/// The header is the text between the user's turn and the assistant's text. If that is blank, as after a
+/// closing `[/INST]`, the header is the end of the user's turn.
 fn unprompted_header(user: &Marked, exchange: &Marked) -> Option<(String, bool)> {
     let tail = user.behind(0, None)?;
     let between = exchange.behind(0, Some(1))?;
-    // Behind the last turn, some templates close the whole conversation.
+    // After the last turn, some templates close the whole conversation.
     let own = &between[shared_start(between, tail).len()..];
     Some(if own.trim().is_empty() { (tail.to_owned(), false) } else { (own.to_owned(), true) })
 }
 
-/// How many bytes two texts have in common at their beginning.
+/// Length in bytes of the common prefix of two texts.
 fn shared_length(left: &str, right: &str) -> usize {
     let differ = left.char_indices().zip(right.chars()).find(|((_, left), right)| left != right);
     differ.map_or(left.len().min(right.len()), |((at, _), _)| at)

@@ -1,9 +1,9 @@
-//! Marks around what messages say, so that a second render shows where each of them ended up.
+//! Marks around the texts of messages. A second render with marks shows where each text is in the output.
 //!
-//! A mark is a private-use character that tells the number of the message and which end of the text it is at, and that
-//! occurs in no text that is to be marked. It stands inside of the whitespace at the ends of a text, so that templates
-//! that trim see the same; where a template looks at a text in a way that the marks change, the render without its marks
-//! differs from the plain one, and the marks prove nothing.
+//! A mark is a private-use character that occurs in no text that is to be marked. It encodes the number of
+//! the message, and the end of the text at which it stands. It stands inside of the whitespace at the ends of
+//! a text, so that templates that trim give the same. If marks change what a template does with a text, the
+//! render without its marks differs from the plain one, and the marks are not used.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -27,13 +27,13 @@ pub(in crate::template) struct Marks {
 }
 
 impl Marks {
-    /// Marks that occur in none of `texts`; nothing where these leave no room for so many.
+    /// Marks for this many messages that occur in none of `texts`; `None` if too few characters are free.
     pub(in crate::template) fn absent_from<'t>(
         texts: impl IntoIterator<Item = &'t str>,
         messages: usize,
     ) -> Option<Self> {
         let count = u32::try_from(messages.checked_mul(2)?).ok()?;
-        // All characters of these planes, and few others, begin with a byte from here on.
+        // In UTF-8, all characters of these planes, and few others, begin with a byte from 0xF3 on.
         let private = texts.into_iter().filter(|text| text.as_bytes().iter().any(|it| *it >= 0xF3));
         let mut taken: Vec<u32> = private.flat_map(str::chars).map(u32::from).collect();
         taken.retain(|taken| PLANES.iter().any(|plane| plane.contains(taken)));
@@ -64,7 +64,7 @@ impl Marks {
         Some((usize::try_from(number / 2).ok()?, number % 2 == 1))
     }
 
-    /// The messages with marks; nothing if there are too many of them.
+    /// The messages with marks; `None` if there are more messages than marks.
     pub(in crate::template) fn mark_all<'r>(
         self,
         messages: &[Cow<'r, Map>],
@@ -79,7 +79,7 @@ impl Marks {
         marked.collect()
     }
 
-    /// The value under a key of a message, with the marks of the message; nothing if it is too far back.
+    /// The value under a key of a message, with the marks of the message; `None` if there are none for it.
     pub(in crate::template) fn marked(
         self,
         key: &str,
@@ -94,7 +94,7 @@ impl Marks {
         })
     }
 
-    /// Takes the marks out of a text: what is left, and the place of each mark there.
+    /// Removes the marks from a text. Returns the text without marks, and the place of each mark in it.
     pub(in crate::template) fn unmark(self, text: &str) -> (String, Vec<Place>) {
         let mut plain = String::with_capacity(text.len());
         let mut places = Vec::new();
@@ -115,7 +115,7 @@ impl Marks {
 pub(in crate::template) struct Place {
     /// The message whose mark it is.
     pub(in crate::template) message: usize,
-    /// The byte where it was.
+    /// Its byte offset.
     pub(in crate::template) at: usize,
     /// Whether it stood behind a text, not before it.
     pub(in crate::template) is_behind: bool,
@@ -172,7 +172,8 @@ fn mark_calls(calls: &Json, marks: [char; 2]) -> Json {
                     _ => {}
                 }
             }
-            // A name is but the last resort, since templates print it again where the tool answers.
+            // A name is marked only if nothing else was, because templates print it again with the tool's
+            // answer.
             if marked == **call
                 && let Some(name) = marked.get_mut("name")
             {
@@ -200,13 +201,13 @@ fn mark_leaves(value: &Json, marks: [char; 2]) -> Json {
 /// The marks of a message in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) struct Extent {
-    /// From the first to the last of them.
+    /// From the first to the last mark.
     pub(in crate::template) range: Range<usize>,
     /// Whether the last one stands behind a text: a template may print the beginning of a text alone.
     pub(in crate::template) is_whole: bool,
 }
 
-/// The extents of `count` messages; nothing for those that have no mark.
+/// The extents of `count` messages; `None` for a message without marks.
 pub(in crate::template) fn extents(places: &[Place], count: usize) -> Vec<Option<Extent>> {
     let mut extents: Vec<Option<Extent>> = vec![None; count];
     for &Place { message, at, is_behind } in places {

@@ -2,13 +2,14 @@
 
 use super::ending::Ends;
 
-/// The texts around what the assistant writes.
+/// The texts around the text of the assistant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) struct TurnMarkup {
-    /// What stands before it, longest first: the generation prompt, or what real turns share with it.
+    /// The texts before it, longest first: the generation prompt, or the part of it that real turns begin
+    /// with.
     pub(in crate::template) headers: Vec<String>,
-    /// What stands after it.
+    /// The texts after it.
     pub(in crate::template) ends: Ends,
-    /// Whether the headers are the turn's own though no generation prompt writes them.
+    /// Whether the turns have headers of their own although there is no generation prompt.
     pub(in crate::template) unprompted: bool,
 }

@@ -1,4 +1,5 @@
-//! Which parts of a rendered conversation are trained: all that the assistant wrote, its last turn, or a completion.
+//! Finds the trained parts of a rendered conversation: all of the assistant's turns, its last turn, or a
+//! completion.
 
 pub(super) mod completion;
 pub(super) mod derive;

@@ -1,4 +1,4 @@
-//! What the assistant wrote, turn by turn: which message a span is of, and where the token that ends it stands.
+//! Finds the message of each of the assistant's spans, and the token or text that ends its turn.
 
 use std::ops::Range;
 
@@ -11,18 +11,20 @@ use crate::template::conversation::prepared;
 /// A stretch of text that the assistant wrote in one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The message, by its place in the conversation.
+    /// Index of the message in the conversation.
     pub message: usize,
-    /// The bytes that are trained as the template has it.
+    /// Byte range of the assistant's text, as [`ChatTemplate::render_with_spans`] finds it.
     pub span: Range<usize>,
-    /// The token or text that ends the turn and what the template writes with it, empty if there is none.
+    /// Byte range of the token or text that ends the turn, with the rest of the span after it. Empty if there
+    /// is none.
     pub end: Range<usize>,
 }
 
 impl ChatTemplate {
-    /// Renders a conversation, and tells what the assistant wrote in which message.
+    /// Renders a conversation, and finds the assistant's turns with their messages.
     ///
-    /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) where the template does not show that.
+    /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) if the render does not show the
+    /// turns.
     pub fn render_turns(&self, conversation: &Conversation) -> Result<(String, Vec<Turn>), Fault> {
         let template = self.serving(conversation);
         let (text, spans) = self.render_with_spans(conversation)?;
@@ -40,8 +42,8 @@ impl ChatTemplate {
         Ok((text, turns))
     }
 
-    /// The message of each span, where a template writes more or fewer of them than the assistant has messages: told
-    /// by how far the conversation up to each message reaches.
+    /// The message of each span, for a render with more or fewer spans than the assistant has messages. A
+    /// span belongs to the first message up to which the render contains the span.
     fn owners(
         &self,
         conversation: &Conversation,
@@ -63,7 +65,7 @@ impl ChatTemplate {
     }
 }
 
-/// The turns that these spans are of, each with its message.
+/// The turns of spans that are given with their messages.
 pub(in crate::template) fn turns(
     template: &ChatTemplate,
     learned: Option<&TurnMarkup>,
@@ -82,7 +84,7 @@ pub(in crate::template) fn turns(
     turns
 }
 
-/// The token or text that ends the turn of which `span` is trained: at the end of the span, or right behind it.
+/// Byte range of the token or text that ends the turn of `span`: at the end of the span, or right after it.
 fn end_of(
     template: &ChatTemplate,
     learned: Option<&TurnMarkup>,

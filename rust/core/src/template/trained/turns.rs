@@ -1,4 +1,4 @@
-//! Where a rendered conversation may be cut: after the turns of the assistant.
+//! Finds the bytes at which a rendered conversation may be cut: the ends of the assistant's turns.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 
 impl ChatTemplate {
-    /// The places in `text`, ascending, at which a turn of the assistant is over: its end, and that of the white space
-    /// behind it.
+    /// The bytes of `text`, ascending, at which the assistant's turns end. A turn gives two of them: its end,
+    /// and the end of the whitespace after it.
     ///
-    /// `spans` are what [`ChatTemplate::render_with_spans`] found. There are no such places where they are not one for
-    /// each turn, and none behind which nothing follows.
+    /// `spans` come from [`ChatTemplate::render_with_spans`]. The result is empty if there is not one span
+    /// for each turn. The end of `text` is left out.
     pub fn turn_ends(
         &self,
         conversation: &Conversation,
@@ -25,7 +25,7 @@ impl ChatTemplate {
     }
 }
 
-/// The same where the assistant speaks in so many messages.
+/// The bytes at which turns end, for a conversation in which the assistant has `turns` messages.
 pub(in crate::template) fn turn_ends(
     text: &str,
     spans: &[Range<usize>],

@@ -1,4 +1,4 @@
-//! What the interpreter tells a trace of filters, tests and methods.
+//! The methods by which the interpreter reports filters, tests and methods to a trace.
 
 use std::rc::Rc;
 
@@ -92,21 +92,21 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// The items of a list of the record; of a text that was split, the ends are found without the others.
+    /// Records a use of the first or last item. The ends of a split text are cut out without the other parts.
     fn some_items(&mut self, value: &Value<'r>) {
         if !matches!(value, Value::List(List::Computed(_))) {
             self.items(value);
         }
     }
 
-    /// Arguments are the same for all, or the trace stops.
+    /// Adds guards that all arguments are the same, or stops the trace.
     fn arguments(&mut self, given: &Given<'r>) {
         for argument in given.positional.iter().chain(given.named.iter().map(|(_, value)| value)) {
             self.plain(argument, "a text as an argument");
         }
     }
 
-    /// What a function made is made again, with the same arguments.
+    /// Records a function as an operation that is applied again, with the same arguments.
     fn again(
         &mut self,
         function: Function,
@@ -131,7 +131,7 @@ impl<'r> Trace<'r> {
         })
     }
 
-    /// An attribute of each item was taken, and may be decisive.
+    /// Records that an attribute of each item was read. With `decisive`, adds guards on its values.
     fn attributes(&mut self, value: &Value<'r>, name: Option<&Value<'r>>, decisive: bool) {
         self.items(value);
         let items: Vec<Value<'r>> = match value {
@@ -162,7 +162,7 @@ impl<'r> Trace<'r> {
         self.joined(value, &separator, made)
     }
 
-    /// The items of a list with a separator between them.
+    /// Records the join of a list's items with a separator between them.
     fn joined(&mut self, list: &Value<'r>, separator: &Value<'r>, made: Value<'r>) -> Value<'r> {
         self.items(list);
         let Value::List(items) = list else {
@@ -242,7 +242,7 @@ impl<'r> Trace<'r> {
                 made
             }
             (Method::Split, Some(separator), true) => self.parts(cut, separator, &made),
-            // A tuple of several is none of what an operation can be given.
+            // An operation cannot be given a tuple.
             (Method::StartsWith | Method::EndsWith, None, _) => {
                 self.stop("the ends of a text among several");
                 made
@@ -251,7 +251,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// A list of what a text was split into; its parts are found when they are looked at.
+    /// The list that a text was split into. Its parts become cuts when they are used.
     fn parts(&mut self, of: usize, separator: Rc<str>, made: &Value<'r>) -> Value<'r> {
         let Value::List(list) = made else { return made.clone() };
         let parts = list.iter().map(|part| {
@@ -268,7 +268,7 @@ impl<'r> Trace<'r> {
         parts
     }
 
-    /// Lets a part of a text be a cut from now on.
+    /// Makes a part of a text known as a cut.
     pub(crate) fn become_cut(&mut self, part: &Value<'r>, cut: usize) {
         if let Value::String(text) = part {
             self.remember(text, Origin::Pieces([Piece::Cut(cut)].into()));

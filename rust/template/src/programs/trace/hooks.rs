@@ -1,4 +1,4 @@
-//! What the interpreter tells a trace of statements and operators.
+//! The methods by which the interpreter reports statements and operators to a trace.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::programs::steps::{Cut, Operand, Piece, Place, Question, Side, Step};
 use crate::values::comparing::equal;
 use crate::values::value::{Dict, List, Value};
 
-/// What is the same as itself alone, whatever texts there are.
+/// Whether a value is of a type that no text, list or object equals.
 fn is_plain(value: &Value<'_>) -> bool {
     matches!(
         value,
@@ -43,23 +43,23 @@ impl<'r> Trace<'r> {
         self.printed.push(Piece::Begin);
     }
 
-    /// Its end.
+    /// The end of a generation block.
     pub(crate) fn end(&mut self) {
         self.printed.push(Piece::End);
     }
 
-    /// From here on, what is printed is wanted as a value; returns what was printed before.
+    /// Begins to capture output. Returns the pieces that were printed before.
     pub(crate) fn divert(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.printed)
     }
 
-    /// Goes on after what was printed before; `value` is what was printed since.
+    /// Ends a capture, and restores the pieces printed `before`. `value` is the captured text.
     pub(crate) fn captured(&mut self, before: Vec<Piece>, value: &Value<'r>) -> Value<'r> {
         let pieces = std::mem::replace(&mut self.printed, before);
         self.string(value, pieces)
     }
 
-    /// Whether a value is true was asked.
+    /// A test of the truth of a value.
     pub(crate) fn truth(&mut self, value: &Value<'r>, truth: bool) {
         match value {
             Value::String(_) | Value::Safe(_) => self.text_truth(value, truth),
@@ -133,7 +133,7 @@ impl<'r> Trace<'r> {
             return;
         }
         let equality = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
-        // What is of another type is never equal.
+        // A number, a boolean or none never equals a text, a list or an object.
         if equality && (is_plain(left) || is_plain(right)) {
             return;
         }
@@ -177,7 +177,7 @@ impl<'r> Trace<'r> {
         self.ask(question, answer);
     }
 
-    /// Whether a value is one of several: that is told by which of them it equals.
+    /// Records a search for a value among several, as a comparison with each of them.
     fn among(&mut self, value: &Value<'r>, items: &[Value<'r>]) {
         for item in items {
             match equal(value, item, &self.meter) {
@@ -187,7 +187,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// What stands on a side of a comparison.
+    /// The side of a comparison that a value is.
     fn side(&mut self, value: &Value<'r>) -> Option<Side> {
         if let Some(node) = self.node(value) {
             self.pin(node);
@@ -196,14 +196,14 @@ impl<'r> Trace<'r> {
             return self.register(value).map(Side::Cut);
         }
         match value {
-            // As something to be looked through, a tuple is no other than a list.
+            // As a container, a tuple is the same as a list.
             Value::Tuple(items) => Value::list(items.to_vec(), Held::default()).to_json(),
             other => other.to_json(),
         }
         .map(Side::Constant)
     }
 
-    /// How the number of a text's characters compares with something.
+    /// A comparison of a text's number of characters with a value.
     pub(crate) fn compare_length(
         &mut self,
         comparison: Comparison,
@@ -227,14 +227,14 @@ impl<'r> Trace<'r> {
         name: &str,
         made: Value<'r>,
     ) -> Value<'r> {
-        // A method hides what stands under its name.
+        // A method hides the key of the same name.
         if !matches!(made, Value::Method(..) | Value::UnknownMethod(_)) {
             self.key(value, name);
         }
         made
     }
 
-    /// What stands under a key of an object of the record was taken.
+    /// A read of a key of an object of the record.
     pub(crate) fn key(&mut self, value: &Value<'r>, key: &str) {
         let Some(address) = address_of(value) else { return };
         if let Some(values) = self.messages.get(&address) {
@@ -247,7 +247,8 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Makes a number or its like a part of the question: as a value of the template it comes from nowhere.
+    /// Adds a guard that a value is the same, if it is no list or object: such values have no address to
+    /// follow.
     fn pin_plain(&mut self, node: usize) {
         if !matches!(self.nodes[node], Json::List(_) | Json::Map(_)) {
             self.pin(node);
@@ -304,7 +305,7 @@ impl<'r> Trace<'r> {
         self.done(slice, value, made)
     }
 
-    /// The first or last item of a list, which may be that of a text that was split.
+    /// The first or last item of a list. For a list that a text was split into, it becomes a cut.
     pub(crate) fn part(&mut self, value: &Value<'r>, first: bool, made: Value<'r>) -> Value<'r> {
         let Value::List(List::Computed(list)) = value else { return made };
         let Some((_, of, separator)) = self.split.get(&Rc::as_ptr(list).addr()) else {
@@ -315,7 +316,7 @@ impl<'r> Trace<'r> {
         self.cut_out(&made, Step::Cut(cut))
     }
 
-    /// What looks into a value as a list: loops, targets and the like.
+    /// A use of a value as a list, by a loop, an assignment to a tuple or the like.
     pub(crate) fn items(&mut self, value: &Value<'r>) {
         match value {
             Value::String(_) | Value::Safe(_) => {
@@ -336,7 +337,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// Looks at all of what is in a value: with its values, or at the keys alone.
+    /// Records a use of all that is in a value: of its keys and, with `values`, of its values.
     pub(crate) fn all_of(&mut self, value: &Value<'r>, values: bool) {
         if let Some(node) = self.node(value) {
             self.look_at_all(node, values);
@@ -366,12 +367,13 @@ impl<'r> Trace<'r> {
         }
     }
 
-    /// A value that decides what others are like.
+    /// Adds a guard on a value that other results depend on.
     pub(crate) fn decisive(&mut self, value: &Value<'r>) {
         self.plain(value, "a text as an argument");
     }
 
-    /// What an operation made of a text or a value: a text, or an answer that becomes a part of the question.
+    /// Records the result of an operation on a text or a value. A text becomes a cut, any other result a
+    /// guard.
     pub(crate) fn done(
         &mut self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! Filters of lists and dicts, and what they look up in the items.
+//! Filters of lists and dicts.
 
 use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
@@ -88,7 +88,7 @@ pub(crate) fn join<'r>(
     meter.string(out)
 }
 
-/// What `attribute` of filters means: keys and indices with dots between them.
+/// Looks up the `attribute` of a filter: keys and indices with dots between them.
 fn look_up<'r>(value: &Value<'r>, attribute: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>> {
     let Value::String(path) = attribute else {
         return Err(Failure::unsupported("an attribute that is no string"));
@@ -127,7 +127,7 @@ pub(crate) fn dict_sort<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Val
     into_list(sorted.into_iter().map(|(_, pair)| pair), meter)
 }
 
-/// A list of items for which memory was taken that was given no name.
+/// A list of items whose memory was counted with [`Meter::hold`].
 fn into_list<'r>(
     items: impl ExactSizeIterator<Item = Value<'r>>,
     meter: &Meter<'_>,
@@ -140,7 +140,7 @@ fn into_list<'r>(
     Ok(list.into_list())
 }
 
-/// What a filter makes of each item, or an attribute of each.
+/// Applies a filter to each item, or takes an attribute of each.
 pub(crate) fn map<'r>(
     value: &Value<'r>,
     given: Given<'r>,

@@ -1,4 +1,4 @@
-//! Filters that make one text of another, and numbers of texts.
+//! Filters of texts.
 
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
@@ -107,7 +107,8 @@ pub(crate) fn indent<'r>(
         meter.write(&mut out, &text[from..to])
     };
     for_each_line(text, meter, &mut line)?;
-    // Jinja looks at the text with a `\n` behind it: what ends a line already has an empty line more.
+    // Jinja appends a `\n` before it splits the lines, so a text that ends with a line end has an empty line
+    // more.
     if text.is_empty() || text.ends_with(|c| is_line_end(c) && c != '\r') {
         line(text.len(), text.len())?;
     }
