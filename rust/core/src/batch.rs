@@ -1,4 +1,4 @@
-//! Many texts to ids on all threads, for callers who do the rest themselves.
+//! Encodes many texts on all threads, for callers who pack by themselves.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,44 +11,45 @@ use crate::error::{Error, Result};
 use crate::ordered::ordered;
 use crate::sample::places_before;
 
-/// Bytes of text that a thread takes at once: some thousand tokens, so that taking costs nothing beside encoding.
+/// Bytes of text that a thread takes at once: some thousand tokens, so that taking costs nothing beside
+/// encoding.
 const SHARE: usize = 1 << 17;
 
-/// Bytes of text for which there is room for a token from the start: ids that are moved to a larger room are written twice.
+/// Bytes of text for each token that memory is reserved for: growing the list of ids would copy it.
 const BYTES_OF_TOKEN: usize = 4;
 
-/// A tokenizer whose encoders are kept from call to call, with what their caches have learned.
+/// A tokenizer with encoders that are kept from call to call, caches included.
 #[derive(Debug)]
 pub struct Encoders {
     tokenizer: Tokenizer,
     idle: Mutex<Vec<Encoder>>,
 }
 
-/// Ids of many texts, end to end.
+/// The ids of many texts, end to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// The ids of all texts.
     pub ids: Vec<u32>,
-    /// Where the ids of each text begin, and where those of the last end.
+    /// The start of each text's ids, and the end of the last.
     pub offsets: Vec<i64>,
-    /// The characters of its text that each id comes from, where they were asked for.
+    /// The range of characters of each id in its text, if requested.
     pub characters: Vec<Range<usize>>,
 }
 
-/// How texts are encoded.
+/// The options of [`Encoders::encode`].
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOptions {
     /// Whether the tokenizer adds its special tokens.
     pub special: SpecialTokens,
-    /// Whether the characters of each id are wanted, which the reference engine alone tells.
+    /// Whether the characters of each id are returned. Only the reference engine gives them.
     pub characters: bool,
-    /// How many texts, evenly spread, are encoded by the reference engine too.
+    /// The number of texts, evenly spread, that the reference engine encodes too.
     pub verify: usize,
-    /// How many threads work.
+    /// The number of threads.
     pub threads: NonZeroUsize,
 }
 
-/// What a thread made of its share of the texts.
+/// The result of one share of the texts.
 #[derive(Default)]
 struct Share {
     ids: Vec<u32>,
@@ -74,12 +75,13 @@ impl Encoders {
         Self { tokenizer, idle: Mutex::default() }
     }
 
-    /// What the encoders are made from.
+    /// The tokenizer of the encoders.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
 
-    /// Runs `work` with an encoder that no other thread has, and that gives up a long text soon after the run is cancelled.
+    /// Runs `work` with an encoder of its own. The encoder gives up a long text soon after the run is
+    /// cancelled.
     pub fn with<T>(
         &self,
         control: &Control,
@@ -190,12 +192,12 @@ impl Encoders {
     }
 }
 
-/// How many tokens there is room for at first where texts have so many bytes: as many as there would be after some moves.
+/// The initial capacity, in tokens, for texts of `bytes` bytes: the capacity that growing would end with.
 fn room_for(bytes: usize) -> usize {
     (bytes / BYTES_OF_TOKEN).next_power_of_two()
 }
 
-/// An encoder on loan, given back unless its thread panics: what it was at then is not done.
+/// A borrowed encoder. It is returned on drop, unless its thread panics: its state is unfinished then.
 struct Held<'a> {
     encoders: &'a Encoders,
     control: &'a Control,

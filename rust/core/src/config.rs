@@ -24,27 +24,27 @@ pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strate
 pub use validation::{Split, Validation};
 
 option_words! {
-    /// Which tokens carry a label.
+    /// The tokens that carry a label.
     #[non_exhaustive]
     pub enum TrainOn {
-        /// The assistant's turns of a conversation, what answers a request, all of a text.
+        /// The assistant's turns of a conversation, the answer to a request, and all of a text.
         Auto = "auto",
         /// All tokens.
         All = "all",
-        /// The assistant's turns, and what answers a request; a text is refused.
+        /// The assistant's turns, and the answer to a request. A text is refused.
         Assistant = "assistant",
-        /// The last turn of the assistant, and what answers a request; a text is refused.
+        /// The last turn of the assistant, and the answer to a request. A text is refused.
         LastAssistant = "last_assistant",
-        /// What answers a request; conversations and texts are refused.
+        /// The answer to a request. Conversations and texts are refused.
         Completion = "completion",
     }
 }
 
-/// Whether a document ends with the tokenizer's end-of-text token.
+/// When a document ends with the tokenizer's end-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eos {
-    /// A text ends with one, a conversation as its template says.
+    /// A text ends with one. For a conversation, the template decides.
     Auto,
     /// Every document ends with one.
     Always,
@@ -52,18 +52,18 @@ pub enum Eos {
     Never,
 }
 
-/// Whether a document begins with the tokenizer's token for it.
+/// When a document begins with the tokenizer's beginning-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
-    /// As the tokenizer begins a text, and the template a conversation.
+    /// The tokenizer decides for a text, and the template for a conversation.
     Auto,
     /// Every document begins with one.
     Always,
 }
 
 option_words! {
-    /// Which of the tokens that end trained turns are trained.
+    /// The end-of-turn tokens that are trained.
     pub enum TrainOnEos {
         /// The end of every trained turn.
         Turn = "turn",
@@ -75,7 +75,7 @@ option_words! {
 }
 
 option_words! {
-    /// What happens to a record that cannot be read.
+    /// The treatment of a record that cannot be read.
     pub enum OnBadRecord {
         /// The run fails, naming file, line and reason.
         Error = "error",
@@ -89,12 +89,12 @@ option_words! {
 pub struct MaxLost(f64);
 
 impl MaxLost {
-    /// This share, if it is one.
+    /// This share; `None` if it is not between 0 and 1.
     pub fn new(share: f64) -> Option<Self> {
         (0.0..=1.0).contains(&share).then_some(Self(share))
     }
 
-    /// Whether `lost` of `read` is more.
+    /// Whether `lost` is a larger share of `read`.
     #[expect(
         clippy::cast_precision_loss,
         reason = "counts beyond 2^53 differ by less than any share"
@@ -106,7 +106,7 @@ impl MaxLost {
 
 impl fmt::Display for MaxLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded to what a share is ever given in: 100 times 0.07 is not 7.
+        // Rounded to more digits than anybody gives: 100 times 0.07 is not 7.
         write!(f, "{}%", (self.0 * 1e14).round() / 1e12)
     }
 }
@@ -123,11 +123,11 @@ option_words! {
         PositionIds = "position_ids",
         /// The length of each document in the row.
         SeqLengths = "seq_lengths",
-        /// What the loss of each token is multiplied by; 0 where not trained.
+        /// The factor of each token's loss; 0 where not trained.
         LossWeights = "loss_weights",
         /// The number of each token's document in the row, from 1; 0 for padding.
         DocumentIds = "document_ids",
-        /// How much of each entry of `seq_lengths` is no padding.
+        /// The length without padding of each entry of `seq_lengths`.
         UnpaddedLengths = "unpadded_lengths",
         /// The number of each document's file among the inputs, from 0.
         SourceFile = "source_file",
@@ -135,9 +135,9 @@ option_words! {
         SourceRow = "source_row",
         /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
         SourceStart = "source_start",
-        /// What attention costs: the sum of the squared lengths of the documents.
+        /// The cost of attention: the sum of the squared lengths of the documents.
         AttnCost = "attn_cost",
-        /// The number of the step in which ranks that share the rows train on it.
+        /// The number of the training step in which all ranks together use the row.
         Group = "group",
     }
 }
@@ -162,61 +162,61 @@ impl RowColumn {
     }
 }
 
-/// What decides which tokens there are, and which of them are trained.
+/// The options that decide the tokens, and which of them are trained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenOptions {
-    /// Which tokens carry a label.
+    /// The tokens that carry a label.
     pub train_on: TrainOn,
-    /// Which ends of turns do; those that the template marks if not given.
+    /// The end-of-turn tokens that are trained; by default those that the template marks.
     pub train_on_eos: Option<TrainOnEos>,
-    /// Whether an end-of-text token is added.
+    /// When an end-of-text token is added.
     pub eos: Eos,
-    /// Whether a token that begins a text is added.
+    /// When a beginning-of-text token is added.
     pub bos: Bos,
-    /// What happens to records that cannot be read.
+    /// The treatment of records that cannot be read.
     pub on_bad_record: OnBadRecord,
-    /// The local time of day that templates see, without a zone; that of the start of the job if not given.
+    /// The local time that templates see, without a zone; by default the start of the job.
     pub now: Option<NaiveDateTime>,
 }
 
-/// What decides which rows the tokens become.
+/// The options that decide the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowOptions {
-    /// How documents become rows.
+    /// The packing of documents into rows.
     pub packing: PackOptions,
-    /// What a row is filled up to.
+    /// The length that rows are padded to.
     pub pad_to: PadTo,
-    /// The end of a row at which it is filled up.
+    /// The side of a row that is padded.
     pub padding_side: Side,
-    /// The id that fills it up, where the tokenizer's own is not wanted.
+    /// The id of padding; by default the tokenizer's own.
     pub pad_token_id: Option<u32>,
-    /// Whether each label stands one place before its token, where it is predicted.
+    /// Whether labels are shifted: each stands one place before its token, where it is predicted.
     pub shift_labels: bool,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
 }
 
-/// How the work is done. It never changes the output.
+/// The options that decide how the work is done. They never change the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkOptions {
-    /// How much may be lost before the run fails.
+    /// The share that may be lost before the run fails. Without it, a run fails only if it keeps nothing.
     pub max_lost: Option<MaxLost>,
-    /// How many documents, evenly spread over the input, the reference engine encodes too.
+    /// The number of documents, evenly spread over the input, that the reference engine encodes too.
     pub verify: u32,
     /// Worker threads.
     pub threads: NonZeroUsize,
-    /// When the run was started.
+    /// The time at which the run started.
     pub started: NaiveDateTime,
 }
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What decides which tokens there are.
+    /// The options that decide the tokens.
     pub tokens: TokenOptions,
-    /// What decides which rows they become.
+    /// The options that decide the rows.
     pub rows: RowOptions,
-    /// How the work is done.
+    /// The options that decide how the work is done.
     pub work: WorkOptions,
 }
 
@@ -231,7 +231,7 @@ impl TokenOptions {
 }
 
 impl RowOptions {
-    /// Whether a conversation that is too long is cut behind a turn, for which it is kept where turns end.
+    /// Whether a conversation that is too long is cut after a turn. The ends of its turns are kept for that.
     pub(crate) fn trims(&self) -> bool {
         self.packing.overlong == Some(Overlong::Trim)
     }
@@ -262,7 +262,7 @@ impl RowOptions {
         Ok(())
     }
 
-    /// Fails where even the shortest row is filled up to more tokens than memory has room for.
+    /// Fails if memory has no room for even the shortest padded row.
     fn room_of_a_row(&self) -> Result<()> {
         let packing = &self.packing;
         let (option, tokens) = match (self.pad_to, packing.align_documents_to) {
@@ -275,14 +275,14 @@ impl RowOptions {
         room::require(bytes, option, || format!("makes every row at least {tokens} tokens long"))
     }
 
-    /// Bytes that a token takes in a row: 4 in each column that has a value for each token.
+    /// Bytes of a token in a row: 4 in each column that has a value for each token.
     fn bytes_of_token(&self) -> u64 {
         4 * self.columns.iter().filter(|column| column.is_per_token()).count() as u64
     }
 }
 
 impl Options {
-    /// Checks the rules that one option alone cannot break.
+    /// Checks the rules between options.
     pub fn validate(&self) -> Result<()> {
         self.rows.validate()?;
         self.tokens.validate()?;
@@ -298,7 +298,7 @@ impl Options {
     }
 }
 
-/// Threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
+/// The most threads that a run may ask for: more than any machine has cores, fewer than any system refuses.
 pub const MOST_THREADS: usize = 1024;
 
 option_words! {
@@ -319,11 +319,11 @@ option_words! {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 5] =
         [Self::Arrow, Self::Jsonl, Self::Msgpack, Self::MsgpackArrays, Self::Parquet];
 
-    /// How the names of its files end.
+    /// The extension of its files.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Arrow => "arrow",
@@ -333,7 +333,7 @@ impl Format {
         }
     }
 
-    /// How a file of it may be compressed, but for not at all.
+    /// The compressions that its files may have, besides none.
     fn compressions(self) -> &'static [Compression] {
         match self {
             Self::Arrow => &[Compression::Lz4, Compression::Zstd],
@@ -344,9 +344,9 @@ impl Format {
 }
 
 option_words! {
-    /// How the columns of a file are compressed.
+    /// The compression of the columns of a file.
     pub enum Compression {
-        /// Not at all.
+        /// None.
         None = "none",
         /// By LZ4.
         Lz4 = "lz4",
@@ -364,13 +364,13 @@ option_words! {
         /// All columns of the row, as every reader of Arrow takes them.
         #[default]
         Full = "full",
-        /// Ids in 16 bits where the vocabulary allows, the runs of trained tokens, and the lengths of documents: readers of
-        /// fastpack make the other columns of them.
+        /// Ids in 16 bits where the vocabulary allows it, the runs of trained tokens, and the lengths of
+        /// documents. Readers of fastpack make the other columns from these.
         Compact = "compact",
     }
 }
 
-/// How rows become bytes.
+/// The encoding of rows in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coding {
     /// The file format.
@@ -378,21 +378,21 @@ pub struct Coding {
     /// The columns that a file holds of a row.
     #[serde(default)]
     pub layout: RowLayout,
-    /// How columns are compressed, where the format's own way is not wanted: Parquet by Zstandard, others not at all.
+    /// The compression of columns; by default Zstandard for Parquet, and none for others.
     pub compression: Option<Compression>,
 }
 
-/// Where and how `pack_dir` writes.
+/// The output folder of `pack_dir`, and its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Output {
     /// The folder.
     #[serde(skip)]
     pub dir: PathBuf,
-    /// How rows become bytes.
+    /// The encoding of rows.
     #[serde(flatten)]
     pub coding: Coding,
-    /// Whether each input has an output of its own, named after it.
+    /// Whether each input has an output of its own, with the name of the input.
     pub per_file: bool,
     /// Whether the folder is arranged as `datasets.load_from_disk` maps it.
     pub hf_layout: bool,
@@ -400,31 +400,32 @@ pub struct Output {
     pub validation: Option<Validation>,
     /// A shard is closed once it holds this many bytes of column data.
     pub shard_bytes: u64,
-    /// Whether the tokens stay in the folder, to be packed again.
+    /// Whether the tokens stay in the folder, so that they can be repacked.
     pub keep_tokens: bool,
-    /// Whether what fastpack wrote into the folder before may be replaced, for whatever job.
+    /// Whether earlier output of fastpack in the folder may be replaced, of any job.
     #[serde(skip)]
     pub overwrite: bool,
-    /// Whether other ranks run the same job: then the one of them that finished it did so for all, also to overwrite.
+    /// Whether other ranks run the same job. Then the rank that finishes it does so for all, also with
+    /// `overwrite`.
     #[serde(skip)]
     pub shared: bool,
-    /// Whether no run is the same job as another, since nothing tells what they pack, or what a function does to it: then
-    /// none goes on where one was stopped, or takes a finished folder for its own.
+    /// Whether no two runs count as the same job, because the records or a function have no identity. Then no
+    /// run resumes another, and none accepts a finished folder.
     #[serde(skip)]
     pub once: bool,
-    /// Whether to wait where another run writes, rather than to fail.
+    /// Whether to wait for another run that writes to the folder, rather than to fail.
     #[serde(skip)]
     pub wait: bool,
-    /// Bytes of memory that documents may take; those past it are read back from the folder.
+    /// Bytes of memory that documents may take. Documents beyond that are read back from the folder.
     #[serde(skip)]
     pub memory: u64,
-    /// The call that this is, as a JSON object, for the manifest: whoever reads it can make the call again.
+    /// The arguments of this call as a JSON object, for the manifest. With them the call can be made again.
     #[serde(skip)]
     pub recipe: Option<String>,
 }
 
 impl Output {
-    /// What of it decides the files: all else is left out.
+    /// The output with only the options that decide the files. The others are blanked.
     #[must_use]
     pub fn deciding(&self) -> Self {
         Self {
@@ -439,7 +440,7 @@ impl Output {
         }
     }
 
-    /// Checks that the format can hold `columns`, compressed as is wanted, and that outputs have one name each.
+    /// Checks that the format can hold `columns`, with this compression, and that outputs have one name each.
     pub fn validate(&self, columns: &[RowColumn]) -> Result<()> {
         if self.per_file && self.validation.is_some() {
             let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
@@ -470,7 +471,8 @@ impl Output {
         Ok(())
     }
 
-    /// Checks that the format has numbers of 16 bits, and that no other library takes the folder for rows as they are.
+    /// Checks that the format has 16-bit integers, and that no other library would read the folder as full
+    /// rows.
     fn validate_compact(&self) -> Result<()> {
         if !matches!(self.coding.format, Format::Arrow | Format::Parquet) {
             let reason = "is \"compact\", which needs format=\"arrow\" or \"parquet\": the others have no smaller numbers";
@@ -485,5 +487,5 @@ impl Output {
     }
 }
 
-/// What a row of [`Format::MsgpackArrays`] holds before its length.
+/// The columns of a row of [`Format::MsgpackArrays`], before its length.
 const ARRAYS: [RowColumn; 3] = [RowColumn::InputIds, RowColumn::Labels, RowColumn::PositionIds];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// What a run is busy with.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -31,11 +31,11 @@ impl Phase {
 /// A reading of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What the run is busy with.
+    /// The phase of the run.
     pub phase: Phase,
-    /// Input bytes done with.
+    /// Input bytes that were processed.
     pub bytes: u64,
-    /// Input bytes in all, 0 while unknown.
+    /// Input bytes in total; 0 while unknown.
     pub total_bytes: u64,
     /// Documents made.
     pub documents: u64,
@@ -45,7 +45,7 @@ pub struct Progress {
     pub rows: u64,
 }
 
-/// Shared by a run and the caller that waits for it: the caller cancels and looks, the run counts.
+/// The state shared by a run and its caller: the caller cancels and reads, the run counts.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Asks the run to stop at the end of the document at hand.
+    /// Asks the run to stop at the end of the current document.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -73,7 +73,7 @@ impl Control {
         &self.cancelled
     }
 
-    /// The flag itself, for what knows nothing else of the run.
+    /// The cancel flag itself, shared.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancelled)
     }

@@ -1,4 +1,4 @@
-//! The one error of this crate, and the place in the data that an error speaks of.
+//! The one error of this crate, and the place of a record in the data.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::reason::Reason;
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Where a record was read.
+/// The file and line of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The file.
@@ -24,7 +24,7 @@ pub struct Origin {
     pub line: u64,
 }
 
-/// A path as text: what is no Unicode in it is lost, which a message can bear.
+/// A path as text. Bytes that are no Unicode are replaced, which is good enough for a message.
 fn as_text<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
@@ -41,18 +41,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a run failed: a variant for each thing that a caller can act on.
+/// The reason that a run failed: a variant for each thing that a caller can act on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A record is not what it must be.
+    /// A record is invalid.
     #[error("{origin}: {message}")]
     Record {
         /// The file and line.
         origin: Origin,
-        /// What kind of fault it is: the name it is counted under.
+        /// The reason under which it is counted.
         reason: Reason,
-        /// What is wrong, and what would be right.
+        /// The fault, and what would be right.
         message: String,
     },
     /// An option has a value that it cannot have.
@@ -60,7 +60,7 @@ pub enum Error {
     Option {
         /// The option, spelled as in Python.
         name: &'static str,
-        /// What is wrong, and what would be right.
+        /// The fault, and what would be right.
         reason: String,
     },
     /// A chat template cannot be used.
@@ -70,7 +70,7 @@ pub enum Error {
         name: String,
         /// The line in it, from 1.
         line: usize,
-        /// What is wrong, and the way out.
+        /// The fault, and the way out.
         reason: String,
     },
     /// The tokenizer cannot be used.
@@ -81,13 +81,13 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file changed while it was read.
     #[error("{}: the file changed while it was read; run again once nothing writes to it", ShownPath(.0))]
     Changed(PathBuf),
-    /// An input is not what it was when a run that goes on began.
+    /// An input has changed since the job began, and the job cannot be resumed.
     #[error(
         "{}: has changed since this job began; what was done of it is given up, run it again to start over",
         ShownPath(path)
@@ -102,32 +102,33 @@ pub enum Error {
          (`ulimit -u`, the `pids` limit of a container), or end some"
     )]
     NoThread(#[source] io::Error),
-    /// The output folder holds something that this run would spoil.
+    /// The output folder holds files that this run would overwrite.
     #[error("{}: {reason}", ShownPath(path))]
     Output {
         /// The folder.
         path: PathBuf,
-        /// What lies there, and the way out.
+        /// The files that are there, and the way out.
         reason: String,
     },
     /// More was lost than the caller allows.
     #[error("{message}")]
     Lost {
-        /// What was lost.
+        /// The documents and tokens that were lost.
         lost: Count,
-        /// How much of what, more than what, why and where.
+        /// The message: how much was lost of how much, the limit, the reason and the place.
         message: String,
     },
-    /// What went in is not what came out: a fault of fastpack.
+    /// The ledger does not balance: documents or tokens read are not those kept and dropped. A bug of
+    /// fastpack.
     #[error("the ledger does not balance: {0}; please report this")]
     Unbalanced(String),
-    /// The compiled engine and the reference do not agree: a fault of fastpack.
+    /// The compiled engine and the reference engine disagree: a bug of fastpack.
     #[error("the ids of {0} are not those of the reference engine; please report this")]
     Differs(String),
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
-    /// What the caller handed over failed by itself: a function, or what an iterator gives.
+    /// An error of the caller's own function or iterator.
     #[error(transparent)]
     Caller(Box<dyn std::error::Error + Send + Sync>),
     /// The caller cancelled the run.
@@ -147,17 +148,19 @@ impl Error {
         Self::Option { name, reason: reason.into() }
     }
 
-    /// The error of a run without a tokenizer that meets a record which is no ids.
+    /// The error of a run without a tokenizer that meets a record without ids.
     pub fn no_tokenizer() -> Self {
         Self::option("tokenizer", "must be given: only records that are ids need none")
     }
 
-    /// Whether the run may go on from where it failed: what failed was the machine or the patience, not the job.
+    /// Whether the run can be resumed after this error: the machine failed or the caller cancelled, but the
+    /// job is valid.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::Cancelled)
     }
 
-    /// The same fault of a chat template or a tokenizer, with the record that asked for it: `kind` is what it is.
+    /// The same error of a chat template or a tokenizer, with the place of the record that needs it and the `kind`
+    /// of that record.
     pub(crate) fn asked_by(&self, origin: impl fmt::Display, kind: &str) -> Self {
         match self {
             Self::Template { name, line, reason } => Self::Template {

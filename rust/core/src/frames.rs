@@ -1,4 +1,4 @@
-//! Frames: numbered parts of a file, each behind a header that has its length and a hash of it.
+//! Frames: numbered parts of a file, each behind a header with its length and its hash.
 //!
 //! ```text
 //! header    mark, number, bytes of the payload, BLAKE3 of both numbers and the payload, first bytes of the BLAKE3 of all that
@@ -15,7 +15,7 @@ use std::io;
 use crate::control::Control;
 use crate::error::Result;
 
-/// What a header begins with. Whoever changes the layout changes the digit.
+/// The first bytes of a header. Change the digit with every change of the layout.
 const MARK: &[u8; 8] = b"fpblock2";
 
 /// Bytes of the mark, the two numbers and the hash.
@@ -31,7 +31,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     number: u64,
-    /// Where its payload begins.
+    /// The offset of the payload.
     pub(crate) start: u64,
     /// Bytes of the payload.
     bytes: u64,
@@ -53,7 +53,7 @@ pub(crate) fn header(number: u64, payload: &[u8]) -> [u8; HEADER] {
     header
 }
 
-/// A hasher that the payload of a frame is to be given to.
+/// A hasher for the payload of a frame, already given the header's numbers.
 fn hasher(number: u64, bytes: u64) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&number.to_le_bytes());
@@ -61,14 +61,14 @@ fn hasher(number: u64, bytes: u64) -> blake3::Hasher {
     hasher
 }
 
-/// The bytes at the end of a header by which the others are known to be whole.
+/// The checksum at the end of a header, over the bytes before it.
 fn check(header: &[u8; HEADER]) -> [u8; HEADER - CHECKED] {
     let hash = blake3::hash(&header[..CHECKED]);
     *hash.as_bytes().first_chunk().expect("a hash has more bytes")
 }
 
 impl Frame {
-    /// The frame whose header begins at `at`; nothing where there is none.
+    /// The frame whose header is at offset `at`; `None` if there is none.
     fn read(header: &[u8; HEADER], at: u64) -> Option<Self> {
         if header[CHECKED..] != check(header) {
             return None;
@@ -84,7 +84,7 @@ impl Frame {
         })
     }
 
-    /// Its payload; nothing unless it is what was written.
+    /// The payload; `None` if it does not match the hash in the header.
     pub(crate) fn payload(&self, file: &File) -> io::Result<Option<Vec<u8>>> {
         let Ok(bytes) = usize::try_from(self.bytes) else { return Ok(None) };
         let mut payload = vec![0; bytes];
@@ -94,7 +94,7 @@ impl Frame {
         Ok((self.hash == *hasher.finalize().as_bytes()).then_some(payload))
     }
 
-    /// Whether its payload is what was written.
+    /// Whether the payload matches the hash in the header.
     fn is_whole(
         &self,
         file: &File,
@@ -117,19 +117,19 @@ impl Frame {
     }
 }
 
-/// The frames that a file has room for.
+/// All frames of a file.
 #[derive(Debug)]
 pub(crate) struct Frames {
     /// The last frame of each number.
     pub(crate) found: BTreeMap<u64, Frame>,
-    /// Where the last frame ends.
+    /// The offset after the last frame.
     pub(crate) end: u64,
     /// A hash of all headers, in the order of the file.
     pub(crate) digest: blake3::Hash,
 }
 
 impl Frames {
-    /// Reads the headers of `file`, as far as they are whole.
+    /// Reads the headers of `file`, up to the first damaged one.
     pub(crate) fn scan(file: &File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let mut found = BTreeMap::new();
@@ -150,7 +150,7 @@ impl Frames {
         Ok(Self { found, end, digest: digest.finalize() })
     }
 
-    /// Whether the payloads of `file` are what was written. Of several frames of a number, the last counts.
+    /// Whether all payloads of `file` match their hashes. Of several frames with one number, the last counts.
     pub(crate) fn are_whole(&self, file: &File, control: &Control) -> Result<io::Result<bool>> {
         let mut piece = Vec::new();
         for frame in self.found.values() {
@@ -163,19 +163,19 @@ impl Frames {
     }
 }
 
-/// Reads at a place, whatever other threads read.
+/// Reads at an offset, independently of other threads.
 #[cfg(unix)]
 pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
-/// Writes at a place, whatever other threads write.
+/// Writes at an offset, independently of other threads.
 #[cfg(unix)]
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
-/// Reads at a place, whatever other threads read.
+/// Reads at an offset, independently of other threads.
 #[cfg(windows)]
 pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -192,7 +192,7 @@ pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io:
     Ok(())
 }
 
-/// Writes at a place, whatever other threads write.
+/// Writes at an offset, independently of other threads.
 #[cfg(windows)]
 pub(crate) fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! [`Identity`]: what makes a job the same as another: all that decides its output, and the state of its inputs.
+//! [`Identity`]: all options and inputs that decide the output of a job. Equal identities mean the same job.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use crate::config::{Output, Reading, RowOptions, Source, TokenOptions};
 
-/// The differences that a message names.
+/// The most differences in a message.
 const NAMED: usize = 6;
 
-/// The parts of an identity whose own parts are known to users by their names alone: options and files.
+/// The parts of an identity that a message leaves out of a path: users know their options and files by name
+/// alone.
 const UNNAMED: [&str; 9] = [
     "",
     "inputs",
@@ -27,43 +28,43 @@ const UNNAMED: [&str; 9] = [
     "made_by",
 ];
 
-/// The part of an identity that tells a run from others of a job that cannot be known again.
+/// The part of an identity that keeps runs apart whose records or functions have no identity.
 const RUN: &str = "run";
 
-/// What makes a job the same as another. The manifest of a folder holds it as JSON.
+/// The identity of a job. The manifest of a folder holds it as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// The version of fastpack.
     pub fastpack: String,
-    /// What is packed.
+    /// The records that are packed.
     pub inputs: Packed,
-    /// How the records of each source are read, and how many of them.
+    /// The options by which the records of each source are read, and their limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ReadAs>,
-    /// What makes tokens of records; nothing where tokens are packed that were kept.
+    /// The tokenizer, template and functions; `None` where kept tokens are packed.
     pub made_by: Option<MadeBy>,
-    /// What decides which rows there are; nothing where tokens alone are kept.
+    /// The options that decide the rows; `None` where only tokens are kept.
     pub row_options: Option<RowOptions>,
-    /// What decides which tokens they are made of.
+    /// The options that decide the tokens.
     pub token_options: TokenOptions,
-    /// What decides which files hold them.
+    /// The options that decide the files.
     pub output: Option<Output>,
-    /// A number that no other run has, where nothing tells whether two jobs are the same.
+    /// A unique number of the run, where the records or functions have no identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
-/// What is packed.
+/// The records that are packed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Packed {
     /// Files, by their paths.
     Files(BTreeMap<String, FileState>),
-    /// Records in memory, by what errors call them.
+    /// Records in memory, by their name in errors.
     Memory(BTreeMap<String, MemoryState>),
     /// The content of files, whatever their paths.
     Content(Vec<FileContent>),
-    /// Tokens that were kept: a hash of the identity of their job.
+    /// Kept tokens: the hash of the identity of their job.
     Tokens(String),
 }
 
@@ -74,7 +75,7 @@ pub struct FileState {
     pub place: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// The time of the last change, in nanoseconds since 1970.
     pub modified: u64,
     /// The source that it belongs to, from 0.
     pub source: u64,
@@ -83,24 +84,24 @@ pub struct FileState {
 /// The state of records in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState {
-    /// A hash of them, if anything tells them from others before they are read.
+    /// A hash of the records; `None` if they have no identity before they are read.
     pub records: Option<String>,
 }
 
-/// What tells the content of a file from others.
+/// The identity of a file by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileContent {
     /// Its format.
     pub format: String,
     /// The source that it belongs to, from 0.
     pub source: u64,
-    /// The file that it is, one that is read in several ways counted once.
+    /// The number of the file. A file that is read in several ways has one number.
     pub same: u64,
     /// The BLAKE3 hash of its bytes, in hexadecimal.
     pub blake3: String,
 }
 
-/// How the records of a source are read.
+/// The options by which the records of a source are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadAs {
     reading: Reading,
@@ -115,27 +116,27 @@ impl From<&Source> for ReadAs {
     }
 }
 
-/// What makes tokens of records.
+/// The tokenizer, the template and the functions that make tokens from records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeBy {
     /// The fingerprint of the tokenizer, if there is one.
     pub tokenizer: Option<String>,
-    /// The id that begins a text.
+    /// The beginning-of-text id.
     pub bos_id: Option<u32>,
-    /// The id that ends one.
+    /// The end-of-text id.
     pub eos_id: Option<u32>,
-    /// The id that fills rows up.
+    /// The padding id.
     pub pad_id: Option<u32>,
     /// The largest id of the tokenizer, where files may hold ids in 16 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_id: Option<u32>,
     /// The fingerprint of the template, if conversations can be rendered.
     pub template: Option<String>,
-    /// What tells the functions of the caller from others, if there are any and it can be told.
+    /// The identity of the caller's functions, if there are any and they have one.
     pub transform: Option<String>,
-    /// Whether conversations may be cut behind a turn, for which the ends of turns are kept.
+    /// Whether conversations may be cut after a turn. The ends of turns are kept for that.
     pub trims: bool,
-    /// What the template sees as the time of day, where the time of the first run does not stand for it.
+    /// The time of day that the template sees, unless it is that of the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<NaiveDateTime>,
 }
@@ -153,7 +154,7 @@ impl Identity {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Whether the tokens of the job have the ends of turns.
+    /// Whether the tokens of the job include the ends of turns.
     pub fn trims(&self) -> bool {
         self.made_by.as_ref().is_some_and(|made_by| made_by.trims)
     }
@@ -171,9 +172,9 @@ impl Identity {
         self.output.as_ref().is_some_and(|output| output.per_file)
     }
 
-    /// Where this job and `other` differ, in words; nothing if they are the same.
+    /// The differences between this job and `other`, in words; `None` if they are the same.
     ///
-    /// Two runs of a job that cannot be known again may well be of the same job, so that is no difference.
+    /// The run number alone is no difference: two runs with it may be of the same job.
     pub fn differences(&self, other: &Self) -> Option<String> {
         if self == other {
             return None;
@@ -189,7 +190,7 @@ impl Identity {
     }
 }
 
-/// An identity as JSON, which is made of strings and numbers alone.
+/// An identity as JSON. It consists of strings and numbers, so it always has one.
 fn json(identity: &Identity) -> Vec<u8> {
     serde_json::to_vec(identity).expect("strings and numbers become JSON")
 }
@@ -222,7 +223,7 @@ fn compare(name: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
 
 /// A value short enough for a message.
 fn brief(value: &Value) -> String {
-    /// Characters that tell most values apart and leave a message readable.
+    /// Enough characters to tell most values apart in a readable message.
     const MOST: usize = 40;
     let text = value.to_string();
     if text.chars().count() <= MOST {

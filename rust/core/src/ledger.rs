@@ -1,4 +1,4 @@
-//! What was read, kept, dropped and why. It must balance.
+//! [`Ledger`]: the counts of documents and tokens read, kept, and dropped by reason. They must balance.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,43 @@ use crate::error::{Error, Origin, Result};
 pub use crate::count::Count;
 pub use crate::reason::Reason;
 
-/// How many places the report names for records that were left out.
+/// The most places of bad records in a report.
 const PLACES: usize = 10;
 
-/// A record that was left out: where, and why.
+/// The place of a record that was left out, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The file and line.
     pub origin: Origin,
-    /// The name it is counted under.
+    /// The reason under which it is counted.
     pub reason: Reason,
-    /// What was wrong.
+    /// The message of the fault.
     pub message: String,
 }
 
-/// What was read, kept, dropped and why.
+/// The counts of documents and tokens read, kept, and dropped by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Everything that was read.
+    /// All documents and tokens that were read.
     pub read: Count,
-    /// What the rows hold.
+    /// The documents and tokens in the rows.
     pub kept: Count,
-    /// What they do not hold, by reason.
+    /// The dropped documents and tokens, by reason.
     pub dropped: BTreeMap<Reason, Count>,
     /// Tokens cut off documents that were kept in part.
     pub truncated: Count,
-    /// Pieces of documents that a second row holds too, and the tokens in them; they count as kept once.
+    /// Pieces of documents that are in a second row too, and their tokens. They count as kept once.
     pub repeated: Count,
-    /// Tokens that straddle the boundary of what is trained, and are.
+    /// Tokens that straddle the boundary of a trained span. They are trained.
     pub straddling: u64,
-    /// The first places at which records were left out because they could not be read.
+    /// The places of the first records that could not be read.
     pub places: Vec<Place>,
-    /// Where each reason for a loss was met first.
+    /// The first place of each reason for a loss.
     pub firsts: BTreeMap<Reason, Origin>,
 }
 
 impl Ledger {
-    /// Counts a record that could not be made a document.
+    /// Counts a record that did not become a document.
     pub fn bad_record(&mut self, place: Place) {
         self.read.add(0);
         self.dropped.entry(place.reason).or_default().add(0);
@@ -64,13 +64,13 @@ impl Ledger {
         }
     }
 
-    /// Counts a document that was read, and that no row will hold.
+    /// Counts a document that was read and is in no row.
     pub fn drop_document(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().add(tokens);
         self.firsts.entry(reason).or_insert_with(origin);
     }
 
-    /// Counts a part of a document that no row will hold; the document is counted for itself.
+    /// Counts the tokens of a part that is in no row. Its document is counted separately.
     pub fn drop_part(&mut self, reason: Reason, tokens: u64, origin: impl FnOnce() -> Origin) {
         self.dropped.entry(reason).or_default().tokens += tokens;
         self.firsts.entry(reason).or_insert_with(origin);
@@ -82,7 +82,7 @@ impl Ledger {
         self.firsts.entry(Reason::Truncated).or_insert_with(origin);
     }
 
-    /// Adds what a later part of the input came to.
+    /// Adds the ledger of a later part of the input.
     pub fn merge(&mut self, later: Self) {
         self.read.merge(later.read);
         self.kept.merge(later.kept);
@@ -94,7 +94,8 @@ impl Ledger {
         }
         for (reason, origin) in later.firsts {
             let first = self.firsts.entry(reason).or_insert_with(|| origin.clone());
-            // A block says first which documents it came to, and then which records came to none.
+            // A block counts its documents first, and then its bad records, so `later` may have the earlier
+            // place.
             if origin.path == first.path && origin.line < first.line {
                 *first = origin;
             }
@@ -103,7 +104,7 @@ impl Ledger {
         self.places.extend(later.places.into_iter().take(room));
     }
 
-    /// Everything dropped, whatever the reason.
+    /// All dropped documents and tokens.
     pub fn dropped_in_all(&self) -> Count {
         let mut sum = Count::default();
         for count in self.dropped.values() {
@@ -114,9 +115,9 @@ impl Ledger {
 
     /// Fails with [`Error::Lost`] if more of the documents or of their tokens is lost than `most` allows.
     ///
-    /// A record that cannot be read counts among the documents; a token cut off a document that is kept counts
-    /// among the tokens. What the caller filtered out counts for nothing, and so do records in which there is nothing.
-    /// Without `most`, everything but all may be lost: a run that reads records and keeps none fails.
+    /// A record that cannot be read counts among the documents. A token that is cut off a kept document
+    /// counts among the tokens. Records that the caller filtered out, and empty records, do not count.
+    /// Without `most`, the run fails only if it reads records and keeps none.
     pub fn allow(&self, most: Option<MaxLost>) -> Result<()> {
         if most.is_none() && self.kept.documents == 0 && self.read.documents > 0 {
             return Err(self.nothing_kept());
@@ -144,13 +145,13 @@ impl Ledger {
         Error::Lost { lost: self.dropped_in_all(), message }
     }
 
-    /// Where a reason was met first, to be put behind what it lost.
+    /// The first place of a reason, for the message about a loss.
     fn first(&self, reason: &str) -> String {
         let found = self.firsts.iter().find(|(it, _)| it.name() == reason);
         found.map_or_else(String::new, |(_, origin)| format!(", first at {origin}"))
     }
 
-    /// Fails with [`Error::Unbalanced`] unless what was read is what was kept and what was dropped.
+    /// Fails with [`Error::Unbalanced`] unless the documents and tokens read are those kept and dropped.
     pub fn balance(&self) -> Result<()> {
         let dropped = self.dropped_in_all();
         let documents = self.kept.documents + dropped.documents;
@@ -167,7 +168,7 @@ impl Ledger {
 
 /// Fails with [`Error::Lost`] if more of what was `read` is dropped or cut off than `most` allows.
 ///
-/// `first` says where a reason was met first, to be put behind what it lost.
+/// `first` gives the first place of a reason, for the message.
 pub fn check_lost<'a>(
     mut read: Count,
     dropped: impl Iterator<Item = (&'a str, Count)>,

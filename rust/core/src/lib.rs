@@ -1,4 +1,4 @@
-//! Conversations in, packed Arrow rows out: all logic of fastpack.
+//! All logic of fastpack: packs conversations and texts into Arrow rows for training.
 //!
 //! ```text
 //! source ─► record ─► template ─► document ─► store ─► pack ─► assemble ─► sink

@@ -1,29 +1,29 @@
-//! Text of the input inside messages: on one line, without control characters, and of bounded length.
+//! Input text inside messages: on one line, without control characters, and of bounded length.
 //!
-//! A key, a role or a file name may hold anything and be of any length. What quotes one in a message, or makes a message
-//! that others made, goes through here.
+//! A key, a role or a file name may hold any character and have any length. Every message that quotes one, or
+//! that comes from a library, goes through here.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::path::Path;
 
-/// Characters of a whole message: a sentence or two, and what they quote.
+/// The most characters of a message: a sentence or two, with quotes.
 const LINE: usize = 700;
 
-/// Characters of a piece of the input in a message: enough to find it again.
+/// The most characters of quoted input in a message: enough to find it again.
 const QUOTED: usize = 200;
 
-/// Characters of a path in a message.
+/// The most characters of a path in a message.
 const PATH: usize = 400;
 
-/// The message on one line, and no longer than a few sentences; what is cut out of its middle is `…`.
+/// The message on one line and of bounded length; `…` replaces what is cut out of its middle.
 ///
-/// A message that went through this once is not changed again.
+/// A message that went through this before stays unchanged.
 pub fn one_line(message: &str) -> Cow<'_, str> {
     bounded(message, LINE)
 }
 
-/// As [`one_line`], of a message that nobody else needs.
+/// [`one_line`] for an owned message, without a copy where nothing changes.
 pub fn in_one_line(message: String) -> String {
     match one_line(&message) {
         Cow::Borrowed(_) => message,
@@ -31,12 +31,12 @@ pub fn in_one_line(message: String) -> String {
     }
 }
 
-/// A piece of the input as a message quotes it, cut in its middle where it is long.
+/// Input as a message quotes it, with its middle cut out if it is long.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     bounded(text, QUOTED)
 }
 
-/// A path in a message, which may be as long as the system allows names of folders and files.
+/// A path in a message, cut if it is long.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownPath<'a>(pub &'a Path);
 
@@ -46,7 +46,8 @@ impl fmt::Display for ShownPath<'_> {
     }
 }
 
-/// The text with its control characters escaped, if that takes at most `most` characters; else its two ends.
+/// The text with its control characters escaped; only its two ends if it would be longer than `most`
+/// characters.
 fn bounded(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && !text.chars().any(is_escaped) {
         return Cow::Borrowed(text);
@@ -62,7 +63,7 @@ fn bounded(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([before.concat(), after.concat()].join("…"))
 }
 
-/// The first characters as they are shown, as many as there is room for, and whether these are all.
+/// The first characters as shown, up to `most` in total, and whether these are all.
 fn shown(characters: impl Iterator<Item = char>, most: usize) -> (Vec<String>, bool) {
     let (mut shown, mut room) = (Vec::new(), most);
     for character in characters {
@@ -74,7 +75,7 @@ fn shown(characters: impl Iterator<Item = char>, most: usize) -> (Vec<String>, b
     (shown, true)
 }
 
-/// The character, or the escape that Python writes for it.
+/// The character, or its escape as Python writes it.
 fn escaped(character: char) -> String {
     let mut text = String::new();
     let written = match character {
@@ -91,7 +92,7 @@ fn escaped(character: char) -> String {
     text
 }
 
-/// Whether a character ends a line, moves the cursor, or turns the direction of what follows.
+/// Whether a character ends a line, moves the cursor, or changes the direction of text.
 fn is_escaped(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

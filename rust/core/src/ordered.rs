@@ -15,9 +15,9 @@ const ITEMS_PER_THREAD: usize = 4;
 /// Pulls items from `source`, works on them on `threads` threads, and hands the results to `consume` in the
 /// order of the items, on the calling thread.
 ///
-/// `worker` makes what one thread works with. The first failure in the order of the items ends the whole and is
-/// returned, whichever thread met it first. At most a few items a thread are under way, so a slow consumer
-/// holds up the source.
+/// `worker` makes the function of one thread. The first failure in the order of the items ends the work and
+/// is returned, whichever thread met it first. At most a few items for each thread are unfinished, so a slow
+/// consumer holds up the source.
 pub(crate) fn ordered<T, U, E, W>(
     threads: NonZeroUsize,
     source: impl FnMut() -> Result<Option<T>, E> + Send,
@@ -47,11 +47,11 @@ where
             return alone(&queue, worker(), consume);
         }
         let delivered = {
-            // However this thread leaves, by a panic too, the others must not wait for it.
+            // However this thread leaves, even by a panic, the other threads must not wait for it.
             let _closed = CloseOnDrop(&queue);
             deliver(results, &queue, consume)
         };
-        // The end of the scope waits for their work alone; joined, they are gone when this returns.
+        // The end of the scope waits for the work of the threads alone. After a join they have ended too.
         for worker in workers {
             if let Err(panic) = worker.join() {
                 resume_unwind(panic);
@@ -61,7 +61,7 @@ where
     })
 }
 
-/// The same on the calling thread alone, with one item at a time: for items so large that memory holds few.
+/// [`ordered`] on the calling thread, with one item at a time: for items so large that memory holds few.
 pub(crate) fn one_by_one<T, U, E>(
     source: impl FnMut() -> Result<Option<T>, E>,
     work: impl FnMut(T) -> Result<U, E>,
@@ -70,7 +70,7 @@ pub(crate) fn one_by_one<T, U, E>(
     alone(&Queue::new(source, 1), work, consume)
 }
 
-/// Does all the work on this thread, one item after the other.
+/// Processes all items on this thread, one after the other.
 fn alone<S, T, U, E>(
     queue: &Queue<S>,
     mut work: impl FnMut(T) -> Result<U, E>,
@@ -86,7 +86,7 @@ where
     Ok(())
 }
 
-/// Puts the results into the order of the items.
+/// Passes the results to `consume` in the order of the items.
 fn deliver<S, U, E>(
     results: Receiver<(usize, Result<U, E>)>,
     queue: &Queue<S>,
@@ -105,7 +105,7 @@ fn deliver<S, U, E>(
     Ok(())
 }
 
-/// Items with their places in the order, pulled by whichever thread is free.
+/// The items with their places in the order. A free thread pulls the next one.
 struct Queue<S> {
     state: Mutex<State<S>>,
     moved: Condvar,
@@ -139,7 +139,7 @@ impl<S> Queue<S> {
         self.moved.notify_all();
     }
 
-    /// Works until the source is empty, something fails, or the queue is closed.
+    /// Processes items until the source is empty, an item fails, or the queue is closed.
     fn serve<T, U, E>(
         &self,
         mut work: impl FnMut(T) -> Result<U, E>,
@@ -171,7 +171,7 @@ impl<S> Queue<S> {
             return None;
         }
         let item = (state.source)().transpose();
-        // After its end or a failure there is nothing left to pull.
+        // After the end or a failure there is nothing left to pull.
         state.closed = item.as_ref().is_none_or(Result::is_err);
         let index = state.pulled;
         state.pulled += 1;

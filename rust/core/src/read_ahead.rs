@@ -1,6 +1,6 @@
-//! Read-ahead: tells the system which bytes of a file will be read, so that the disk can begin.
+//! Read-ahead: tells the system which bytes of a file will be read, so that the disk can begin early.
 //!
-//! All of it is advice. Where the system gives none, files are read all the same.
+//! It is advice only. Where the system takes none, files are read all the same.
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Bytes of one piece of advice: few enough to be cancelled between two.
 const STEP: u64 = 8 << 20;
 
-/// Tells the system that some bytes will be read.
+/// Tells the system that these bytes will be read.
 pub(crate) fn announce(file: &File, bytes: Range<u64>) {
     #[cfg(target_os = "linux")]
     if let Some(length) = bytes.end.checked_sub(bytes.start).and_then(std::num::NonZeroU64::new) {
@@ -22,10 +22,10 @@ pub(crate) fn announce(file: &File, bytes: Range<u64>) {
     let _ = (file, bytes);
 }
 
-/// Has some bytes of a file read in order, as many of them as the system has room for beside `others` bytes.
+/// Reads bytes of a file into memory in order, as many as memory has room for beside `others` bytes.
 ///
-/// A disk reads a file in order in a fraction of the time that it takes for the same bytes in small pieces: what will be
-/// read piece by piece had best be in memory before.
+/// A disk reads a file in order in a fraction of the time that the same bytes take in small pieces. So bytes
+/// that will be read in pieces are read in order first.
 pub(crate) fn bring(file: &File, bytes: Range<u64>, others: u64, control: &Control) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
@@ -40,13 +40,13 @@ pub(crate) fn bring(file: &File, bytes: Range<u64>, others: u64, control: &Contr
     Ok(())
 }
 
-/// Bytes of memory that are free, or soon would be if asked for; nothing where the system does not tell.
+/// Bytes of memory that are free, or that the system can free; `None` where the system does not tell.
 fn available() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/meminfo").ok()?;
     in_bytes(told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?)
 }
 
-/// A size as the system writes it, in kB.
+/// The bytes of a size that the system writes in kB.
 fn in_bytes(size: &str) -> Option<u64> {
     size.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -1,8 +1,8 @@
-//! [`Reason`]: why a record or document is not in the output.
+//! [`Reason`]: the reason that a record or document is not in the output.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a record or document is not in the output: the name it is counted under.
+/// The reason that a record or document is not in the output, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum Reason {
     TooDeep,
     /// The line is longer than fastpack reads.
     LineTooLong,
-    /// The rest of the file is cut off, or is not what its format asks for.
+    /// The rest of the file is cut off, or is invalid in its format.
     Damaged,
     /// The record is not an object.
     NotAnObject,
@@ -27,21 +27,21 @@ pub enum Reason {
     NoContent,
     /// The record has another shape than those before it in its file.
     OtherShape,
-    /// A field has a type that it cannot have.
+    /// A field has a wrong type.
     WrongType,
-    /// A turn is from somebody that fastpack cannot name in a template.
+    /// The role of a turn is unknown.
     UnknownRole,
     /// A message holds something that is not text, such as an image.
     NotText,
-    /// There is nothing in the record: no message, no text, no answer, no id. It is no bad record.
+    /// The record is empty: it has no message, text, answer or id. It does not count as a bad record.
     Empty,
     /// The chat template refused the conversation, or could not render it.
     Template,
-    /// The trained parts of the conversation could not be told from the others.
+    /// The trained parts of the conversation could not be found.
     Unmaskable,
     /// The tokenizer refused the text.
     Tokenizer,
-    /// The document has no trained token, its first label aside.
+    /// The document has no trained token besides its first, whose label is never predicted.
     NoTrainedToken,
     /// The document is longer than a row.
     TooLong,

@@ -1,4 +1,4 @@
-//! Regular files, opened so that no link leads elsewhere and no pipe or device is waited for.
+//! Opens regular files only: no link leads elsewhere, and no pipe or device is waited for.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -10,18 +10,18 @@ use crate::error::Error;
 /// Whether a link is followed to the file that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// What the caller named may be a link.
+    /// Links are followed: the caller named the file.
     Followed,
-    /// What lies in a folder of ours is none: a link there was made by somebody else.
+    /// Links are refused: fastpack puts none into its folders, so somebody else made it.
     Refused,
 }
 
-/// Opens the file at `path` to be read.
+/// Opens the file at `path` for reading.
 pub(crate) fn open(path: &Path, links: Links) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path, links)
 }
 
-/// Opens the file at `path` to be read and written, which is made if there is none.
+/// Opens the file at `path` for reading and writing. Creates it if there is none.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     open_with(options.read(true).write(true).create(true).truncate(false), path, Links::Refused)
@@ -42,7 +42,7 @@ fn open_with(options: &mut OpenOptions, path: &Path, links: Links) -> io::Result
         options.custom_flags(flags.bits().cast_signed());
     }
     let file = match options.open(path) {
-        // The system calls a link that is not followed a loop of links.
+        // The system reports a link that is not followed as a loop of links.
         Err(_) if links == Links::Refused && is_link(path) => return Err(no_regular_file()),
         opened => opened?,
     };
@@ -58,13 +58,13 @@ fn no_regular_file() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "is no regular file")
 }
 
-/// Whether `path` is a folder, and no link to one.
+/// Whether `path` is a folder, and not a link to one.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir())
 }
 
-/// Gives the file at `path` bytes of its own if it has other names too, such as those that a copy by hard links makes:
-/// what is written to it would be written to them. They are made at `new`, where there must be nothing.
+/// Replaces the file at `path` by a copy if it has other hard links, as a backup by hard links makes them:
+/// writing would change those files too. The copy is made at `new`, where there must be no file.
 #[cfg(unix)]
 pub(crate) fn detach(path: &Path, new: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -75,20 +75,20 @@ pub(crate) fn detach(path: &Path, new: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the file at `path` bytes of its own: elsewhere it is not asked whether it has other names.
+/// Does nothing: only on Unix is a file checked for other hard links.
 #[cfg(not(unix))]
 pub(crate) fn detach(_path: &Path, _new: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames `from` to `to`, where there must be nothing.
+/// Renames `from` to `to`, where there must be no file.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use rustix::io::Errno;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // A file system that cannot tell: a network's, or one of an old kernel.
+            // The file system does not support this: a network file system, or an old kernel.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             renamed => return Ok(renamed?),
         }
@@ -102,7 +102,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Bytes of a file that are read at a time.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// The hash of what is left of `file`, which lies at `path`.
+/// The hash of the rest of `file`, which is at `path`.
 pub(crate) fn hash(mut file: File, path: &Path, control: &Control) -> crate::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];

@@ -1,4 +1,4 @@
-//! What a run came to: the ledger, how full the rows are, and how long it took.
+//! [`Report`]: the ledger of a run, the fill of its rows, and its timing.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,38 +11,39 @@ use crate::ledger::{Count, Ledger, Place, check_lost};
 use crate::message::in_one_line;
 use crate::timing::{Timing, Work, rounded};
 
-/// Rows of a training step for which the report counts steps.
+/// The batch sizes for which the report counts steps, in rows.
 const BATCH_SIZES: [u64; 3] = [8, 32, 128];
 
-/// A larger share of documents or tokens that are lost for the length of documents is worth a warning.
+/// The share of documents or tokens lost for length above which the report warns.
 const MUCH_LOST: f64 = 0.01;
 
-/// What a run came to.
+/// The report of a run.
 ///
-/// All but [`Report::timing`] is the same for the same inputs and options, whatever the threads and the day.
+/// Everything but [`Report::timing`] is the same for the same inputs and options, on any number of threads
+/// and any day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The version of fastpack.
     pub fastpack: String,
-    /// How documents were put together.
+    /// The packing strategy.
     pub strategy: String,
-    /// Tokens a row holds at most; nothing where each document has a row, however long.
+    /// The most tokens of a row; `None` where each document has a row, however long.
     pub max_length: Option<u32>,
-    /// What was read, and by which engines.
+    /// The inputs that were read, and the engines that read them.
     #[serde(flatten)]
     pub facts: RunFacts,
     /// Documents read, kept and dropped.
     pub documents: Balance,
     /// Tokens read, kept and dropped.
     pub tokens: Balance,
-    /// What was dropped, by reason.
+    /// The dropped documents and tokens, by reason.
     pub dropped: BTreeMap<String, Count>,
     /// Documents that were cut to fit a row, and the tokens they lost.
     pub truncated: Count,
-    /// Documents that a second row holds too, and the tokens in them; they count as kept once.
+    /// Documents that are in a second row too, and their tokens. They count as kept once.
     #[serde(default)]
     pub repeated: Count,
-    /// The first places at which records could not be read.
+    /// The places of the first records that could not be read.
     pub places: Vec<PlaceReport>,
     /// Rows made.
     pub rows: u64,
@@ -56,72 +57,73 @@ pub struct Report {
     pub trained_tokens: u64,
     /// Tokens with a label over all tokens kept.
     pub trained_share: f64,
-    /// Tokens that straddle the boundary of what is trained, and so are: in all documents that were read.
+    /// Tokens that straddle the boundary of a trained span, in all documents that were read. They are
+    /// trained.
     #[serde(default)]
     pub straddling_tokens: u64,
     /// Lengths of the documents that were read, in tokens.
     pub lengths: Lengths,
     /// Steps of an epoch, by the number of rows in a step.
     pub steps_per_epoch: BTreeMap<u64, u64>,
-    /// What each file came to, by its path, where each has an output of its own.
+    /// The report of each file, by its path, where each has an output of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub per_file: BTreeMap<String, Report>,
-    /// What each split came to, by its name, where documents were set aside for validation.
+    /// The report of each split, by its name, where documents were set aside for validation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: BTreeMap<String, Report>,
-    /// How long it took; nothing in the timeless part of a report.
+    /// The timing; `None` in the timeless part of a report.
     pub timing: Option<Timing>,
 }
 
-/// What a run read, and by which engines.
+/// The inputs that a run read, and the engines that read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Files read.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// What the files were recognised as.
+    /// The formats and shapes of the files.
     #[serde(default)]
     pub inputs: Vec<InputReport>,
-    /// The files by the numbers that rows give them; empty where rows name none.
+    /// The paths of the files, by the numbers that rows use; empty where rows have none.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// What the caller named as tokenizer; nothing for one that was handed over live.
+    /// The tokenizer as the caller named it; `None` for a tokenizer object.
     pub tokenizer: Option<String>,
-    /// What makes the ids: `compiled` or `reference`.
+    /// The engine that makes the ids: `compiled` or `reference`.
     pub engine: String,
     /// The component of the tokenizer that forced the engine.
     pub engine_reason: Option<String>,
-    /// What put conversations into text: `compiled` or `interpreted`; nothing where there were none.
+    /// The engine that renders conversations: `compiled` or `interpreted`; `None` where there were none.
     #[serde(default)]
     pub template_engine: Option<String>,
-    /// What keeps the template from being compiled.
+    /// The reason that the template is not compiled.
     #[serde(default)]
     pub template_engine_reason: Option<String>,
-    /// What a careful user should know.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
-/// Files that were recognised as the same.
+/// Files of the same format and shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputReport {
-    /// How many there are.
+    /// The number of files.
     pub files: u64,
     /// The paths of the first of them.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The container and what is wrapped around it, as a file's ending says it: `jsonl.gz`.
+    /// The container and the compression, written as a file extension: `jsonl.gz`.
     pub format: String,
-    /// The shape of the records; nothing where no record shows one.
+    /// The shape of the records; `None` where no record shows one.
     pub shape: Option<String>,
     /// The fields that were read.
     pub fields: Vec<String>,
-    /// What makes text of the records; nothing for those that are text, or ids.
+    /// The prompt format of the records; `None` for texts and ids.
     pub prompt: Option<String>,
-    /// How many times they were read.
+    /// The number of times that they were read.
     #[serde(default = "once")]
     pub repeat: u64,
-    /// How many of their records were read each time, all of them together; nothing where that was all.
+    /// The limit of records for each reading, over all of these files; `None` without a limit.
     #[serde(default)]
     pub limit: Option<u64>,
 }
@@ -130,14 +132,14 @@ fn once() -> u64 {
     1
 }
 
-/// What went in and what came out.
+/// Documents or tokens read, kept and dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
-    /// What went in.
+    /// Read.
     pub read: u64,
-    /// What came out.
+    /// Kept.
     pub kept: u64,
-    /// What did not.
+    /// Dropped.
     pub dropped: u64,
 }
 
@@ -148,26 +150,26 @@ pub struct PlaceReport {
     pub path: String,
     /// The line, from 1.
     pub line: u64,
-    /// The name it is counted under.
+    /// The reason under which it is counted.
     pub reason: String,
-    /// What was wrong.
+    /// The message of the fault.
     pub message: String,
 }
 
-/// How long documents are, in tokens.
+/// The distribution of document lengths, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
-    /// The shortest.
+    /// The shortest length.
     pub min: u32,
-    /// As long as or longer than half of all.
+    /// The median.
     pub p50: u32,
-    /// As long as or longer than nine of ten.
+    /// The 90th percentile.
     pub p90: u32,
-    /// As long as or longer than 99 of a hundred.
+    /// The 99th percentile.
     pub p99: u32,
-    /// The longest.
+    /// The longest length.
     pub max: u32,
-    /// The average.
+    /// The mean.
     pub mean: f64,
 }
 
@@ -182,7 +184,7 @@ impl From<Place> for PlaceReport {
     }
 }
 
-/// How many documents have which length, in tokens.
+/// The number of documents of each length, in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: BTreeMap<u32, u64>,
@@ -194,14 +196,14 @@ impl Histogram {
         *self.counts.entry(length).or_default() += 1;
     }
 
-    /// Adds the documents of another.
+    /// Adds the documents of another histogram.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (&length, &count) in &other.counts {
             *self.counts.entry(length).or_default() += count;
         }
     }
 
-    /// Each length and how many documents have it, ascending.
+    /// Each length with its number of documents, ascending.
     pub fn pairs(&self) -> Vec<(u32, u64)> {
         self.counts.iter().map(|(&length, &count)| (length, count)).collect()
     }
@@ -210,7 +212,7 @@ impl Histogram {
         self.counts.values().sum()
     }
 
-    /// The least length that at least `percent` of a hundred documents do not exceed.
+    /// The least length that at least `percent` percent of the documents do not exceed.
     fn quantile(&self, percent: u64) -> u32 {
         let rank = (u128::from(self.documents()) * u128::from(percent)).div_ceil(100).max(1);
         let mut below = 0_u128;
@@ -223,7 +225,8 @@ impl Histogram {
         0
     }
 
-    /// The least length such that the documents that do not exceed it hold at least `percent` of a hundred tokens.
+    /// The least length such that the documents that do not exceed it hold at least `percent` percent of the
+    /// tokens.
     fn length_of_tokens(&self, percent: u64) -> u32 {
         let wanted = (u128::from(self.tokens()) * u128::from(percent)).div_ceil(100);
         let mut below = 0_u128;
@@ -241,7 +244,7 @@ impl Histogram {
         self.counts.iter().map(|(&length, &count)| u64::from(length) * count).sum()
     }
 
-    /// What is shown of the lengths.
+    /// The distribution of the lengths, for the report.
     pub(crate) fn lengths(&self) -> Lengths {
         Lengths {
             min: self.counts.keys().next().copied().unwrap_or(0),

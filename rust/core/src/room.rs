@@ -1,15 +1,16 @@
-//! [`require`]: whether there is memory for what an option asks for, before it is allocated.
+//! [`require`]: checks that there is memory for an option's value, before it is allocated.
 //!
-//! An allocation that fails ends the process, and one that only seems to succeed has the system end it later. So what
-//! options can make arbitrarily large is compared with the memory that is left.
+//! An allocation that fails ends the process, and one that only seems to succeed has the system end it later.
+//! So sizes that options can make arbitrarily large are compared with the memory that is left.
 
 use crate::error::{Error, Result};
 
-/// Bytes below which nobody asks: every machine has them, and asking takes longer than many a plan.
+/// Bytes below which memory is not checked: every machine has them, and checking takes longer than many
+/// plans.
 pub(crate) const USUAL: u64 = 256 << 20;
 
-/// Fails with [`Error::Option`] about `option` if there is no memory for so many more bytes; `what` says what takes them, as
-/// in "`max_length` is so large that {what}".
+/// Fails with [`Error::Option`] about `option` if there is no memory for this many more bytes. `what` says
+/// what takes them, as in "`max_length` is so large that {what}".
 pub(crate) fn require(
     bytes: u64,
     option: &'static str,
@@ -28,7 +29,7 @@ pub(crate) fn require(
     Err(Error::option(option, format!("{}, which takes {} of memory{left}", what(), Bytes(bytes))))
 }
 
-/// Bytes in a message.
+/// Bytes, as a message shows them.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl std::fmt::Display for Bytes {
@@ -41,7 +42,7 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Bytes of memory and swap that this process can still get, where the system says.
+/// Bytes of memory and swap that this process can still get; `None` where the system does not tell.
 pub(crate) fn left() -> Option<u64> {
     let machine = machine(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -49,7 +50,7 @@ pub(crate) fn left() -> Option<u64> {
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// What `/proc/meminfo` says is left.
+/// The available memory and swap by `/proc/meminfo`.
 fn machine(meminfo: &str) -> Option<u64> {
     let kilobytes = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
@@ -58,7 +59,7 @@ fn machine(meminfo: &str) -> Option<u64> {
     Some(1024 * (kilobytes("MemAvailable")? + kilobytes("SwapFree").unwrap_or(0)))
 }
 
-/// What is left in the control group of this process, and in all groups around it (version 2).
+/// The memory left in the control group of this process and in all groups around it (version 2).
 fn group(own: &str) -> Option<u64> {
     let root = std::path::Path::new("/sys/fs/cgroup");
     let read =

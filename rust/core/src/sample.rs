@@ -1,6 +1,6 @@
-//! Which parts of an input are looked at twice: as many as asked for, evenly spread, the same in every run.
+//! The places of an input that are verified: evenly spread, and the same in every run.
 
-/// How many of `sampled` places, spread over `all`, lie before `at`.
+/// The number of `sampled` places, spread over `all`, that lie before `at`.
 pub(crate) fn places_before(at: u64, all: u64, sampled: u64) -> u64 {
     let places = (u128::from(at) * u128::from(sampled)).div_ceil(u128::from(all.max(1)));
     u64::try_from(places).unwrap_or(u64::MAX).min(sampled)

@@ -1,4 +1,4 @@
-//! Sealed text: JSON whose first field is a hash of all that follows, by which a file of ours is told from any other.
+//! Sealed text: JSON whose first field is a hash of the rest. The hash proves that fastpack wrote the file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -8,22 +8,22 @@ use serde::Serialize;
 
 use crate::regular::{self, Links};
 
-/// What sealed text begins with.
+/// The beginning of sealed text.
 const BEGIN: &str = "{\n  \"blake3\": \"";
 
-/// What stands between the hash and the bytes that it is of.
+/// The text between the hash and the bytes that it covers.
 const END: &str = "\",\n";
 
 /// Hexadecimal digits of a hash.
 const DIGITS: usize = 2 * blake3::OUT_LEN;
 
-/// Bytes by which sealed text is known.
+/// Bytes needed to recognise sealed text.
 pub(crate) const SHORT: u64 = BEGIN.len() as u64;
 
-/// What text begins with that is to be sealed: where the hash goes is where this is.
+/// The beginning of text that can be sealed. The hash replaces it.
 const OPEN: &str = "{\n";
 
-/// An object as sealed text. It may be large, and is in memory once.
+/// An object as sealed text. It may be large, so memory holds it once.
 ///
 /// # Panics
 ///
@@ -40,7 +40,7 @@ pub(crate) fn seal(object: &impl Serialize) -> String {
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
-/// Whether `text` is sealed, and as it was written.
+/// Whether `text` is sealed and unchanged.
 pub(crate) fn is_whole(text: &[u8]) -> bool {
     let parts = text.strip_prefix(BEGIN.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     parts.is_some_and(|(hash, rest)| {
@@ -49,30 +49,30 @@ pub(crate) fn is_whole(text: &[u8]) -> bool {
     })
 }
 
-/// Whether `text` is the beginning of sealed text, of which the rest was not written.
+/// Whether `text` is incomplete sealed text: its end was not written.
 pub(crate) fn is_torn(text: &[u8]) -> bool {
     let shared = text.len().min(BEGIN.len());
     text[..shared] == BEGIN.as_bytes()[..shared]
 }
 
-/// What lies where sealed text is looked for.
+/// The result of reading sealed text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sealed {
-    /// Nothing.
+    /// There is no file.
     Missing,
-    /// Something else: a file of somebody else, or one that has changed.
+    /// There is another file, or one that was changed.
     Other,
-    /// The text as it was written.
+    /// The text is whole.
     Whole(Vec<u8>),
 }
 
-/// Reads the file at `path`, of another's no more than its beginning.
+/// Reads the file at `path`; only its beginning if it is not sealed text.
 pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
     let mut file = match regular::open(path, links) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Sealed::Missing),
         Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(Sealed::Other),
-        // A folder is not opened to be read everywhere.
+        // Some systems do not open a folder for reading.
         Err(_) if path.is_dir() => return Ok(Sealed::Other),
         Err(error) => return Err(error),
     };
@@ -85,7 +85,7 @@ pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
     Ok(if is_whole(&text) { Sealed::Whole(text) } else { Sealed::Other })
 }
 
-/// Whether the beginning of the file at `path` is that of sealed text. It is not read further.
+/// Whether the file at `path` begins as sealed text. The rest is not read.
 pub(crate) fn begins(path: &Path) -> bool {
     let mut text = Vec::new();
     let begin = |file: File| file.take(SHORT).read_to_end(&mut text);

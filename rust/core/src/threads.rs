@@ -1,7 +1,7 @@
-//! Starts the threads of a call: the one place where the system can refuse one.
+//! Starts the threads of a call: the one place where the system can refuse a thread.
 //!
-//! A call owns its threads and joins them. Where the system gives no more of them (a limit on processes, a container's limit
-//! on tasks), whoever asked does the work itself, or says what is missing.
+//! A call owns its threads and joins them. Where the system gives no more (a limit on processes, a
+//! container's limit on tasks), the caller does the work itself, or reports the error.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 ///
 /// # Errors
 ///
-/// What the system said, if it starts none.
+/// The error of the system, if it starts none.
 pub fn start<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -46,11 +46,11 @@ pub(crate) mod tests {
     use std::io;
 
     thread_local! {
-        /// How many threads this one may start.
+        /// The number of threads that this thread may still start.
         static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// Runs `work`, for which the system starts at most `most` threads.
+    /// Runs `work`, for which at most `most` threads can be started.
     pub(crate) fn with_at_most<T>(most: usize, work: impl FnOnce() -> T) -> T {
         LEFT.set(most);
         let done = work();

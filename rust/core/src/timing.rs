@@ -1,4 +1,4 @@
-//! Where the time of a run goes: seconds and CPU seconds of each stage.
+//! [`Timing`]: wall and CPU seconds of each stage of a run.
 
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use serde::{Deserialize, Serialize};
 
-/// How long a run took.
+/// The timing of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Seconds from beginning to end.
@@ -18,30 +18,30 @@ pub struct Timing {
     pub megabytes_per_second: f64,
     /// Tokens read a second.
     pub tokens_per_second: f64,
-    /// Documents whose tokens a run of the same job had made that was stopped before its end.
+    /// Documents whose tokens come from a stopped run of the same job.
     #[serde(default)]
     pub resumed_documents: u64,
-    /// Conversations that programs put into text.
+    /// Conversations that recorded programs rendered.
     #[serde(default)]
     pub compiled_conversations: u64,
-    /// Conversations that the interpreter put into text, or `transformers`.
+    /// Conversations that the interpreter or `transformers` rendered.
     #[serde(default)]
     pub interpreted_conversations: u64,
-    /// What each stage took, all threads together.
+    /// The time of each stage, all threads together.
     pub stages: BTreeMap<String, StageTime>,
 }
 
-/// What a stage took, all threads together.
+/// The time of a stage, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
-    /// Seconds that a processor worked.
+    /// CPU seconds.
     pub cpu: f64,
-    /// Seconds that passed, waiting for disks and for processors included.
+    /// Wall seconds, including waits for disks and processors.
     pub wall: f64,
 }
 
 impl Timing {
-    /// What `seconds` were spent on.
+    /// The timing of a run that took `seconds`.
     pub(crate) fn new(
         seconds: f64,
         threads: usize,
@@ -71,33 +71,34 @@ impl Timing {
     }
 }
 
-/// To millionths: what people read, and few enough digits that any JSON reader gives the very number back.
+/// Rounds to millionths: enough for people, and few enough digits that every JSON reader returns the same
+/// number.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// What time is spent on.
+/// A stage of a run, as time is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Bytes from files, cut into blocks; decompression beside it is not counted.
+    /// Reads files and cuts them into blocks; decompression on another thread is not counted.
     Read,
-    /// Functions of the caller, which are waited for.
+    /// Runs the caller's functions, waits included.
     Transform,
-    /// Records from bytes.
+    /// Parses records.
     Parse,
-    /// Text from conversations.
+    /// Renders conversations.
     Render,
-    /// Ids from text, and which of them are trained.
+    /// Encodes text, and finds the trained tokens.
     Encode,
-    /// Blocks into the log that a stopped job goes on from.
+    /// Writes blocks to the log that a stopped job resumes from.
     Keep,
-    /// Rows from lengths.
+    /// Plans rows.
     Plan,
-    /// Documents back from the log.
+    /// Reads documents back from the log.
     Gather,
-    /// Arrow batches from rows.
+    /// Assembles Arrow batches.
     Assemble,
-    /// Bytes of batches to files, or batches to the caller.
+    /// Writes batches to files, or hands them to the caller.
     Write,
 }
 
@@ -115,11 +116,11 @@ const STAGES: [(Stage, &str); 10] = [
     (Stage::Write, "write"),
 ];
 
-/// What a run did for its output, and what it was spared.
+/// The time of each stage, and the work that was resumed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) stages: Stages,
-    /// Documents that a stopped run of the same job had made.
+    /// Documents that come from a stopped run of the same job.
     pub(crate) resumed_documents: u64,
     pub(crate) rendered: RenderCounts,
 }
@@ -132,9 +133,9 @@ impl AddAssign for Work {
     }
 }
 
-/// How many conversations went which way through their template.
+/// The number of conversations rendered by programs, and by the interpreter.
 ///
-/// What a thread has met before decides that at times, so the numbers are those of a run, as its seconds are.
+/// At times the numbers depend on what a thread has met before. So they belong to a run, as its seconds do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RenderCounts {
     pub(crate) compiled: u64,
@@ -148,11 +149,11 @@ impl AddAssign for RenderCounts {
     }
 }
 
-/// What each stage took.
+/// The time of each stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stages([Spent; STAGES.len()]);
 
-/// What a stage took.
+/// The time of one stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     cpu: Duration,
@@ -160,12 +161,12 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// How long a processor worked.
+    /// CPU time.
     pub(crate) fn cpu(self) -> Duration {
         self.cpu
     }
 
-    /// How long it took.
+    /// Wall time.
     pub(crate) fn wall(self) -> Duration {
         self.wall
     }
@@ -194,10 +195,10 @@ impl AddAssign for Stages {
     }
 }
 
-/// Measures what one thread spends on stages that take turns.
+/// Measures the time of stages that take turns on one thread.
 ///
-/// The clock of a thread's CPU time is slow to read, so it is read at both ends alone, and shared out among the
-/// stages as the time that passed is.
+/// The clock of a thread's CPU time is slow to read. So it is read at the start and the end only, and the CPU
+/// time is shared out among the stages by their wall time.
 pub(crate) struct Clock {
     laps: [Duration; STAGES.len()],
     lap: Instant,
@@ -216,15 +217,15 @@ impl Clock {
         self.lap = now;
     }
 
-    /// What the stages took.
+    /// The time of each stage.
     pub(crate) fn stop(self) -> Stages {
         let all: Duration = self.laps.iter().sum();
-        // The two clocks tick apart: no stage worked longer than it took.
+        // The two clocks tick apart. No stage has more CPU time than wall time.
         let worked = if all.is_zero() { 0.0 } else { self.cpu.elapsed().div_duration_f64(all) };
         Stages(self.laps.map(|wall| Spent { cpu: wall.mul_f64(worked.min(1.0)), wall }))
     }
 
-    /// What one stage took, which was all there was.
+    /// Stops the clock, and counts all time for one stage.
     pub(crate) fn stop_after(mut self, stage: Stage) -> Stages {
         self.lap(stage);
         self.stop()

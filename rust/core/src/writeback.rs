@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crate::threads;
 
-/// Bytes after which the file is synced to the disk. A loss of power can cost so many.
+/// Bytes between two syncs. A loss of power can lose this many.
 const STEP: u64 = 32 << 20;
 
 /// A background thread that syncs a file. It is started once there is enough to sync.
@@ -20,9 +20,9 @@ const STEP: u64 = 32 << 20;
 /// disk.
 #[derive(Debug)]
 pub(crate) struct Writeback {
-    /// Whether the system keeps synced bytes in memory, from now on.
+    /// Whether the system keeps synced bytes in memory from now on.
     pub(crate) afterwards: Afterwards,
-    /// The place up to which it was told to sync.
+    /// The offset up to which the thread was told to sync.
     told: u64,
     worker: Option<Worker>,
     failure: Arc<Mutex<Option<io::Error>>>,
@@ -51,7 +51,7 @@ impl Writeback {
         Self { afterwards, told: end, worker: None, failure: Arc::default() }
     }
 
-    /// Says that `file` was written up to `end`.
+    /// Reports that `file` was written up to `end`.
     ///
     /// # Errors
     ///
@@ -62,10 +62,10 @@ impl Writeback {
             return Ok(());
         }
         if self.worker.is_none() {
-            // Where the system gives no more threads or files, all is left to the end.
+            // Where the system gives no more threads or files, the sync is left to the end.
             self.worker = file.try_clone().and_then(|file| self.start(file)).ok();
         }
-        // While it is busy, it is told later, of more.
+        // While the thread is busy, it is told later.
         if let Some(worker) = &self.worker
             && worker.told.try_send((end, self.afterwards)).is_ok()
         {

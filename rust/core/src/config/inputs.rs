@@ -1,4 +1,4 @@
-//! What is read: sources, and how the records of each are looked at.
+//! The inputs: sources, and the options by which their records are read.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -10,14 +10,14 @@ use super::words::option_words;
 use crate::error::{Error, Result};
 
 option_words! {
-    /// What the records of a file are.
+    /// The shape of the records of a file.
     #[non_exhaustive]
     pub enum ShapeName {
         /// Lists of messages.
         Conversations = "conversations",
         /// A prompt and its completion, as texts or as lists of messages.
         PromptCompletion = "prompt_completion",
-        /// An instruction, what it is about, and the output.
+        /// An instruction, its input if any, and the output.
         Instruction = "instruction",
         /// A question and its answer.
         QuestionAnswer = "question_answer",
@@ -36,21 +36,21 @@ option_words! {
         Messages = "messages",
         /// The tools that a conversation may use.
         Tools = "tools",
-        /// What is said before a conversation or a request.
+        /// The system text before a conversation or a request.
         System = "system",
-        /// What is completed.
+        /// The prompt.
         Prompt = "prompt",
-        /// What completes it.
+        /// The completion of the prompt.
         Completion = "completion",
-        /// What is to be done.
+        /// The instruction.
         Instruction = "instruction",
-        /// What it is to be done with.
+        /// The input of the instruction.
         Input = "input",
-        /// What came of it.
+        /// The output of the instruction.
         Output = "output",
-        /// What is asked.
+        /// The question.
         Question = "question",
-        /// What is answered.
+        /// The answer to the question.
         Answer = "answer",
         /// Plain text.
         Text = "text",
@@ -62,13 +62,13 @@ option_words! {
         AttentionMask = "attention_mask",
         /// Ones where trained.
         AssistantMasks = "assistant_masks",
-        /// What the loss of each id is multiplied by.
+        /// The factor of each id's loss.
         LossWeights = "loss_weights",
     }
 }
 
 impl Part {
-    /// The shape that has this part; nothing for a part that several have.
+    /// The shape that has this part; `None` for a part of several shapes.
     fn shape(self) -> Option<ShapeName> {
         match self {
             Self::Messages => Some(ShapeName::Conversations),
@@ -86,7 +86,7 @@ impl Part {
     }
 }
 
-/// Under which names a record holds its parts, where looking for the usual ones is not wanted.
+/// The field names that the caller gave for parts of a record. Other parts have their usual names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(pub BTreeMap<Part, String>);
@@ -103,26 +103,26 @@ impl Fields {
     }
 }
 
-/// How requests become texts, where that is not left to fastpack.
+/// The prompt format that the caller chose for requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Prompt {
-    /// The text that Stanford Alpaca was trained with.
+    /// The prompt that Stanford Alpaca was trained with.
     Alpaca,
     /// `ChatML`
     Chatml,
-    /// The text that Vicuna was trained with.
+    /// The prompt that Vicuna was trained with.
     Vicuna,
-    /// A published text for mathematics, by its name.
+    /// A published prompt for mathematics, by its name.
     Math(MathPrompt),
-    /// Parts that are put together.
+    /// A prompt put together from parts.
     Parts(PromptParts),
-    /// A text with the names of parts in braces.
+    /// A format string with the names of parts in braces.
     Format(String),
 }
 
-/// Texts that models for mathematics are trained and asked with; the names are those of DART-Math.
+/// Published prompts of models for mathematics. The names are those of DART-Math.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MathPrompt {
@@ -157,41 +157,41 @@ impl MathPrompt {
     }
 }
 
-/// The parts of a prompt: `{system}{before}{request}{after}{lead}`, and what stands between it and its examples.
+/// The parts of a prompt: `{system}{before}{request}{after}{lead}`, and the delimiter between examples.
 ///
-/// Blanks at the end of `lead` stand before the answers of examples, but not before the answer that is trained, where they
-/// would be tokens of their own.
+/// Spaces at the end of `lead` stand before the answers of examples. They are left out before the trained
+/// answer, where they would be tokens of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptParts {
-    /// What begins the text.
+    /// The beginning of the text.
     pub system: String,
-    /// What stands before a request.
+    /// The text before a request.
     pub before: String,
-    /// What stands behind a request.
+    /// The text after a request.
     pub after: String,
-    /// What leads to an answer.
+    /// The text before an answer.
     pub lead: String,
-    /// What stands between two examples, and before the request.
+    /// The text between two examples, and before the request.
     pub delimiter: String,
 }
 
-/// How the records of a source are looked at, where that is not left to fastpack.
+/// The options by which the records of a source are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// What the records are; found by the first of them if not given.
+    /// The shape of the records; by default it is found by the first of them.
     pub shape: Option<ShapeName>,
-    /// Where a record holds its parts.
+    /// The fields of the parts of a record.
     pub fields: Fields,
-    /// How requests become texts; by the chat template if there is one, else as Alpaca has it, if not given.
+    /// The prompt format of requests; by default the chat template if there is one, else Alpaca.
     pub prompt: Option<Prompt>,
-    /// Requests and their answers that stand before each request.
+    /// Examples: requests with answers that stand before each request.
     pub examples: Vec<(String, String)>,
-    /// What stands between the documents of a file of text; each is one document if not given.
+    /// The separator between the documents of a text file; without it, each file is one document.
     pub separator: Option<String>,
 }
 
 impl Reading {
-    /// The shape that is named, by itself or by one of its parts.
+    /// The shape that is given by `shape` or by the name of a field.
     pub fn named_shape(&self) -> Option<ShapeName> {
         self.shape.or_else(|| self.fields.shape())
     }
@@ -215,16 +215,16 @@ impl Reading {
     }
 }
 
-/// Files that are read alike.
+/// Files that are read with the same options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Files, folders, globs and brace lists, in the order given.
     pub patterns: Vec<PathBuf>,
-    /// How their records are looked at.
+    /// The options by which their records are read.
     pub reading: Reading,
-    /// How many of their records are read, the first of all files; all if not given.
+    /// The most records that are read, counted over all files; all by default.
     pub limit: Option<NonZeroU64>,
-    /// How many times they are read.
+    /// The number of times that the records are read.
     pub repeat: NonZeroU64,
 }
 
@@ -234,13 +234,13 @@ impl Source {
         Self { patterns, reading, limit: None, repeat: NonZeroU64::MIN }
     }
 
-    /// Checks the rules that one option alone cannot break.
+    /// Checks the rules between options.
     pub fn validate(&self) -> Result<()> {
         self.reading.validate()
     }
 }
 
-/// What is read, before it is looked for.
+/// The inputs of a run, before files are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inputs {
     /// The sources, in the order in which they are read.

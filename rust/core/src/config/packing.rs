@@ -1,4 +1,4 @@
-//! The options that decide how documents become rows, and what fills these up.
+//! The options for packing documents into rows, and for padding rows.
 
 use std::num::NonZeroU32;
 
@@ -8,12 +8,12 @@ use super::words::option_words;
 use crate::error::{Error, Result};
 
 option_words! {
-    /// How documents are put together into rows.
+    /// The strategy that packs documents into rows.
     #[non_exhaustive]
     pub enum Strategy {
-        /// The longest first, then others at random, then what fills the row to the last token.
+        /// The longest first, then others at random, then the pieces that fill the row to the last token.
         Mix = "mix",
-        /// Longest first, each into the row that it fills best; TRL's very groups.
+        /// Longest first, each into the row with the least sufficient room. The groups equal those of TRL.
         BestFit = "best_fit",
         /// Longest first from a max-heap, into the one open row.
         Heap = "heap",
@@ -27,7 +27,7 @@ option_words! {
 }
 
 impl Strategy {
-    /// The order of the rows where none is asked for.
+    /// The default order of the rows.
     fn order(self) -> Order {
         match self {
             Self::Mix | Self::BestFit | Self::Heap => Order::Shuffle,
@@ -37,17 +37,17 @@ impl Strategy {
 }
 
 option_words! {
-    /// What happens to a document longer than a row.
+    /// The treatment of a document longer than a row.
     #[non_exhaustive]
     pub enum Overlong {
         /// It is dropped, and counted.
         Drop = "drop",
-        /// As much as a row holds is kept, the rest counted.
+        /// A row's length of it is kept, and the rest is counted.
         Truncate = "truncate",
         /// A conversation is cut after the last turn of the assistant that a row holds, and the rest counted; anything else
         /// is dropped.
         Trim = "trim",
-        /// It is cut into pieces that each fill a row, and one that may not.
+        /// It is cut into pieces that fill a row each, but for the last.
         Split = "split",
         /// The run fails, naming it.
         Error = "error",
@@ -62,15 +62,16 @@ option_words! {
         Shuffle = "shuffle",
         /// By the first document in each.
         Input = "input",
-        /// In groups of rows that cost as much attention, one for each rank; groups at random, as the seed decides.
+        /// In groups of rows of similar attention cost, one row for each rank. The seed decides the order of
+        /// the groups.
         Balanced = "balanced",
     }
 }
 
 option_words! {
-    /// What happens where the rows are no multiple of the ranks that share them.
+    /// The treatment of rows that are no multiple of the ranks that share them.
     pub enum OnRemainder {
-        /// Rows of nothing but padding are added.
+        /// Rows of padding alone are added.
         Pad = "pad",
         /// The last rows are dropped, and counted.
         Drop = "drop",
@@ -89,20 +90,20 @@ option_words! {
     }
 }
 
-/// What a row is filled up to.
+/// The length that rows are padded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PadTo {
-    /// Rows stay as long as they are.
+    /// Rows are not padded.
     Nothing,
-    /// All rows are `max_length` long.
+    /// All rows are padded to `max_length`.
     MaxLength,
-    /// The length of each row is a multiple of this.
+    /// The length of each row is padded to a multiple of this.
     Multiple(NonZeroU32),
 }
 
 impl PadTo {
-    /// Checks that no row is made longer than `max_length`, and that padding is aligned as documents are.
+    /// Checks that no row is padded beyond `max_length`, and that padding is aligned as documents are.
     pub(super) fn validate(self, packing: &PackOptions) -> Result<()> {
         match self {
             Self::MaxLength if packing.max_length.is_none() => {
@@ -134,45 +135,45 @@ impl PadTo {
     }
 }
 
-/// How documents become rows.
+/// The options for packing documents into rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackOptions {
-    /// Tokens a row holds at most; nothing where each document has a row, however long.
+    /// The most tokens of a row; `None` where each document has a row, however long.
     pub max_length: Option<NonZeroU32>,
-    /// How documents are put together.
+    /// The strategy that packs documents into rows.
     pub strategy: Strategy,
-    /// What happens to documents longer than a row; if nothing is said, a text is split and anything else dropped.
+    /// The treatment of documents longer than a row; by default a text is split and anything else dropped.
     pub overlong: Option<Overlong>,
-    /// The end at which a document is truncated.
+    /// The side at which a document is truncated.
     pub truncation_side: Side,
     /// Whether the last row of `concat` is dropped, and counted, if it is not full.
     pub drop_last: bool,
-    /// Whether documents are put in an order drawn from the seed, before a strategy that takes them in their order.
+    /// Whether documents are shuffled by the seed before packing, for strategies that keep input order.
     pub shuffle: bool,
-    /// Documents a row holds at most, each piece of one counted.
+    /// The most documents of a row. Each piece of a document counts.
     pub max_documents_per_pack: Option<NonZeroU32>,
-    /// The length that each document takes in a row is a multiple of this.
+    /// The room of each document in a row is a multiple of this.
     pub align_documents_to: Option<NonZeroU32>,
-    /// The order of the rows, where the strategy's own is not wanted.
+    /// The order of the rows; by default that of the strategy.
     pub order: Option<Order>,
     /// The ranks that share the rows of [`Order::Balanced`].
     pub balance_ranks: Option<NonZeroU32>,
-    /// What happens where they cannot share them equally.
+    /// The treatment of rows that the ranks cannot share equally.
     pub on_remainder: OnRemainder,
-    /// What decides everything that is left to chance.
+    /// The random seed. The same seed gives the same rows.
     pub seed: u64,
 }
 
 impl PackOptions {
-    /// The length of rows that have no other limit: the reach of an Arrow list.
+    /// The most tokens of a row without another limit: the largest offset of an Arrow list.
     const LONGEST: NonZeroU32 = NonZeroU32::new(i32::MAX.cast_unsigned()).expect("not zero");
 
-    /// Tokens a row holds at most, whether or not the caller said so.
+    /// The most tokens of a row, with or without `max_length`.
     pub fn row_limit(&self) -> NonZeroU32 {
         self.max_length.unwrap_or(Self::LONGEST)
     }
 
-    /// Checks the rules that one option alone cannot break.
+    /// Checks the rules between options.
     pub fn validate(&self) -> Result<()> {
         if self.row_limit() > Self::LONGEST {
             let reason = "must be below 2147483648, the reach of an Arrow list";
@@ -236,12 +237,12 @@ impl PackOptions {
         self.order.unwrap_or_else(|| self.strategy.order())
     }
 
-    /// The tokens that a piece of `length` tokens takes in a row.
+    /// The room of a piece of `length` tokens in a row, in tokens.
     pub fn room(&self, length: u32) -> u32 {
         self.align_documents_to.map_or(length, |align| length.next_multiple_of(align.get()))
     }
 
-    /// Documents a row holds at most.
+    /// The most documents of a row.
     pub fn most_documents(&self) -> u32 {
         self.max_documents_per_pack.map_or(u32::MAX, NonZeroU32::get)
     }

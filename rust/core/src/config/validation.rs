@@ -1,24 +1,24 @@
-//! [`Validation`]: which part of the documents is set aside, and what the parts are called.
+//! [`Validation`]: the documents that are set aside, and the names of the splits.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-/// What is trained on, or what is not.
+/// A split of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// What is trained on: everything, unless documents are set aside.
+    /// The documents for training: all documents, unless some are set aside.
     Train,
-    /// What is set aside.
+    /// The documents set aside for validation.
     Validation,
 }
 
 impl Split {
-    /// All of them.
+    /// All splits.
     pub const ALL: [Self; 2] = [Self::Train, Self::Validation];
 
-    /// The name in files and reports, which readers of data sets know.
+    /// The name in files and reports, as readers of data sets expect it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -27,11 +27,11 @@ impl Split {
     }
 }
 
-/// How many documents are set aside for validation.
+/// The number of documents that are set aside for validation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Validation {
-    /// So many.
+    /// This number of documents.
     Documents(NonZeroU64),
     /// This share of all, above 0 and below 1.
     Share(f64),
@@ -47,12 +47,13 @@ impl fmt::Display for Validation {
 }
 
 impl Validation {
-    /// A share, if it is above 0 and below 1.
+    /// A share; `None` unless it is above 0 and below 1.
     pub fn share(share: f64) -> Option<Self> {
         (share > 0.0 && share < 1.0).then_some(Self::Share(share))
     }
 
-    /// How many of `all` documents: a share is rounded to the nearest number, but is one at least.
+    /// The number of documents set aside out of `all`. A share is rounded to the nearest number, but is at
+    /// least one.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
-//! [`option_words`]: options whose values are words, each spelled here and nowhere else.
+//! [`option_words`]: options with a fixed set of words as values, each spelled here and nowhere else.
 
-/// Makes an enum whose values are words, as options, manifests and reports have them.
+/// Makes an enum with one word for each value, used by options, manifests and reports.
 macro_rules! option_words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*

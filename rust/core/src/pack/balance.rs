@@ -14,12 +14,13 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::room;
 
-/// Groups that are sorted together: few enough that rows of all kinds meet in every part of an epoch. The dearest row of a
-/// step then costs 5 % to 6 % more attention than the mean of its step, where a random order makes it more than
-/// 50 % (chat lengths in rows of 8192, 8 and 64 ranks, November 2026; `tests/python/test_balance.py`).
+/// Groups that are sorted together: few enough that rows of all kinds occur in every part of an epoch. The
+/// most expensive row of a step then costs 5 % to 6 % more attention than the mean of its step; in a random
+/// order it costs more than 50 % more (chat lengths in rows of 8192, 8 and 64 ranks, November 2026;
+/// `tests/python/test_balance.py`).
 const WINDOW: usize = 32;
 
-/// Bytes of memory that a row takes which is added: its place in the order, and where it ends in the plan.
+/// Bytes of memory for each added row: its place in the order, and its end in the plan.
 const BYTES_OF_ROW: u64 = 16;
 
 /// Rows in the order in which they are written.
@@ -28,7 +29,7 @@ pub(super) struct Ordered {
     pub(super) rows: Vec<u32>,
     /// The repeated rows at the end.
     pub(super) repeated: usize,
-    /// Rows of padding after them.
+    /// The number of padding rows after them.
     pub(super) padding: usize,
     /// The dropped rows.
     pub(super) left_out: Vec<u32>,
@@ -74,7 +75,7 @@ pub(super) fn balanced(
         OnRemainder::Repeat => (missing, 0),
         OnRemainder::Pad | OnRemainder::Drop => (0, missing),
     };
-    // The last are the cheapest of their window, and the rest are among them.
+    // The last rows are the cheapest of their window, and include the rest.
     ordered.extend(rows.iter().rev().cycle().take(repeated));
     Ok(Ordered { rows: ordered, repeated, padding, left_out })
 }

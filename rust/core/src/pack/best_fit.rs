@@ -1,7 +1,7 @@
-//! Best-fit decreasing: longest first, each piece into the row that it fills best.
+//! Best-fit decreasing: longest first, each piece into the row with the least sufficient room.
 //!
-//! Rows and their members are those of TRL's `bfd`: equal lengths in input order, and of equally good rows
-//! the one that has had that room for longest.
+//! The rows and their members are those of TRL's `bfd`: equal lengths are taken in input order, and of rows
+//! with the same room, the one that has had it for longest.
 
 use super::order::{histogram, longest_first, table_pays};
 use super::rows::Rows;
@@ -64,7 +64,7 @@ fn assign(
                 deal(alike.first, rows, each);
                 count -= rows * each;
                 if rows < alike.rows {
-                    // Fewer are left than one more row would take.
+                    // Fewer pieces are left than another row would take.
                     let partial = u32::from(count > 0);
                     deal(alike.first + rows, partial, count);
                     count = 0;

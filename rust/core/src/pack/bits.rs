@@ -37,7 +37,7 @@ impl Bits {
         }
     }
 
-    /// The 64 numbers from `number` on, each as a bit, the first as the lowest.
+    /// The 64 numbers from `number` on, as bits; the lowest bit is the first.
     pub(super) fn word(&self, number: u32) -> u64 {
         let words = &self.levels[0];
         let (at, shift) = (number as usize / 64, number % 64);
@@ -65,7 +65,7 @@ impl Bits {
         Some(member(at))
     }
 
-    /// The greatest number of the set that is at most `number`, which must be one that the set may hold.
+    /// The greatest number of the set that is at most `number`, which must be within the bound of the set.
     pub(super) fn at_most(&self, number: u32) -> Option<u32> {
         let mut at = number as usize;
         let mut height = 0;

@@ -2,11 +2,11 @@
 
 use crate::config::PackOptions;
 
-/// A number of rows that no packing of pieces of these lengths can be below.
+/// A lower bound of the number of rows of any packing of pieces of these lengths.
 ///
-/// Where a row may hold so many documents only, that bounds it too. Else this is L2 of Martello and Toth (*Knapsack Problems*, 1990, §8.3): never less than the tokens divided by
-/// `max_length`, and more where many pieces are longer than half a row. From the histogram it takes one
-/// pass over the lengths that occur.
+/// A limit on the documents of a row gives one bound. The other is L2 of Martello and Toth (*Knapsack
+/// Problems*, 1990, §8.3): never less than the tokens divided by `max_length`, and more where many pieces are
+/// longer than half a row. From the histogram it takes one pass over the lengths that occur.
 ///
 /// # Panics
 ///
@@ -20,7 +20,7 @@ pub fn lower_bound(histogram: &[(u32, u64)], options: &PackOptions) -> u64 {
 
     let halves = histogram.partition_point(|&(length, _)| length <= capacity / 2);
     let (small, large) = histogram.split_at(halves);
-    // Large pieces never share a row. Of them, `alone` leave no room for any piece of `least` or more.
+    // Large pieces never share a row. Of their rows, `alone` have no room for any piece of `least` or more.
     let mut alone = 0;
     let mut sharing: u64 = large.iter().map(|&(_, count)| count).sum();
     let mut room: u64 = large.iter().map(|&(length, n)| u64::from(capacity - length) * n).sum();

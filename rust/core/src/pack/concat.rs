@@ -1,4 +1,4 @@
-//! End to end in input order, cut at the end of each row.
+//! Concatenates documents in input order, and cuts at the end of each row.
 
 use super::pieces::{Piece, Pieces, too_many};
 use super::rows::Rows;
@@ -7,16 +7,16 @@ use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Documents laid end to end.
+/// Concatenated documents.
 pub(super) struct Laid {
-    /// The pieces that documents were cut into, which the rows index.
+    /// The pieces of the documents, which the rows index.
     pub(super) pieces: Pieces,
     pub(super) rows: Rows,
-    /// The pieces of the last row where it is dropped.
+    /// The pieces of the last row, if it is dropped.
     pub(super) tail: Vec<Piece>,
 }
 
-/// Lays `documents`, which may be of any length, end to end.
+/// Concatenates `documents`, which may be of any length.
 ///
 /// A row ends where it is full or has as many pieces as a row may have.
 pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control) -> Result<Laid> {

@@ -1,8 +1,8 @@
-//! First-fit decreasing on lengths alone. `mix` takes its rows where they are fewer.
+//! First-fit decreasing on lengths alone. `mix` uses its rows if there are fewer of them.
 //!
-//! Its first row receives, in its order, the longest piece that still fits, and so does each row of what the
-//! rows before left. So rows can be made one by one from the number of pieces of each length, and a row that
-//! can be made again is made as often as it can be at once.
+//! Its first row receives, in order, the longest piece that still fits, and each later row does the same with
+//! the remaining pieces. So rows are made one by one from the number of pieces of each length, and a row that
+//! can be repeated is made as often as possible at once.
 
 use super::stock::Stock;
 use super::ticks::TICK;
@@ -32,7 +32,7 @@ impl Patterns {
     }
 }
 
-/// The rows of first-fit decreasing, unless they are as many as `fewer_than` or more.
+/// The rows of first-fit decreasing; `None` if there are `fewer_than` or more.
 pub(super) fn fewer_rows(
     mut stock: impl Stock,
     options: &PackOptions,

@@ -18,7 +18,7 @@ pub struct PlannedLengths {
     pub plan: Plan,
     /// The documents without a token in any row, ascending.
     pub dropped: Vec<u32>,
-    /// A number of rows that no packing of the other documents can be below.
+    /// A lower bound of the number of rows for the other documents.
     pub lower_bound: u64,
 }
 
@@ -32,7 +32,7 @@ pub enum Lengths {
 }
 
 impl Lengths {
-    /// Takes lengths over, in one pass where all of them fit into a row.
+    /// Takes the lengths. If all fit into a row, that is one pass.
     ///
     /// Fails with [`Error::Option`] about `lengths` if there are too many.
     pub fn new(lengths: &[i64], options: &PackOptions) -> Result<Self> {
@@ -43,7 +43,7 @@ impl Lengths {
                 "holds more than 4294967295 lengths; plan them in parts",
             ));
         }
-        // Mostly they all fit, which takes no look at each by itself.
+        // Usually all fit. This pass has no early exit and no branches.
         let most = options.row_limit().get().min(i32::MAX.cast_unsigned());
         let fits = |&length: &i64| (1..=i64::from(most)).contains(&length);
         if lengths.iter().fold(true, |all, length| all & fits(length)) {
@@ -54,10 +54,10 @@ impl Lengths {
         Ok(Self::AsGiven(lengths.to_vec()))
     }
 
-    /// Cuts and packs them; where `overlong` is not given, those longer than a row are dropped.
+    /// Cuts and packs the documents. By default, those longer than a row are dropped.
     ///
-    /// Fails with [`Error::Option`] about `lengths` if one is below 1, or longer than can be told where pieces of it
-    /// begin, and with [`Overlong::Error`] if one is more than `max_length`.
+    /// Fails with [`Error::Option`] about `lengths` if one is below 1, or too long for the offsets of its
+    /// pieces, and, with [`Overlong::Error`], if one is more than `max_length`.
     pub fn plan(self, options: &PackOptions, control: &Control) -> Result<PlannedLengths> {
         let (pieces, mut dropped) = match self {
             Self::Fit(pieces) => (pieces, Vec::new()),
@@ -129,7 +129,7 @@ fn pieces_of(lengths: &[i64], options: &PackOptions) -> u64 {
     lengths.iter().map(pieces).fold(0, u64::saturating_add)
 }
 
-/// Whether a piece can begin anywhere in its document.
+/// Whether a piece can start after the first token of its document.
 fn begins_late(options: &PackOptions) -> bool {
     options.strategy == Strategy::Concat
         || options.overlong == Some(Overlong::Split)

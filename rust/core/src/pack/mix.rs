@@ -1,9 +1,9 @@
-//! The longest first, then others at random, then what fills the row to the last token.
+//! The longest first, then others at random, then the pieces that fill the row to the last token.
 //!
-//! Long pieces cannot be left for last, random ones keep a row from holding pieces of one length, and where a
-//! row is nearly full a piece or a pair of the very length that is missing closes it. That reaches the lower
-//! bound on most real lengths, but can lose on hostile ones; so the rows of first-fit decreasing are counted
-//! too, and taken if they are fewer.
+//! Long pieces cannot be left for last. Random pieces keep a row from holding pieces of one length only.
+//! Where a row is nearly full, a piece or a pair of exactly the missing length closes it. This reaches the
+//! lower bound on most real lengths, but can be worse on hostile ones. So the rows of first-fit decreasing
+//! are counted too, and taken if they are fewer.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Pieces are drawn at random until less than the mean length is left, or less than this part of a row.
+/// Pieces are drawn at random until the room left is below the mean length, or below this part of a row.
 const CLOSING_PART: u32 = 4;
 
-/// Draws that are made at once: enough to wait for memory once, few enough for the nearest cache.
+/// Draws that are made at once: enough to wait for memory only once, few enough for the first-level cache.
 const AHEAD: usize = 256;
 
 pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
@@ -50,7 +50,7 @@ pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) ->
     Ok(Rows::new(members, ends))
 }
 
-/// Rows as lengths. The pieces of each length are chosen later.
+/// Rows as lengths. Their pieces are chosen later.
 struct Shapes {
     lengths: Vec<u32>,
     ends: Vec<u32>,
@@ -109,9 +109,10 @@ struct Mixer<'a, S> {
     most_documents: u32,
     /// The length of the shortest piece.
     shortest: u32,
-    /// The tokens that drawing at random leaves free.
+    /// The tokens of each row that random drawing leaves free.
     margin: u32,
-    /// The remaining draws: no more than there are pieces, since more and more draws find their piece used up.
+    /// The remaining draws, at most one for each piece: later draws more and more often hit a length that is
+    /// used up.
     draws: usize,
     drawn: Vec<u32>,
     shapes: Shapes,
@@ -174,8 +175,8 @@ impl<'a, S: Stock> Mixer<'a, S> {
     }
 
     /// Draws pieces at random until the next would leave less than the margin.
-    ///
-    /// A length is drawn as often as there were pieces of it; one that is used up is drawn in vain.
+    /// A length is drawn with the frequency of its pieces at the start. A draw of a length that is used up
+    /// has no effect.
     fn draw(&mut self, row: &mut Row) {
         while row.documents + 1 < self.most_documents && row.space > self.margin {
             if self.drawn.is_empty() {
@@ -191,7 +192,8 @@ impl<'a, S: Stock> Mixer<'a, S> {
         }
     }
 
-    /// Draws ahead: far-apart lengths are read at once, instead of one by one between decisions.
+    /// Makes draws in advance, so that lengths far apart in memory are read at once instead of between
+    /// decisions.
     fn refill(&mut self) {
         let pieces = u32::try_from(self.lengths.len()).expect("pieces are counted by a u32");
         let now = self.draws.min(AHEAD);
@@ -200,7 +202,7 @@ impl<'a, S: Stock> Mixer<'a, S> {
         self.drawn.extend(lengths);
     }
 
-    /// Fills the rest of a row, to the last token where one piece or two can.
+    /// Fills the rest of a row, exactly if one or two pieces can.
     fn fill(&mut self, row: &mut Row) {
         while row.space >= self.shortest && row.documents < self.most_documents {
             let Some(longest) = self.stock.at_most(row.space) else { return };

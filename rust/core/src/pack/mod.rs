@@ -1,7 +1,7 @@
 //! Lengths to a [`Plan`]: which pieces of documents share a row, and in which order.
 //!
-//! Each strategy has a file of its own. Ties are broken by the order of the input and what is left to chance by
-//! the seed, so a plan depends on nothing but the pieces and the options.
+//! Each strategy has a file of its own. Input order breaks ties and the seed decides random choices, so a
+//! plan depends on nothing but the pieces and the options.
 
 mod balance;
 mod best_fit;

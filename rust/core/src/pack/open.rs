@@ -8,17 +8,18 @@ use super::pieces::Piece;
 use super::plan::Plan;
 use crate::config::{Order, PackOptions, Strategy};
 
-/// Rows that are still being filled.
+/// Open rows.
 ///
-/// Finished rows go to a [`Plan`] of the caller's, in the order in which they were closed. The rows depend
-/// on nothing but the pieces pushed and the calls made.
+/// Finished rows go to a [`Plan`] of the caller's, in the order in which they were closed. The rows depend on
+/// nothing but the pieces pushed and the calls made.
 #[derive(Clone, Debug)]
 pub struct OpenPacks {
     options: PackOptions,
     most: NonZeroUsize,
-    /// Documents a row holds at most.
+    /// The most documents of a row.
     most_documents: u32,
-    /// The open rows, ordered by the room left, then by age: the first with enough room is the best, ties first in, first out.
+    /// The open rows, ordered by the room left, then by age. The first with enough room is the best; ties are
+    /// first in, first out.
     packs: BTreeMap<(u32, u64), Pack>,
     clock: u64,
 }
@@ -44,7 +45,7 @@ impl OpenPacks {
         }
     }
 
-    /// At most `most` open rows; a piece goes into the one that it fills best.
+    /// At most `most` open rows. A piece goes into the one with the least sufficient room.
     ///
     /// When it fits into none and `most` are open, the fullest is closed.
     pub fn best_fit(options: &PackOptions, most: NonZeroUsize) -> Self {
@@ -52,17 +53,18 @@ impl OpenPacks {
         Self { options: options.clone(), most, most_documents, packs: BTreeMap::new(), clock: 0 }
     }
 
-    /// Whether a row may be open while others are opened and closed.
+    /// Whether later rows may be closed before an earlier one.
     pub fn overtakes(&self) -> bool {
         self.most > NonZeroUsize::MIN
     }
 
-    /// The rows that may be open at once.
+    /// The most rows that are open at once.
     pub(crate) fn most(&self) -> usize {
         self.most.get()
     }
 
-    /// Adds a piece, and moves the rows that it closes to `done`: the row that makes way for it, then the row that it fills.
+    /// Adds a piece, and moves the rows that it closes to `done`: first the row that is closed to make room
+    /// for a new one, then the row that it fills.
     ///
     /// `concat` cuts the piece where a row ends.
     ///
@@ -95,7 +97,8 @@ impl OpenPacks {
         let (space, mut pack) = if let Some(key) = best {
             (key.0, self.packs.remove(&key).expect("the key that was just found"))
         } else {
-            // A full row needs no place among many; the only one it would overtake.
+            // A full row is closed at once, so it takes no place among several open rows. With one open row, that
+            // row is closed first, or the full one would overtake it.
             let full = room == max || most_documents == 1;
             let needs_place = !full || self.most == NonZeroUsize::MIN;
             if needs_place && self.packs.len() == self.most.get() {
@@ -113,10 +116,9 @@ impl OpenPacks {
         self.clock += 1;
     }
 
-    /// Closes the row that was opened first, if any: the one that keeps the oldest document.
+    /// Closes the row that was opened first, if any. It holds the oldest document.
     ///
-    /// A long piece can wait for its complement for ever. A caller that frees old documents closes
-    /// their row.
+    /// A long piece may wait for a fitting one for ever. A caller that frees old documents closes their row.
     pub fn close_oldest(&mut self, done: &mut Plan) {
         let oldest = self.packs.iter().min_by_key(|(_, pack)| pack.opened).map(|(&key, _)| key);
         if let Some(pack) = oldest.and_then(|key| self.packs.remove(&key)) {
@@ -131,23 +133,23 @@ impl OpenPacks {
         }
     }
 
-    /// The open rows, each with the number of pieces that were added since it was opened; the row that was added to last
-    /// comes last.
+    /// The open rows, each with the number of pieces that were added since it was opened. The last row is the
+    /// one that was added to last.
     pub(crate) fn rows(&self) -> Vec<(u64, &[Piece])> {
         let mut rows: Vec<_> = self.packs.iter().map(|(&(_, last), pack)| (last, pack)).collect();
         rows.sort_unstable_by_key(|(last, _)| *last);
         rows.into_iter().map(|(_, pack)| (self.clock - pack.opened, &*pack.pieces)).collect()
     }
 
-    /// Opens rows as [`rows`](Self::rows) gave them.
+    /// Opens rows as [`rows`](Self::rows) returned them.
     ///
     /// # Panics
     ///
-    /// If a row holds more than it has room for, or nothing.
+    /// If a row exceeds its capacity, or is empty.
     pub(crate) fn reopen(&mut self, rows: Vec<(u64, Vec<Piece>)>) {
         let oldest = rows.iter().map(|(age, _)| *age).max().unwrap_or(0);
         let count = rows.len() as u64;
-        // Times are compared with one another only, and with how long ago a row was opened.
+        // Times are only compared with each other, and with the age of a row.
         self.clock = self.clock.max(oldest + count + 1);
         for (number, (age, pieces)) in (0..).zip(rows) {
             let room: u32 = pieces.iter().map(|piece| self.options.room(piece.length)).sum();
@@ -158,9 +160,10 @@ impl OpenPacks {
         }
     }
 
-    /// Closes all rows, in the order in which they were opened, and returns the pieces of the tail where it is dropped.
+    /// Closes all rows, in the order in which they were opened. Returns the pieces of the tail if it is
+    /// dropped.
     ///
-    /// Several open rows are packed once more, the longest piece first: nothing comes that could fill them up.
+    /// Several open rows are packed again, longest piece first, because no later piece can fill them.
     pub fn flush(&mut self, done: &mut Plan) -> Vec<Piece> {
         if self.overtakes() {
             let mut pieces: Vec<Piece> = self.pieces().copied().collect();
@@ -202,9 +205,9 @@ impl OpenPacks {
         self.pieces().map(|piece| piece.document).min()
     }
 
-    /// Counts the documents of all open rows from `document` on: what was `document` becomes 0.
+    /// Renumbers the documents of all open rows: `document` becomes 0.
     ///
-    /// For a stream that outlives 2³² documents, between two plans; see [`Plan::starting_at`].
+    /// For a stream of more than 2³² documents, between two plans; see [`Plan::starting_at`].
     ///
     /// # Panics
     ///

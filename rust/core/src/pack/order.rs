@@ -1,10 +1,10 @@
-//! Sorting that can be cancelled: by length where a table is smaller than the data, and by comparison where it is not.
+//! Cancellable sorting: by a table of lengths if that is smaller than the data, else by comparison.
 
 use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Up to this length a table with an entry for each length is cheap (some MiB) whatever the number of pieces.
+/// Up to this length, a table with an entry for each length is cheap (some MiB) for any number of pieces.
 const SMALL_TABLE: usize = 1 << 20;
 
 /// Whether a table with an entry for each length up to `longest` is worth its memory for `items` pieces.
@@ -27,10 +27,10 @@ pub(super) fn longest_first(
     Ok(order)
 }
 
-/// Items that are sorted without a look at the cancel flag: some milliseconds.
+/// Items that are sorted between two looks at the cancel flag: some milliseconds.
 const RUN: usize = 1 << 17;
 
-/// Sorts items by a key, those with the same one in the order that they have.
+/// Sorts items by a key. The sort is stable.
 pub(super) fn sort_by_key<K: Ord>(
     items: &mut [u32],
     key: impl Fn(u32) -> K,
@@ -54,7 +54,7 @@ pub(super) fn sort_by_key<K: Ord>(
     Ok(())
 }
 
-/// Appends the items of two sorted runs, sorted; of those with the same key the left ones first.
+/// Merges two sorted runs. Of items with the same key, the left ones come first.
 fn merge<K: Ord>(
     mut left: &[u32],
     mut right: &[u32],
@@ -103,7 +103,7 @@ fn by_counting(
     Ok(order)
 }
 
-/// How many pieces have each length that occurs, from the shortest to the longest.
+/// The number of pieces of each length that occurs, from the shortest to the longest.
 pub(super) fn histogram(lengths: &[u32], control: &Control) -> Result<Vec<(u32, u64)>> {
     let mut longest = 0;
     for chunk in lengths.chunks(TICK) {

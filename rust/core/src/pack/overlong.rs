@@ -2,7 +2,7 @@
 
 use crate::config::{Overlong, PackOptions, Side, Strategy};
 
-/// How a document is cut.
+/// The treatment of one document that may be longer than a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// These stretches are packed. The tokens outside them are counted as truncated.
@@ -48,8 +48,8 @@ impl ExactSizeIterator for Stretches {}
 
 /// Decides how a document of `length` tokens is cut.
 ///
-/// `unsaid` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed: the numbers of
-/// tokens before each, ascending.
+/// `unsaid` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed, as
+/// numbers of tokens before each, ascending.
 pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> Cut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.row_limit().get();

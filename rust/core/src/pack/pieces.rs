@@ -5,7 +5,7 @@ use super::ticks::{TICK, collect};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// A whole document, or a part of one that a row has room for.
+/// A whole document, or a part of one that fits into a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The document's number.
@@ -30,7 +30,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// No pieces, with capacity for the lengths of so many.
+    /// No pieces, with capacity for `pieces` lengths.
     pub fn with_capacity(pieces: usize) -> Self {
         Self { lengths: Vec::with_capacity(pieces), ..Self::default() }
     }
@@ -78,7 +78,7 @@ impl Pieces {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If there is no such piece.
     pub fn get(&self, index: usize) -> Piece {
         Piece {
             document: self.documents.as_ref().map_or_else(|| document_of(index), |all| all[index]),
@@ -92,7 +92,7 @@ impl Pieces {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The same pieces with their documents in an order that `random` draws; those of a document stay together.
+    /// The same pieces, with their documents shuffled by `random`. The pieces of a document stay together.
     pub(super) fn shuffled(&self, random: &mut Random, control: &Control) -> Result<Self> {
         let is_first =
             |index: usize| index == 0 || self.get(index).document != self.get(index - 1).document;
@@ -148,12 +148,12 @@ impl Extend<Piece> for Pieces {
     }
 }
 
-/// The document with the index of a piece, as its number.
+/// The document number of a piece at an index, for whole documents.
 fn document_of(index: usize) -> u32 {
     u32::try_from(index).expect("documents are counted by a u32")
 }
 
-/// The advice for more pieces than a plan can count.
+/// The error for more pieces than a plan can count.
 pub(super) fn too_many() -> Error {
     let reason = "is so short that documents are cut into more than 4294967295 pieces; raise it, or pack in parts";
     Error::option("max_length", reason)

@@ -9,7 +9,7 @@ use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-/// Which pieces share a row, and in which order: offsets over pieces.
+/// The rows and their order, as offsets over pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     max_length: NonZeroU32,
@@ -44,9 +44,9 @@ impl Plan {
         Self::starting_at(max_length, 0)
     }
 
-    /// A plan without rows whose document 0 is the document `first_document` of the store.
+    /// A plan without rows. Its document 0 is the document `first_document` of the store.
     ///
-    /// A stream that outlives 2³² documents makes each of its plans with another first document.
+    /// A stream of more than 2³² documents gives each of its plans another first document.
     pub fn starting_at(max_length: NonZeroU32, first_document: u64) -> Self {
         Self {
             max_length,
@@ -61,18 +61,18 @@ impl Plan {
         }
     }
 
-    /// The same plan without rows, in which each piece takes room for a multiple of `align` tokens.
+    /// The same plan without rows, with the room of each piece rounded up to a multiple of `align` tokens.
     #[must_use]
     pub fn aligned_to(self, align: Option<NonZeroU32>) -> Self {
         let align = align.unwrap_or(NonZeroU32::MIN);
         Self { align, ..Self::starting_at(self.max_length, self.first_document) }
     }
 
-    /// The rows from `row` on, as a plan whose document 0 is the document `first_document` of the store.
+    /// The rows from `row` on, as a plan. Its document 0 is the document `first_document` of the store.
     ///
     /// # Panics
     ///
-    /// If one of their documents comes before that.
+    /// If a document of these rows comes before `first_document`.
     #[must_use]
     pub fn split_off(&self, row: usize, first_document: u64) -> Self {
         let step = u32::try_from(first_document - self.first_document);
@@ -89,7 +89,7 @@ impl Plan {
         rest
     }
 
-    /// The plan whose rows hold the pieces at `indices`, and end at `offsets`; rows that hold none are padding.
+    /// The plan whose rows hold the pieces at `indices` and end at `offsets`. Empty rows are padding.
     pub(super) fn gathered(
         options: &PackOptions,
         pieces: &Pieces,
@@ -133,7 +133,7 @@ impl Plan {
         self.offsets.push(self.lengths.len() as u64);
     }
 
-    /// The tokens of a row, checked against the bounds of a row.
+    /// The tokens of a row. Panics if the row breaks a limit.
     fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
         let lengths = &self.lengths[row];
@@ -188,7 +188,7 @@ impl Plan {
 
     /// The tokens that a piece of `length` tokens takes in its row.
     pub fn room(&self, length: u32) -> u32 {
-        // A division a piece would take a tenth of the time that planning has.
+        // A division for each piece would take a tenth of the time of planning.
         if self.align == NonZeroU32::MIN {
             length
         } else {
@@ -232,17 +232,17 @@ impl Plan {
         PlanColumns { offsets, members, starts, lengths }
     }
 
-    /// The number in the store of the document that is 0 in the members.
+    /// The number in the store of the members' document 0.
     pub fn first_document(&self) -> u64 {
         self.first_document
     }
 
-    /// The tokens in all rows, each counted once.
+    /// The tokens in all rows, without repeated rows.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// The most tokens in a row.
+    /// The most tokens of a row.
     pub fn max_length(&self) -> NonZeroU32 {
         self.max_length
     }

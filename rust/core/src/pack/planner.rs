@@ -1,4 +1,4 @@
-//! [`plan`]: pieces to rows, by the strategy that is wanted.
+//! [`plan`]: pieces to rows, by the chosen strategy.
 
 use std::borrow::Cow;
 
@@ -29,12 +29,12 @@ pub struct Planned {
 pub struct LeftOut {
     /// The piece.
     pub piece: Piece,
-    /// Whether it is in the tail of `concat`, or in a row that ranks could not share.
+    /// The reason: the tail of `concat`, or a row that ranks could not share.
     pub reason: Reason,
 }
 
 impl Planned {
-    /// The documents without a packed piece of which some piece was left out, ascending, each with the first reason.
+    /// The documents with a left-out piece and no packed piece, ascending, each with its first reason.
     pub fn gone(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
         let Some(last) = self.left_out.iter().map(|left| left.piece.document).max() else {
             return Ok(Vec::new());
@@ -61,13 +61,14 @@ impl Planned {
 
 /// Packs `pieces` into rows of at most `max_length` tokens and `max_documents_per_pack` pieces.
 ///
-/// Every piece is in exactly one row; `concat` cuts them first, and may leave out a tail. Rows for several ranks may
-/// be left out or repeated too. Pieces are taken in input order, or with [`PackOptions::shuffle`] in one that the seed decides.
+/// Every piece is in exactly one row. `concat` cuts pieces first, and may leave out a tail. Rows for several
+/// ranks may be left out or repeated too. Pieces are taken in input order, or, with [`PackOptions::shuffle`],
+/// in an order that the seed decides.
 ///
 /// # Panics
 ///
-/// If a piece is empty, or longer than `max_length` for any strategy but `concat`, which [`cut`](super::cut) is there to
-/// prevent.
+/// If a piece is empty, or longer than `max_length` for any strategy but `concat`. Call [`cut`](super::cut)
+/// first.
 pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<Planned> {
     let longest = match options.strategy {
         Strategy::Concat => u32::MAX,
@@ -113,7 +114,7 @@ fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ro
     }
 }
 
-/// The room that pieces of these lengths take.
+/// The rooms of pieces of these lengths.
 pub(super) fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
     if options.align_documents_to.is_none() {
         return Cow::Borrowed(lengths);
@@ -121,11 +122,11 @@ pub(super) fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u
     lengths.iter().map(|&length| options.room(length)).collect()
 }
 
-/// Bytes of memory that planning takes for each piece: an estimate from the arrays that hold the piece, its row and its place
-/// in each step. It only decides whether a plan is refused before it is begun.
+/// Bytes of memory that planning takes for each piece: an estimate from the arrays that hold the piece, its
+/// row and its place in each step. It only decides whether a plan is refused before it starts.
 const BYTES_OF_PIECE: u64 = 64;
 
-/// The number of pieces in the rows: as many as there are, and more where `concat` cuts them.
+/// The number of pieces in the rows. It is larger than that of `pieces` if `concat` cuts them.
 fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
     let whole = pieces.len() as u64;
     if options.strategy != Strategy::Concat {
@@ -135,7 +136,7 @@ fn pieces_in_rows(pieces: &Pieces, options: &PackOptions) -> u64 {
     whole + tokens / u64::from(options.row_limit().get())
 }
 
-/// Fails if a plan cannot count so many pieces, or memory has no room for them.
+/// Fails if a plan cannot count this many pieces, or memory has no room for them.
 pub(super) fn room_for(pieces: u64) -> Result<()> {
     if u32::try_from(pieces).is_err() {
         return Err(too_many());

@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// `SplitMix64` (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
 ///
-/// Written here because the numbers decide the output: a crate may change its own with any version.
+/// It is implemented here because the numbers decide the output: a crate may change its own in any version.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -22,13 +22,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; no number is likelier than another by more than one part in 2³².
+    /// A number below `bound`, uniform up to one part in 2³².
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = (self.next() >> 32) * u64::from(bound);
         u32::try_from(product >> 32).expect("half of a product of 32-bit numbers")
     }
 
-    /// Puts `items` into an order in which each is as likely as any other (Fisher and Yates).
+    /// Shuffles `items`; all orders are equally likely (Fisher and Yates).
     pub(crate) fn shuffle(&mut self, items: &mut [u32], control: &Control) -> Result<()> {
         for begin in (1..items.len()).step_by(TICK) {
             control.tick()?;

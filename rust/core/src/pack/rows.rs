@@ -1,4 +1,4 @@
-//! [`Rows`]: which pieces share a row, before the rows are put in order.
+//! [`Rows`]: the pieces of each row, before the rows are put in order.
 
 use super::balance::{Ordered, balanced};
 use super::pieces::{Piece, Pieces};
@@ -12,7 +12,7 @@ use crate::error::Result;
 /// The place of a row that is left out. It is greater than any number of pieces.
 const NOWHERE: u32 = u32::MAX;
 
-/// Which pieces share a row, by their indices, row after row.
+/// The pieces of each row, by their indices, row after row.
 #[derive(Debug)]
 pub(super) struct Rows {
     members: Vec<u32>,
@@ -30,7 +30,7 @@ impl Rows {
         Self { members, offsets }
     }
 
-    /// The rows in which the piece `order[i]` is in row `row_of[i]`. Members keep that order.
+    /// The rows in which the piece `order[i]` is in row `row_of[i]`. Members keep the order of `order`.
     pub(super) fn grouped(
         order: &[u32],
         row_of: &[u32],
@@ -60,12 +60,12 @@ impl Rows {
         Ok(Self { members, offsets })
     }
 
-    /// Appends a piece to the row that the next [`Rows::close`] ends.
+    /// Appends a piece to the current row, which the next [`Rows::close`] ends.
     pub(super) fn extend(&mut self, piece: u32) {
         self.members.push(piece);
     }
 
-    /// Ends a row, unless it would be empty.
+    /// Ends the current row, unless it is empty.
     pub(super) fn close(&mut self) {
         let end = u32::try_from(self.members.len()).expect("pieces are counted by a u32");
         if self.offsets.last() != Some(&end) {
@@ -73,7 +73,7 @@ impl Rows {
         }
     }
 
-    /// Removes the pieces of the row that is not closed. `closed` pieces are in the rows before it.
+    /// Removes the pieces of the current row. `closed` pieces are in the rows before it.
     pub(super) fn truncate(&mut self, closed: usize) {
         self.members.truncate(closed);
     }
@@ -87,8 +87,8 @@ impl Rows {
         &self.members[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    /// The plan of these rows of `pieces`, in the order that the options ask for, and the pieces of the rows that
-    /// this order leaves out.
+    /// The plan of these rows of `pieces`, in the order of the options, and the pieces of the rows that this
+    /// order leaves out.
     pub(super) fn into_plan(
         self,
         pieces: &Pieces,
@@ -99,7 +99,8 @@ impl Rows {
         let (once, again) = ordered.rows.split_at(ordered.rows.len() - ordered.repeated);
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
-        // Rows are read one after the other and written far apart, for nothing waits for what is written.
+        // Rows are read in order and written to distant places, because a write does not have to be waited
+        // for.
         let mut places = vec![NOWHERE; self.len()];
         let mut end = 0;
         for rows in once.chunks(TICK) {
@@ -135,7 +136,7 @@ impl Rows {
         Ok((plan, left_out))
     }
 
-    /// The rows in the order that the options ask for.
+    /// The rows in the order of the options.
     fn order(&self, lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ordered> {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match (options.order(), options.strategy) {
@@ -143,7 +144,7 @@ impl Rows {
             (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap) => {
                 rows = self.by_first_piece(&rows, lengths.len(), control)?;
             }
-            // These make their rows in input order.
+            // These strategies make their rows in input order.
             (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
             (Order::Balanced, _) => {
                 let square = |piece: u32| u64::from(options.room(lengths[piece as usize])).pow(2);
@@ -159,7 +160,7 @@ impl Rows {
         Ok(Ordered { rows, ..Ordered::default() })
     }
 
-    /// The rows by the first piece in each, which no two share.
+    /// The rows by the first piece in each, which is in no other row.
     fn by_first_piece(&self, rows: &[u32], pieces: usize, control: &Control) -> Result<Vec<u32>> {
         let mut row_of = vec![NOWHERE; pieces];
         for rows in rows.chunks(TICK) {

@@ -1,10 +1,10 @@
-//! Open rows by the room left, to find the rows with the least sufficient room, first in, first out.
+//! Open rows by the room left. Finds the rows with the least sufficient room, first in, first out.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bits::Bits;
 
-/// Neighbouring rows that have the same room left and the same number of documents.
+/// A run of rows with the same room left and the same number of documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     pub(super) first: u32,
@@ -14,16 +14,16 @@ pub(super) struct Alike {
 
 /// Open rows, by the room left.
 pub(super) trait Spaces {
-    /// The least room that a row has and that is at least `length`.
+    /// The least room of a row that is at least `length`.
     fn least(&self, length: u32) -> Option<u32>;
 
-    /// Takes the rows that have waited longest with room for exactly `space` tokens.
+    /// Removes the rows that have had room for exactly `space` tokens for longest.
     fn pop(&mut self, space: u32) -> Option<Alike>;
 
-    /// Returns the unused part of the popped rows. They stay the ones that have waited longest.
+    /// Returns the unused part of the popped rows to the front of their queue.
     fn put_back(&mut self, space: u32, rows: Alike);
 
-    /// Remembers that `rows` have room for `space` tokens.
+    /// Appends `rows` to the queue of rows with room for `space` tokens.
     fn push(&mut self, space: u32, rows: Alike);
 }
 
@@ -50,7 +50,7 @@ struct Entry {
 }
 
 impl Table {
-    /// Room for spaces up to `max_length`.
+    /// A table for room up to `max_length`.
     pub(super) fn new(max_length: u32) -> Self {
         Self {
             waiting: Bits::up_to(max_length),
@@ -117,7 +117,7 @@ impl Spaces for Table {
     }
 }
 
-/// A queue for each space that occurs: for rows so long that a table would dwarf the data.
+/// A queue for each space that occurs: for rows so long that a table would be larger than the data.
 #[derive(Default)]
 pub(super) struct Tree(BTreeMap<u32, VecDeque<Alike>>);
 

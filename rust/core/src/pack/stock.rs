@@ -4,28 +4,29 @@ use std::collections::BTreeMap;
 
 use super::bits::Bits;
 
-/// The number of unpacked pieces of each length. Which pieces they are is chosen later.
+/// The number of unpacked pieces of each length. The pieces themselves are chosen later.
 pub(super) trait Stock {
-    /// The pieces of this length.
+    /// The number of pieces of this length.
     fn count(&self, length: u32) -> u32;
 
-    /// Takes so many pieces of this length, which must be there.
+    /// Takes `pieces` pieces of this length, which must be there.
     fn take(&mut self, length: u32, pieces: u32);
 
     /// The longest length of a piece that is at most `length`.
     fn at_most(&self, length: u32) -> Option<u32>;
 
-    /// The longer and the shorter of two pieces that have `tokens` together: of the pairs found, the most equal one.
+    /// The longer and the shorter of two pieces that have `tokens` together: the most equal pair of those
+    /// found.
     ///
-    /// Lengths near half of `tokens` are mostly plenty, and the shortest are kept for rows that need them.
+    /// Lengths near half of `tokens` are usually frequent, and the shortest are kept for rows that need them.
     fn pair(&self, tokens: u32) -> Option<(u32, u32)>;
 }
 
-/// Words of lengths, 64 each, that a search for a pair looks at: more cost time and found no better rows on any of
+/// Words of 64 lengths that a search for a pair examines. More cost time and found no better rows on any of
 /// the recipes in `benches/` (November 2026).
 const WORDS: u32 = 8;
 
-/// Lengths that a search for a pair looks at where each costs a search of its own.
+/// Lengths that a search for a pair examines in a tree, where each costs a search of its own.
 const LENGTHS: usize = 512;
 
 /// A count for each possible length.
@@ -33,13 +34,13 @@ const LENGTHS: usize = 512;
 pub(super) struct Table {
     counts: Vec<u32>,
     there: Bits,
-    /// The lengths in reverse, as `longest - length`, so that the words of a pair line up.
+    /// The lengths in reverse, as `longest - length`, so that the bits of a pair line up.
     mirror: Bits,
     longest: u32,
 }
 
 impl Table {
-    /// So many pieces of each length, none above `longest`.
+    /// This number of pieces of each length, none above `longest`.
     pub(super) fn new(histogram: &[(u32, u64)], longest: u32) -> Self {
         let mut counts = vec![0; longest as usize + 1];
         let (mut there, mut mirror) = (Bits::up_to(longest), Bits::up_to(longest));
@@ -95,12 +96,12 @@ impl Stock for Table {
     }
 }
 
-/// A count for each length that occurs: for rows so long that a table would dwarf the data.
+/// A count for each length that occurs: for rows so long that a table would be larger than the data.
 #[derive(Clone)]
 pub(super) struct Tree(BTreeMap<u32, u32>);
 
 impl Tree {
-    /// So many pieces of each length.
+    /// This number of pieces of each length.
     pub(super) fn new(histogram: &[(u32, u64)]) -> Self {
         Self(histogram.iter().map(|&(length, count)| (length, few(count))).collect())
     }

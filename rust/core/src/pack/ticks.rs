@@ -1,12 +1,12 @@
-//! How often planning looks at the cancel flag.
+//! The frequency at which planning checks the cancel flag.
 
 use crate::control::Control;
 use crate::error::Result;
 
-/// Pieces between two looks at the cancel flag: far below a millisecond of any strategy.
+/// Pieces between two checks of the cancel flag: far below a millisecond for any strategy.
 pub(crate) const TICK: usize = 4096;
 
-/// Collects `items`, and looks at the cancel flag meanwhile, since there may be millions.
+/// Collects `items`, and checks the cancel flag meanwhile, since there may be millions.
 pub(super) fn collect<T>(mut items: impl Iterator<Item = T>, control: &Control) -> Result<Vec<T>> {
     let mut all = Vec::with_capacity(items.size_hint().0);
     loop {

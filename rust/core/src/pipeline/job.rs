@@ -1,4 +1,4 @@
-//! [`Job`]: what a run works with.
+//! [`Job`]: the options, tokenizer, template and functions of a run.
 
 use fastpack_tokenize::Tokenizer;
 
@@ -8,37 +8,37 @@ use crate::config::{Bos, Eos, Inputs, Options, Reading, RowLayout};
 use crate::error::{Error, Result};
 use crate::template::{ChatTemplate, Prompts};
 
-/// What a run works with: how, with which tokenizer, with which template.
+/// The options, tokenizer, template and functions of a run.
 #[derive(Debug)]
 pub struct Job {
-    /// What decides the content of the output.
+    /// The options that decide the output.
     pub options: Options,
-    /// Makes the ids; records that are ids need none.
+    /// The tokenizer. Records that are ids need none.
     pub tokenizer: Option<Tokenizer>,
-    /// The id that begins a text, if the tokenizer names one.
+    /// The beginning-of-text id, if the tokenizer has one.
     pub bos_id: Option<u32>,
-    /// What begins a text, if the tokenizer names a token for it.
+    /// The text of the beginning-of-text token, if the tokenizer has one.
     pub begin: Option<String>,
-    /// The text of the token that ends a text, if the tokenizer names one.
+    /// The text of the end-of-text token, if the tokenizer has one.
     pub end: Option<String>,
-    /// The id that ends a text, if the tokenizer names one.
+    /// The end-of-text id, if the tokenizer has one.
     pub eos_id: Option<u32>,
-    /// The id that fills rows up, if the tokenizer names one.
+    /// The padding id, if the tokenizer has one.
     pub pad_id: Option<u32>,
-    /// What renders conversations.
+    /// The chat template.
     pub template: JobTemplate,
-    /// What functions of the caller do to the records.
+    /// The caller's functions.
     pub transform: Transform,
-    /// What the user called the tokenizer, for the report.
+    /// The tokenizer as the user named it, for the report.
     pub tokenizer_name: Option<String>,
 }
 
-/// What renders conversations.
+/// The chat template of a run.
 #[derive(Debug)]
 pub enum JobTemplate {
     /// A template.
     Ready(Box<ChatTemplate>),
-    /// Nothing, for this reason: the first conversation ends the run with it, texts are not concerned.
+    /// No template, for this reason. The first conversation ends the run with it; texts are not affected.
     Refused(Error),
 }
 
@@ -57,7 +57,7 @@ impl Job {
         Ok(layout.stored_as(stored, self.tokenizer.as_ref().and_then(Tokenizer::largest_id)))
     }
 
-    /// Checks the options, and those of each source.
+    /// Checks the options, and the options of each source.
     pub(crate) fn validate(&self, inputs: &Inputs) -> Result<()> {
         self.options.validate()?;
         for source in &inputs.sources {

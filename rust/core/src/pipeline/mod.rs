@@ -7,7 +7,7 @@
 //! | [`accounts`] | what is counted on the way, and what the report says |
 //! | [`runs`] | the public functions: each puts the stages together for one kind of call |
 //!
-//! [`stream`](crate::stream) puts the same rooms together for rows without end.
+//! [`stream`](crate::stream) uses the same modules for endless rows.
 
 pub(crate) mod accounts;
 pub(crate) mod documents;

@@ -1,4 +1,4 @@
-//! A CBOR item to a [`Map`], as Python's `cbor2` reads it as far as JSON can hold it.
+//! Parses a CBOR item into a [`Map`], as Python's `cbor2` does, as far as JSON can hold it.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::json::MAX_DEPTH;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 
-/// Reads one item, which must be an object, as far as its fields are `wanted`; where `lenient`, without those that
-/// JSON cannot hold.
+/// Reads one item, which must be an object, with the fields that are `wanted`. If `lenient`, fields that JSON
+/// cannot hold are left out.
 pub(super) fn parse(
     item: &[u8],
     wanted: impl Fn(&str) -> bool,
@@ -59,13 +59,13 @@ fn record(
                 Err(refused) => return Err(refused),
             }
         }
-        // Items were cut apart by their heads, so all that can be wrong is a text.
+        // Items were cut by their heads, so only the content of a text can be invalid.
         decoder.skip().map_err(|_| Refused::Utf8)?;
     }
     Ok(entries)
 }
 
-/// The type of the item at hand, behind the tag that says that it is CBOR.
+/// The type of the current item, after the tag that marks CBOR.
 fn untagged(decoder: &mut Decoder<'_>) -> Result<Type, Refused> {
     if decoder.datatype()? == Type::Tag
         && decoder.input()[decoder.position()..].starts_with(SELF_DESCRIBED)
@@ -75,7 +75,7 @@ fn untagged(decoder: &mut Decoder<'_>) -> Result<Type, Refused> {
     Ok(decoder.datatype()?)
 }
 
-/// The tag that says that what follows is CBOR.
+/// The tag that marks the following item as CBOR.
 const SELF_DESCRIBED: &[u8] = b"\xd9\xd9\xf7";
 
 fn key(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
@@ -85,7 +85,7 @@ fn key(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
     }
 }
 
-/// Why an item is no value.
+/// The reason that an item is no value.
 enum Refused {
     Depth,
     Object(String),
@@ -142,7 +142,7 @@ fn text(decoder: &mut Decoder<'_>) -> Result<Arc<str>, Refused> {
     Ok(Arc::from(whole))
 }
 
-/// Whether the list or object at hand goes on, of which `left` items are known to be left, if that is known.
+/// Whether the current list or object continues. `left` is the number of items left, if known.
 fn goes_on(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, Refused> {
     match left {
         Some(0) => Ok(false),

@@ -1,4 +1,4 @@
-//! JSON values to Arrow arrays: the type that they have in common, and JSON text where they have none.
+//! JSON values to Arrow arrays: with their common type, or as JSON text if they have none.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use super::write;
 use fastpack_template::json::Value;
 
-/// What some values have in common.
+/// The common type of some values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// They are all null.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Text,
     List(Box<Kind>),
     Struct(IndexMap<Arc<str>, Kind>),
-    /// Nothing: those that are no text become JSON text.
+    /// No common type: all values but texts become JSON text.
     Json,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// What is not of one type inside makes the whole not of one type: half a value as JSON is nothing to read.
+    /// If a field has no common type, the whole object has none: half a value as JSON would be of no use.
     fn of_fields(fields: IndexMap<Arc<str>, Kind>) -> Self {
         if fields.values().any(|kind| *kind == Self::Json) {
             return Self::Json;
@@ -56,7 +56,7 @@ impl Kind {
         Self::Struct(fields)
     }
 
-    /// What both have in common.
+    /// The common type of both.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Null, kind) | (kind, Self::Null) => kind,
@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// The values as an array of this kind; what is absent is null.
+/// The values as an array of this type. Absent values are null.
 pub(super) fn column(kind: &Kind, values: &[Option<&Value>]) -> ArrayRef {
     let each = values.iter().copied();
     match kind {

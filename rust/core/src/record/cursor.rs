@@ -1,7 +1,7 @@
-//! [`Cursor`]: a place in a line of JSON, moved over what stands there without making values of it.
+//! [`Cursor`]: a position in a line of JSON, moved over values without building them.
 //!
-//! It takes what is ordinary and answers `None` to all else, valid or not: whoever asks reads the line in the
-//! general way then, which alone says what is wrong. So it never takes what [`json`] would refuse.
+//! It accepts common JSON and returns `None` for everything else, valid or not. Then the caller parses the
+//! line with [`json`], which alone reports errors. So it never accepts what [`json`] refuses.
 
 use jiter::Jiter;
 
@@ -15,12 +15,12 @@ pub(super) struct Cursor<'l> {
 }
 
 impl<'l> Cursor<'l> {
-    /// The beginning of a line; nothing where it is not UTF-8.
+    /// The beginning of a line; `None` if the line is not UTF-8.
     pub(super) fn new(line: &'l [u8]) -> Option<Self> {
         Some(Self { line: simdutf8::basic::from_utf8(line).ok()?, at: 0 })
     }
 
-    /// The next byte that is no space.
+    /// The next byte that is no white space.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
@@ -31,13 +31,13 @@ impl<'l> Cursor<'l> {
         }
     }
 
-    /// Takes a byte that has to come next.
+    /// Takes `byte`, which must come next.
     #[inline]
     pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         self.take(byte).then_some(())
     }
 
-    /// Takes a byte if it comes next.
+    /// Takes `byte` if it comes next.
     #[inline]
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let next = self.peek() == Some(byte);
@@ -50,7 +50,7 @@ impl<'l> Cursor<'l> {
         self.peek().is_none()
     }
 
-    /// Walks over an object; `entry` has to take the value of each key.
+    /// Moves over an object. `entry` must take the value of each key.
     pub(super) fn object(
         &mut self,
         mut entry: impl FnMut(&mut Self, &'l str) -> Option<()>,
@@ -69,7 +69,7 @@ impl<'l> Cursor<'l> {
         }
     }
 
-    /// Walks over an array; `item` has to take each value.
+    /// Moves over an array. `item` must take each value.
     pub(super) fn array(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
         if self.take(b']') {
@@ -83,7 +83,7 @@ impl<'l> Cursor<'l> {
         }
     }
 
-    /// Takes a string that stands in the line as it is, such as a key.
+    /// Takes a string without escapes, such as a key.
     #[inline]
     pub(super) fn word(&mut self) -> Option<&'l str> {
         self.expect(b'"')?;
@@ -115,7 +115,7 @@ impl<'l> Cursor<'l> {
         }
     }
 
-    /// The character that an escape stands for, whose backslash was taken.
+    /// The character of an escape, after its backslash.
     fn escaped(&mut self) -> Option<char> {
         let kind = *self.line.as_bytes().get(self.at)?;
         self.at += 1;
@@ -162,7 +162,7 @@ impl<'l> Cursor<'l> {
         self.peek() == Some(b'n') && self.written("null")
     }
 
-    /// Takes any value, which stands `depth` levels deep, and tells how it is written.
+    /// Takes any value at nesting depth `depth`, and returns its text too.
     pub(super) fn value(&mut self, depth: usize) -> Option<(Value, &'l str)> {
         self.peek()?;
         let rest = &self.line[self.at..];
@@ -171,7 +171,7 @@ impl<'l> Cursor<'l> {
         Some((value, &rest[..taken]))
     }
 
-    /// Takes what comes next if it is written so.
+    /// Takes `text` if it comes next.
     pub(super) fn written(&mut self, text: &str) -> bool {
         let next = self.peek().is_some() && self.line[self.at..].starts_with(text);
         self.at += if next { text.len() } else { 0 };
@@ -191,7 +191,7 @@ impl<'l> Cursor<'l> {
         }
         let taken = &rest[..json.current_index()];
         self.at += taken.len();
-        // What is skipped is not looked at for half a surrogate pair, nor as deep as values are made.
+        // A skipped value is not checked for lone surrogates, nor to the depth that values may have.
         let opened = || taken.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
         let unsure = memchr::memmem::find(taken, b"\\u").is_some()
             || taken.len() > MAX_DEPTH && opened() > MAX_DEPTH;
@@ -199,10 +199,10 @@ impl<'l> Cursor<'l> {
     }
 }
 
-/// How many bytes come before the first that a string cannot hold as it is: a quote, a backslash or a control character.
+/// The number of bytes before the first quote, backslash or control character.
 ///
-/// Texts have one every line: with a look for each kind by itself, parsing 30 MB of English took 38 ms instead of 25
-/// (2026-11-22, `make bench-texts`).
+/// Texts have one in every line. With a separate search for each kind, parsing 30 MB of English took 38 ms
+/// instead of 25 (2026-11-22, `make bench-texts`).
 #[inline]
 fn plain(bytes: &[u8]) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;

@@ -1,4 +1,4 @@
-//! [`Fault`]: why a line is no record.
+//! [`Fault`]: the reason that a line is no valid record.
 
 use fastpack_template::json::Value;
 
@@ -6,17 +6,17 @@ use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
 use crate::message::in_one_line;
 
-/// Why a line is no record: a [`Place`] but for the place.
+/// The reason that a line is no valid record: a [`Place`] without its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The name it is counted under.
+    /// The reason under which it is counted.
     pub reason: Reason,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault, with what is wrong and what would be right; what the message quotes of the record is bounded.
+    /// A fault with a message of bounded length. The message says what is wrong, and what would be right.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: in_one_line(message.into()) }
     }
@@ -32,7 +32,7 @@ impl Fault {
     }
 }
 
-/// The fault of a field that holds something else than it must.
+/// The fault of a field of a wrong type.
 pub(super) fn wrong_type(field: &str, expected: &str, found: Option<&Value>) -> Fault {
     let found = found.map_or("nothing", Value::type_name);
     Fault::new(Reason::WrongType, format!("`{field}` must be {expected}, found {found}"))

@@ -1,4 +1,4 @@
-//! What a message says of its own training: `train`, yes or no, and `weight`, how much.
+//! The training flags of a message: `train`, true or false, and `weight`, a factor.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::fault::{Fault, wrong_type};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 
-/// Whether a message is trained; the names are those of datasets for fine-tuning.
+/// The flag that says whether a message is trained. The names are those of datasets for fine-tuning.
 pub(super) const TRAIN: &str = "train";
 
-/// What the loss of a message is multiplied by.
+/// The factor of a message's loss.
 pub(super) const WEIGHT: &str = "weight";
 
-/// The weight that each message gives itself, if it gives itself one; nothing where none does.
+/// The weight of each message by its own flags; `None` where no message has one.
 pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Option<f32>>>, Fault> {
     let flagged = |message: &Arc<Map>| message.contains_key(TRAIN) || message.contains_key(WEIGHT);
     if !messages.iter().any(flagged) {
@@ -25,7 +25,7 @@ pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Opti
     weights.collect::<Result<_, _>>().map(Some)
 }
 
-/// The weight that a message gives itself, if it does, by its two flags.
+/// The weight of a message by its own two flags, if it has one.
 pub(super) fn own(
     train: Option<&Value>,
     weight: Option<&Value>,
@@ -58,12 +58,12 @@ pub(super) fn own(
     Ok(weight)
 }
 
-/// Whether a role is the one that is trained.
+/// Whether a role is the trained one.
 pub fn is_assistant(role: &str) -> bool {
     matches!(role, "assistant" | "model")
 }
 
-/// Why a value is no weight.
+/// The reason that a value is no weight.
 pub(super) struct NoWeight(String);
 
 impl NoWeight {

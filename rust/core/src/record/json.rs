@@ -1,4 +1,4 @@
-//! A line of JSON to a [`Value`], as Python's `json.loads` reads it.
+//! Parses a line of JSON into a [`Value`], as Python's `json.loads` does.
 //!
 //! `NaN` and the infinities are numbers, integers have any size, the last of equal keys wins in the place of
 //! the first. Two things are stricter: half a surrogate pair is refused, since no tokenizer can take it, and so
@@ -12,10 +12,10 @@ use super::fault::Fault;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 
-/// Lists and objects may be nested this deep: more than any record needs, and far from the end of the stack.
+/// The deepest nesting of lists and objects: more than any record needs, and far from the end of the stack.
 pub const MAX_DEPTH: usize = 200;
 
-/// Keys of a line that are known again: looking them through takes less than the memory of another.
+/// The most keys of a line that are shared: searching them takes less time than allocating another.
 const KNOWN_KEYS: usize = 32;
 
 /// Reads one line.
@@ -28,8 +28,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
     reader.whole().map_err(|error| fault(&error, &reader.json))
 }
 
-/// The value that `text` begins with, `depth` levels deep in a record, and how many bytes it takes; nothing where
-/// there is none.
+/// The value at the start of `text`, at nesting depth `depth`, and its number of bytes; `None` if there is
+/// none.
 pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
     let mut reader = Reader::new(text);
     let peek = reader.json.peek().ok()?;
@@ -37,7 +37,7 @@ pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
     Some((value, reader.json.current_index()))
 }
 
-/// The value of a field, parsed where it is JSON text, as tables have to hold lists; nothing where it is absent.
+/// The value of a field, parsed if it is JSON text, as tables store lists; `None` if the field is absent.
 pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
     match record.get(field) {
         Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
@@ -49,10 +49,10 @@ pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> 
     }
 }
 
-/// What makes values of a text.
+/// Parses text into values.
 struct Reader<'t> {
     json: Jiter<'t>,
-    /// The first keys that were met, each of which many objects have.
+    /// The first keys that were met, shared by many objects.
     keys: Vec<Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl<'t> Reader<'t> {
         Self { json: Jiter::new(text).with_allow_inf_nan(), keys: Vec::new() }
     }
 
-    /// The value that all of the text is.
+    /// The value of the whole text.
     fn whole(&mut self) -> Result<Value, JiterError> {
         let peek = self.json.peek()?;
         let value = self.value(peek, 0)?;
@@ -111,7 +111,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The key of this name, which is new or among the `keys`.
+/// The key with this name, shared if it is among `keys`.
 fn known(keys: &mut Vec<Arc<str>>, name: &str) -> Arc<str> {
     if let Some(key) = keys.iter().find(|key| ***key == *name) {
         return Arc::clone(key);
@@ -157,7 +157,7 @@ fn fault(error: &JiterError, json: &Jiter<'_>) -> Fault {
     }
 }
 
-/// Lower case where a sentence begins, as our own messages have it.
+/// The message with a lower-case start, as our own messages have it.
 fn lower_first(message: &str) -> String {
     let mut characters = message.chars();
     match characters.next() {

@@ -1,4 +1,4 @@
-//! [`Record`]: what one line of data can be.
+//! [`Record`]: the kinds of records.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use fastpack_template::json::{Map, Value};
 
 use super::tokens::Tokens;
 
-/// What one line of data means.
+/// The content of one record.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// Messages for a chat template.
     Conversation(Conversation),
-    /// A request and its answer, to be put into words.
+    /// A request and its answer.
     Pair(Pair),
     /// Text as it stands.
     Text(String),
@@ -19,31 +19,32 @@ pub enum Record {
     Tokens(Tokens),
 }
 
-/// Messages and what goes with them, as a chat template sees them.
+/// Messages and their fields, as a chat template sees them.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     /// The messages as they were read. Never empty.
     pub messages: Vec<Arc<Map>>,
-    /// The tool schemas (a list of maps), or nothing where the record has none.
+    /// The tool schemas (a list of maps); `None` where the record has none.
     pub tools: Option<Value>,
     /// The record's own `chat_template_kwargs`.
     pub template_kwargs: Map,
-    /// The weight that each message gives itself, if any does.
+    /// The weight of each message by its own flags, if any has one.
     pub weights: Option<Vec<Option<f32>>>,
-    /// How many of the messages are a prompt, which the others complete; nothing where the record does not say.
+    /// The number of messages in the prompt, which the other messages complete; `None` where the record has
+    /// no prompt.
     pub prompt: Option<usize>,
 }
 
-/// A request, and the text that answers it.
+/// A request, and its answer as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// Whether the two are joined as they are: a prompt and its completion.
     pub plain: bool,
-    /// What is said before the request, if anything.
+    /// The system text before the request, if any.
     pub system: Option<String>,
     /// The instruction, question or prompt.
     pub request: String,
-    /// What the instruction is about, if anything.
+    /// The input of the instruction, if any.
     pub input: Option<String>,
     /// The output, answer or completion.
     pub answer: String,

@@ -11,10 +11,10 @@ use crate::config::usual::TEMPLATE_KWARGS;
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 
-/// The keys of a part of a content that is text and no more.
+/// The keys of a content part that is only text.
 const PART: [&str; 2] = ["type", "text"];
 
-/// What `ShareGPT` calls the sides of a conversation, and what templates call them.
+/// The roles of `ShareGPT`, and the roles in templates.
 pub(super) const ROLES: [(&str, &str); 8] = [
     ("human", "user"),
     ("user", "user"),
@@ -26,15 +26,15 @@ pub(super) const ROLES: [(&str, &str); 8] = [
     (FUNCTION_CALL, "assistant"),
 ];
 
-/// What `ShareGPT` calls a turn of the assistant that is the JSON text of a call.
+/// The role in `ShareGPT` of an assistant's turn that is the JSON text of a call.
 pub(super) const FUNCTION_CALL: &str = "function_call";
 
-/// What a template takes of messages; what it does not is written as text for it.
+/// The forms of messages that a template takes. Other forms are written as text for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
-    /// It knows `tool_calls`: calls that are written as JSON text become such.
+    /// It knows `tool_calls`: calls written as JSON text are parsed into them.
     pub calls: bool,
-    /// It does not fail on content that is a list of parts; else these become the text that they are together.
+    /// It accepts content that is a list of parts. Otherwise parts are joined into a text.
     pub parts: bool,
 }
 
@@ -43,7 +43,7 @@ impl Takes {
     pub const ALL: Self = Self { calls: true, parts: true };
 }
 
-/// The conversation that stands in `field`.
+/// The conversation in `field`.
 pub(super) fn read(
     record: &Map,
     field: &str,
@@ -68,7 +68,7 @@ pub(super) fn read(
     })
 }
 
-/// The messages that stand in `field`.
+/// The messages in `field`.
 pub(super) fn read_list(record: &Map, field: &str, takes: Takes) -> Result<Vec<Arc<Map>>, Fault> {
     let list = match json::unfold(record, field)? {
         Some(Value::List(list)) => list,
@@ -82,12 +82,12 @@ pub(super) fn read_list(record: &Map, field: &str, takes: Takes) -> Result<Vec<A
     messages.collect()
 }
 
-/// The text that stands before a conversation or a request.
+/// The system text before a conversation or a request.
 pub(super) fn read_system(record: &Map, shape: &Shape) -> Result<Option<String>, Fault> {
     optional(record, shape.field_of(Part::System, record))
 }
 
-/// Puts a system message before the others, unless it stands there already.
+/// Puts a system message before the others, unless the same one is there already.
 fn lead_with(messages: &mut Vec<Arc<Map>>, system: String, field: &str) -> Result<(), Fault> {
     let text = Value::String(Arc::from(system));
     let role = |message: &Map| message.get("role").cloned();
@@ -111,7 +111,7 @@ pub(super) fn message(role: &str, content: Value) -> Map {
         .collect()
 }
 
-/// A message as templates want it; one with `from` and `value` is renamed, its other keys stay.
+/// A message in the form for templates. `from` and `value` are renamed; other keys stay.
 fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result<Arc<Map>, Fault> {
     let place = || format!("{field}[{at}]");
     let Value::Map(message) = message else {
@@ -139,7 +139,7 @@ fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result
     }
 }
 
-/// The fault of a message that does not say who writes, with the keys that it has.
+/// The fault of a message without a role, with the keys that it has.
 fn without_role(message: &Map, place: &str) -> Fault {
     let found = found(message);
     let reason = format!(
@@ -149,7 +149,7 @@ fn without_role(message: &Map, place: &str) -> Fault {
     Fault::new(Reason::WrongType, reason)
 }
 
-/// The text that parts are together; nothing where one of them says more than its text.
+/// The joined text of parts; `None` where a part is more than text.
 fn joined(parts: &[Value]) -> Option<String> {
     let texts = parts.iter().map(|part| match part {
         Value::String(text) => Some(text),
@@ -205,7 +205,7 @@ fn rename(message: &Map, from: &Value, place: &str, takes: Takes) -> Result<Map,
     Ok(renamed.collect())
 }
 
-/// The calls that a text of JSON holds, one or a list; nothing where it holds something else.
+/// The calls in a JSON text, one or a list; `None` where it holds something else.
 fn tool_calls(text: &Value) -> Option<Value> {
     let Value::String(text) = text else { return None };
     let calls = match json::parse(text.as_bytes()).ok()? {
@@ -223,7 +223,7 @@ fn tool_calls(text: &Value) -> Option<Value> {
     Some(Value::List(Arc::new(structured.collect::<Option<_>>()?)))
 }
 
-/// Content is text, a list of parts, an object or null; whether a template takes it is the template's word.
+/// Content must be text, a list of parts, an object or null. The template decides whether it takes it.
 pub(super) fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
     match content {
         Value::Null | Value::String(_) | Value::Map(_) => Ok(()),
@@ -256,7 +256,7 @@ pub(super) fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
     }
 }
 
-/// Tools as a list of schemas, or as JSON text of one; none where null or absent.
+/// Tools as a list of schemas, or as JSON text of one; `None` where null or absent.
 fn read_tools(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
     let Some(tools) = json::unfold(record, field)? else { return Ok(None) };
     match &tools {
@@ -282,7 +282,7 @@ fn read_template_kwargs(record: &Map) -> Result<Map, Fault> {
     }
 }
 
-/// A text that may be absent, null or empty, which all mean that there is none.
+/// An optional text; `None` if it is absent, null or empty.
 pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Fault> {
     match record.get(field) {
         None | Some(Value::Null) => Ok(None),

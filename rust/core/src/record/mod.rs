@@ -1,7 +1,8 @@
-//! Raw bytes to a [`Record`]: what a line of data means, whatever its shape.
+//! Parses raw bytes into a [`Record`], for all shapes.
 //!
-//! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers, [`text`]
-//! for plain text, [`tokens`] for ids. [`Shape`] is found once a file, in the order of `Shape::find`, or named.
+//! Each shape has a file of its own: [`messages`] for conversations, [`pair`] for requests with answers,
+//! [`text`] for plain text, [`tokens`] for ids. The [`Shape`] of a file is found once, in the order of
+//! `Shape::find`, or named.
 
 mod cbor;
 mod columns;

@@ -1,4 +1,4 @@
-//! Pairs of a request and what answers it: instructions, questions, prompts and completions.
+//! Pairs of a request and its answer: instructions, questions, prompts and completions.
 
 use super::fault::{Fault, wrong_type};
 use super::flags;
@@ -39,7 +39,7 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, 
     Ok(Record::Pair(pair))
 }
 
-/// A prompt and a completion that are lists of messages: one conversation.
+/// A prompt and a completion that are lists of messages, as one conversation.
 fn read_messages(record: &Map, shape: &Shape, takes: Takes) -> Result<Conversation, Fault> {
     let mut all = messages::read(record, shape.field(Part::Prompt), shape, takes)?;
     let completion = messages::read_list(record, shape.field(Part::Completion), takes)?;

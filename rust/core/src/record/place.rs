@@ -1,4 +1,4 @@
-//! [`Place`]: a value where it stands, in a line of JSON or in an array, looked at without making a [`Value`] of it.
+//! [`Place`]: a value inside a line of JSON or an array, read without building a [`Value`].
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::cursor::Cursor;
 use super::row;
 use fastpack_template::json::Value;
 
-/// A value where it stands. What is asked for has to be taken before anything else is; what cannot be taken so is
-/// answered with `None`.
+/// A value in its place. It must be taken before the next value. A value that cannot be read this way gives
+/// `None`.
 pub(super) trait Place<'l> {
-    /// Takes `null` if it is that.
+    /// Takes the value if it is `null`.
     fn null(&mut self) -> bool;
 
     /// Whether it is a string.
@@ -24,7 +24,7 @@ pub(super) trait Place<'l> {
     /// Takes a string and appends it to `out`.
     fn text(&mut self, out: &mut String) -> Option<()>;
 
-    /// Takes any value, which stands `depth` levels deep, and tells how many bytes it takes, or somewhat less.
+    /// Takes any value at nesting depth `depth`, and returns its approximate number of bytes too, never more.
     fn value(&mut self, depth: usize) -> Option<(Value, usize)>;
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Item<'l> {
 }
 
 impl<'l> Item<'l> {
-    /// The string that it is.
+    /// The string in this place.
     fn string(&self) -> Option<&'l str> {
         let Self { array, at } = *self;
         if array.is_null(at) {
@@ -71,7 +71,7 @@ impl<'l> Item<'l> {
         })
     }
 
-    /// The items of the list that it is, and where they are among those of all lists.
+    /// The list in this place: the array of all lists, and its range in it.
     pub(super) fn list(&self) -> Option<(&'l dyn Array, Range<usize>)> {
         fn items<O: OffsetSizeTrait>(
             lists: &GenericListArray<O>,
@@ -114,7 +114,7 @@ impl<'l> Place<'l> for Item<'l> {
     }
 
     fn value(&mut self, _: usize) -> Option<(Value, usize)> {
-        // A text that is looked up elsewhere does not stand here.
+        // An encoded text, such as in a dictionary, is not stored in this place.
         let value = row::value(self.array, self.at).ok();
         let value = value.filter(|value| !matches!(value, Value::String(_)))?;
         let size = value.size();

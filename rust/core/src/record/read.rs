@@ -1,4 +1,4 @@
-//! Reads records: finds the shape of a file, and reads each of its records by it.
+//! Reads records: finds the shape of a file, and reads its records by that shape.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
 
-/// Reads a conversation that was not read from a file: `messages`, and `tools` and `chat_template_kwargs` if any.
+/// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`.
 pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
     let shape = Shape::conversations();
     messages::read(record, usual::MESSAGES[0], &shape, Takes::ALL)
 }
 
-/// Reads a conversation from JSON: an object as [`conversation`] takes it.
+/// Reads a conversation from JSON, with the fields of [`conversation`].
 pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
     conversation(&*object(Raw::Json(json), |_| true)?)
 }
 
-/// The messages that a pair stands for, behind those of the examples.
+/// The messages of a pair, after the messages of the examples.
 pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     let message =
         |role: &str, text: &str| Arc::new(messages::message(role, Value::String(Arc::from(text))));
@@ -49,7 +49,7 @@ pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     }
 }
 
-/// What stands in a file as an object, the columns of a table only as far as they are `wanted`.
+/// A raw record as an object. Of a table, only the columns that are `wanted`.
 pub(super) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
     match raw {
         Raw::Json(bytes) => match json::parse(bytes)? {
@@ -78,7 +78,7 @@ pub(super) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
     }
 }
 
-/// The shape of a file, and what its first record shows besides.
+/// The shape of a file, and the fields of its first record.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The shape.
@@ -87,7 +87,7 @@ pub struct Shown {
     pub fields: Vec<String>,
 }
 
-/// The shape of the first of `records` that has one.
+/// The shape of the first record that has one.
 pub fn find_shape<'a>(
     records: impl IntoIterator<Item = Raw<'a>>,
     expected: Expectation<'_>,
@@ -98,7 +98,7 @@ pub fn find_shape<'a>(
             _ => expected,
         };
         let record = match raw {
-            // A column that no shape reads may hold anything.
+            // A column that no shape reads may hold any type.
             Raw::Row { batch, row } => row::readable(batch, row, |_| true),
             Raw::Cbor(item) => cbor::parse(item, |_| true, true).ok()?,
             raw => (*object(raw, |_| true).ok()?).clone(),
@@ -108,7 +108,7 @@ pub fn find_shape<'a>(
     })
 }
 
-/// Reads one record of a file of this shape; `expected` is what the shape was found by.
+/// Reads one record of a file with this shape. `expected` holds the options that the shape was found by.
 pub fn read(
     raw: Raw<'_>,
     shape: Option<&Shape>,
@@ -124,7 +124,7 @@ pub fn read(
     let record = &*object(raw, |field| shape.is_none_or(|shape| shape.reads(field)))?;
     let Some(shape) = shape else { return Err(shape::unknown(record, expected)) };
     let beside = || match raw {
-        // What no shape reads may hold anything there.
+        // Columns that no shape reads may hold any type.
         Raw::Row { batch, row } => Some(row::readable(batch, row, |field| shape.is_telling(field))),
         Raw::Cbor(item) => cbor::parse(item, |field| shape.is_telling(field), true).ok(),
         _ => None,

@@ -1,4 +1,4 @@
-//! A row of a table, or a line of texts, to a [`Map`]: what Python's `to_pylist` and `DictReader` make of it.
+//! A row of a table, or a line of texts, to a [`Map`], as Python's `to_pylist` and `DictReader` give them.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn cells(
     Ok(record)
 }
 
-/// One value of an array, or the type that JSON has not.
+/// One value of an array; fails with the type if JSON has no such type.
 pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
     if array.is_null(at) {
         return Ok(Value::Null);
@@ -98,7 +98,7 @@ pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
         DataType::LargeListView(_) => list(array.as_list_view::<i64>().value(at).as_ref())?,
         DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(at).as_ref())?,
         DataType::Dictionary(..) => {
-            // All keys of an array are normalised at once, so it is cut down to the one.
+            // All keys of an array are normalised at once, so only one is passed.
             let one = array.slice(at, 1);
             let dictionary = one.as_any_dictionary();
             return value(dictionary.values(), dictionary.normalized_keys()[0]);

@@ -1,4 +1,4 @@
-//! [`Shape`]: where in the records of a file their content stands. It is found once a file, by its first records.
+//! [`Shape`]: the fields that hold the content of a file's records, found once by its first records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,61 +8,62 @@ use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use fastpack_template::json::{Map, Value};
 
-/// The names of columns of ids, which records and tables share.
+/// The names of columns of ids, in records and tables.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenColumns {
     /// The ids.
     pub input_ids: &'static str,
     /// The ids where trained, -100 elsewhere.
     pub labels: &'static str,
-    /// What the loss of each id is multiplied by.
+    /// The factor of each id's loss.
     pub loss_weights: &'static str,
-    /// The fields by which packed rows in the compact layout are told, which are no documents.
+    /// The fields that show packed rows in the compact layout, which are no documents.
     pub label_spans: [&'static str; 2],
 }
 
 impl TokenColumns {
-    /// Whether a record is a packed row in the compact layout: its labels would be lost if its ids were read alone.
+    /// Whether a record is a packed row in the compact layout. If its ids were read alone, its labels would
+    /// be lost.
     fn packs(&self, record: &Map) -> bool {
         self.label_spans.iter().any(|field| record.contains_key(*field))
     }
 }
 
-/// What decides how the records of a file are looked at.
+/// The options that decide the shape of a file's records.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation<'a> {
-    /// The shape that was named.
+    /// The shape that the caller named.
     pub shape: Option<ShapeName>,
-    /// The fields that were named.
+    /// The fields that the caller named.
     pub fields: &'a Fields,
-    /// What columns of ids are called.
+    /// The names of columns of ids.
     pub columns: TokenColumns,
 }
 
 impl Expectation<'_> {
-    /// The shape that was named, by itself or by its fields.
+    /// The shape that the caller named, by itself or by its fields.
     fn name(&self) -> Option<ShapeName> {
         self.shape.or_else(|| self.fields.shape())
     }
 }
 
-/// Where in the records of a file their content stands.
+/// The fields that hold the content of a file's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub(super) name: ShapeName,
-    /// Each part and its field; those that the shape cannot do without come first. A part that it can do without may
-    /// have several: a record has it in whichever it has.
+    /// Each part and its field, the required ones first. An optional part may have several fields; a record
+    /// has one of them.
     pub(super) parts: Vec<(Part, Arc<str>)>,
-    /// Fields that say nothing in the record which showed the shape, and with which it might have another one.
+    /// Fields that are empty in the first record, and would give a record another shape.
     rivals: Vec<Arc<str>>,
-    /// All fields by which the shapes that are looked for before this one are told.
+    /// The fields of the shapes that are tried before this one.
     telling: Vec<Arc<str>>,
-    /// Whether its prompts are lists of messages; nothing where that has not shown, or where it has none.
+    /// Whether its prompts are lists of messages; `None` where unknown, or without prompts.
     messages: Option<bool>,
 }
 
 impl Shape {
-    /// Conversations under their usual names.
+    /// Conversations under the usual field names.
     pub fn conversations() -> Self {
         let usual = |(part, field): (Part, &str)| (part, Arc::from(field));
         let parts = [
@@ -80,7 +81,7 @@ impl Shape {
         }
     }
 
-    /// The shape that is expected, or else the first that `record` has.
+    /// The expected shape, or else the first that `record` has.
     pub(super) fn find(record: &Map, expected: Expectation<'_>) -> Option<Self> {
         if expected.columns.packs(record) {
             return None;
@@ -99,26 +100,26 @@ impl Shape {
         Some(Self { rivals, telling, ..shape })
     }
 
-    /// Whether what stands before a completion is a list of messages.
+    /// Whether the prompt is a list of messages.
     pub fn has_messages(&self) -> bool {
         self.messages == Some(true)
     }
 
-    /// Whether a record that says something in this field may have another shape than the first of its file.
+    /// Whether a record with content in this field may have another shape than the first of its file.
     pub(super) fn is_rival(&self, field: &str) -> bool {
         self.rivals.iter().any(|rival| **rival == *field)
     }
 
-    /// Whether a shape that is looked for before this one is told by this field.
+    /// Whether this is a field of a shape that is tried before this one.
     pub(super) fn is_telling(&self, field: &str) -> bool {
         self.telling.iter().any(|telling| **telling == *field)
     }
 
-    /// This shape, if the record has the fields that it cannot do without.
+    /// This shape, if the record has its required fields.
     fn of(name: ShapeName, record: &Map, expected: Expectation<'_>) -> Option<Self> {
         let has = |field: &str| record.get(field).is_some_and(|value| *value != Value::Null);
         let named = |part: Part| expected.fields.get(part).map(Arc::from);
-        // What was named is taken at its word; what was not has to be there.
+        // A field that the caller named is accepted without a check. Others must exist.
         let field = |part: Part, usual: &[&str]| {
             let found = || usual.iter().copied().find(|field| has(field)).map(Arc::from);
             named(part).or_else(found).map(|field: Arc<str>| (part, field))
@@ -179,15 +180,15 @@ impl Shape {
         found.map_or("", |(_, field)| field)
     }
 
-    /// The fields in which records may have a part, the usual one first.
+    /// The fields of a part, the usual one first.
     pub(super) fn fields(&self, part: Part) -> impl Iterator<Item = &str> {
         self.parts.iter().filter(move |(known, _)| *known == part).map(|(_, field)| &**field)
     }
 
-    /// The field in which `record` has a part that it need not have: the first that says something.
+    /// The field of an optional part in `record`: the first with content.
     pub(super) fn field_of(&self, part: Part, record: &Map) -> &str {
         let says = |field: &str| match record.get(field) {
-            // A list that is empty is looked at where it is read.
+            // An empty list is checked where it is read.
             Some(Value::List(_)) => true,
             value => value.is_some_and(says),
         };
@@ -196,13 +197,13 @@ impl Shape {
         found.map_or_else(|| self.field(part), |(_, field)| field)
     }
 
-    /// All fields that records are read from, and those that tell other shapes.
+    /// All fields that records are read from, and those that show other shapes.
     pub fn columns(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|(_, field)| field).chain(&self.telling);
         parts.map(ToString::to_string).chain([usual::TEMPLATE_KWARGS.to_owned()]).collect()
     }
 
-    /// Whether a record is looked at for this field.
+    /// Whether this field of a record is needed.
     pub(super) fn wants(&self, field: &str) -> bool {
         self.reads(field) || self.is_rival(field)
     }
@@ -212,23 +213,23 @@ impl Shape {
         self.parts.iter().any(|(_, known)| **known == *field) || field == usual::TEMPLATE_KWARGS
     }
 
-    /// The parts that the shape cannot do without, which come first.
+    /// The required parts, which come first.
     fn needed(&self) -> &[(Part, Arc<str>)] {
         &self.parts[..self.name.required().len().max(1)]
     }
 
-    /// Which shape it is.
+    /// The name of the shape.
     pub fn name(&self) -> ShapeName {
         self.name
     }
 
-    /// The fields that every record has, and those of the others that `record` has: what a report names.
+    /// The required fields, and the optional ones that `record` has, for a report.
     pub(super) fn fields_of(&self, record: &Map) -> Vec<String> {
         let held = self.parts.iter().filter(|(_, field)| record.contains_key(field));
         held.map(|(_, field)| field.to_string()).collect()
     }
 
-    /// The fault of a record that is not of this shape; `beside` is what it has in fields that are not read of it.
+    /// The fault of a record that is not of this shape. `beside` are its fields that are not read.
     pub(super) fn fault(
         &self,
         record: &Map,
@@ -238,7 +239,8 @@ impl Shape {
         self.missing(record, expected).or_else(|| self.mixed(record, beside, expected))
     }
 
-    /// The fault of a record that has all fields of this shape, but those of another too, which the first record had not.
+    /// The fault of a record that has all fields of this shape, and also fields of another shape that the
+    /// first record had not.
     fn mixed(
         &self,
         record: &Map,
@@ -276,7 +278,7 @@ impl Shape {
         Fault::new(Reason::OtherShape, message)
     }
 
-    /// The fault of a record that has not got a field of this shape.
+    /// The fault of a record without a required field of this shape.
     fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
         let absent = |field: &str| matches!(record.get(field), None | Some(Value::Null));
         let (_, field) = self.needed().iter().find(|(_, field)| absent(field))?;
@@ -302,7 +304,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Whether a value says anything.
+/// Whether a value has content.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -312,7 +314,7 @@ fn says(value: &Value) -> bool {
     }
 }
 
-/// Whether a prompt is a list of messages; nothing where it is neither that nor a text.
+/// Whether a prompt is a list of messages; `None` where it is neither that nor a text.
 fn is_list(record: &Map, prompt: &str) -> Option<bool> {
     match record.get(prompt)? {
         Value::String(_) => Some(false),
@@ -321,13 +323,13 @@ fn is_list(record: &Map, prompt: &str) -> Option<bool> {
     }
 }
 
-/// The fields of a record, as a message names them.
+/// The fields of a record, for a message.
 pub(super) fn found(record: &Map) -> String {
     let found: Vec<String> = record.keys().map(|key| format!("`{key}`")).collect();
     if found.is_empty() { "none".to_owned() } else { found.join(", ") }
 }
 
-/// The fault of a record that has no shape.
+/// The fault of a record without a shape.
 pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
     if expected.columns.packs(record) {
         let message = "this is a packed row in the compact layout, which is no document; pack the files that it was made \

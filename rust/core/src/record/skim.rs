@@ -1,10 +1,11 @@
-//! [`Skim`]: what a template needs of a conversation, apart from what others have alike.
+//! [`Skim`]: the fast reader of conversations. It separates their texts from their structure.
 //!
-//! Most conversations are messages of texts. These are copied into one buffer, end to end; lists, objects and numbers
-//! become [`Skim::values`], and all else is put into a few bytes, the [`Skim::outline`]: conversations of one outline
-//! differ in nothing but their texts and what their values hold. Most lines of JSON and [rows](Skim::row) of tables are
-//! [read](Skim::read) so without making values of them; what takes more than that, good or bad, is left to
-//! [`read`](fn@super::read), and what that made of a line, a row or a request with its answer is [taken](Skim::take).
+//! Most conversations are messages of texts. The texts are copied into one buffer, end to end. Lists, objects
+//! and numbers become [`Skim::values`]. The structure becomes a few bytes, the [`Skim::outline`]:
+//! conversations with the same outline differ only in their texts and values. Most lines of JSON and
+//! [rows](Skim::row) of tables are [read](Skim::read) this way without building values. All others, valid or
+//! not, are left to [`read`](fn@super::read), and its result for a line, a row or a request with its answer
+//! is [taken](Skim::take).
 
 use std::ops::Range;
 
@@ -22,41 +23,41 @@ use crate::config::usual::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
 use fastpack_template::json::Value;
 
-/// Messages that are skimmed at most: longer conversations are too rare for their outlines to come again.
+/// The most messages of a conversation that is read here: the outlines of longer ones hardly occur again.
 const MOST_MESSAGES: usize = 200;
 
-/// Names of keys and roles that are told apart, in a byte each, and the longest of them.
+/// The most names of keys and roles, one byte each, and the most bytes of a name.
 const MOST_NAMES: usize = 200;
 const LONGEST_NAME: usize = 64;
 
-/// Bytes of texts that are kept for the next line.
+/// The most bytes of the text buffer that are kept for the next line.
 const KEPT: usize = 1 << 22;
 
-/// The names that the rules below know, by their numbers.
+/// The names with fixed numbers.
 const NAMES: [&str; 4] = ["role", "content", "from", "value"];
 const ROLE: u8 = 1;
 const CONTENT: u8 = 2;
 const FROM: u8 = 3;
 const VALUE: u8 = 4;
 
-/// What stands between messages in an outline.
+/// The end of a message in an outline.
 const END: u8 = 0;
 
-/// What stands in an outline where there is no text: no name has these numbers.
+/// The marks in an outline for values that are no texts. No name has these numbers.
 const VALUE_OF_KEY: u8 = 255;
 const TOOLS: u8 = 254;
 const KWARGS: u8 = 253;
 const FLAGGED: u8 = 252;
 const PROMPT: u8 = 251;
 
-/// Bytes of arguments to the template that are told apart.
+/// The most bytes of arguments to the template in an outline.
 const MOST_KWARGS: usize = 1 << 12;
 
-/// Levels at which values stand in a record.
+/// The nesting depths of values in a record.
 const IN_RECORD: usize = 1;
 const IN_MESSAGE: usize = 3;
 
-/// The texts of one conversation after the other, each in the memory of the one before.
+/// The fast reader: reads one conversation after the other, reusing its buffers.
 #[derive(Debug)]
 pub struct Skim {
     names: Vec<Box<str>>,
@@ -65,21 +66,21 @@ pub struct Skim {
     roles: Vec<u8>,
     /// The message and the key of each text.
     places: Vec<(usize, u8)>,
-    /// Where it stands in `decoded`.
+    /// The range of each text in `decoded`.
     ranges: Vec<Range<usize>>,
     decoded: String,
-    /// What is no text, and the message and the key of each; tools are of no message.
+    /// The values that are no texts, and the message and the key of each. Tools belong to no message.
     values: Vec<Value>,
     value_places: Vec<(Option<usize>, u8)>,
     value_bytes: usize,
-    /// What the messages say of their training; nothing of any unless `flagged`.
+    /// The weights of the messages by their own flags; valid only if `flagged`.
     weights: Vec<Option<f32>>,
     flagged: bool,
-    /// How many of the messages are a prompt.
+    /// The number of messages in the prompt.
     prompt: Option<usize>,
-    /// The tools as they were last written, and what they are: many records have the same.
+    /// The last tools, as text and as a value: many records have the same.
     tools: Option<(String, Value)>,
-    /// What the template takes of messages.
+    /// The forms of messages that the template takes.
     takes: Takes,
 }
 
@@ -90,7 +91,7 @@ impl Default for Skim {
 }
 
 impl Skim {
-    /// One for a template that takes so much of messages.
+    /// A reader for a template that takes these forms of messages.
     pub fn taking(takes: Takes) -> Self {
         Self {
             takes,
@@ -110,26 +111,27 @@ impl Skim {
         }
     }
 
-    /// Reads a conversation of this shape; `false` where that takes more than skimming.
+    /// Reads a conversation of this shape; `false` if [`read`](fn@super::read) must read it.
     pub fn read(&mut self, line: &[u8], shape: &Shape) -> bool {
         self.clear();
         shape.name() == ShapeName::Conversations && self.conversation(line, shape).is_some()
     }
 
-    /// Reads a conversation of this shape that is a row of a table; `false` where that takes more than skimming.
+    /// Reads a conversation of this shape from a row of a table; `false` if [`read`](fn@super::read) must
+    /// read it.
     pub fn row(&mut self, batch: &RecordBatch, row: usize, shape: &Shape) -> bool {
         self.clear();
         shape.name() == ShapeName::Conversations && self.columns(batch, row, shape).is_some()
     }
 
-    /// Takes a conversation that was read; `false` where there is too much about it that would have to be told apart.
+    /// Takes a conversation that was read; `false` if its outline would be too large.
     pub fn take(&mut self, conversation: &Conversation) -> bool {
         self.clear();
         self.whole(conversation).is_some()
     }
 
-    /// What tells the conversation from others, but for its texts and values: number, keys and roles of the messages, how
-    /// many of them are a prompt, and its own arguments to the template.
+    /// The structure of the conversation without texts and values: the number, keys and roles of the
+    /// messages, the number of messages in the prompt, and its own arguments to the template.
     ///
     /// Only outlines of the same `Skim` can be compared.
     pub fn outline(&self) -> &[u8] {
@@ -141,7 +143,7 @@ impl Skim {
         &self.decoded
     }
 
-    /// Where each text stands.
+    /// The range of each text in [`decoded`](Self::decoded).
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
@@ -151,7 +153,7 @@ impl Skim {
         self.places.iter().map(|(message, key)| (*message, self.name_of(*key)))
     }
 
-    /// How many bytes the texts and the values take in the line, or somewhat less.
+    /// The approximate number of bytes of the texts and the values in the line, never more.
     pub fn size(&self) -> usize {
         self.decoded.len() + self.value_bytes
     }
@@ -161,17 +163,18 @@ impl Skim {
         &self.values
     }
 
-    /// The message and the key of each of these; nothing for the tools.
+    /// The message and the key of each value; `None` for the tools.
     pub fn value_places(&self) -> impl ExactSizeIterator<Item = Option<(usize, &str)>> + '_ {
         self.value_places.iter().map(|(message, key)| Some(((*message)?, self.name_of(*key))))
     }
 
-    /// The weight that each message gives itself, if any says something of it.
+    /// The weight of each message by its own flags, if any has one.
     pub fn weights(&self) -> Option<&[Option<f32>]> {
         self.flagged.then_some(&self.weights)
     }
 
-    /// How many of the messages are a prompt, which the others complete; nothing where the record does not say.
+    /// The number of messages in the prompt, which the other messages complete; `None` where the record has
+    /// no prompt.
     pub fn prompt(&self) -> Option<usize> {
         self.prompt
     }
@@ -244,14 +247,14 @@ impl Skim {
         (self.roles.len() == conversation.messages.len()).then_some(())
     }
 
-    /// The text of a message that is in `decoded` from `start` on.
+    /// Adds the text of a message, which starts at `start` in `decoded`.
     fn add_text(&mut self, message: usize, key: u8, start: usize) {
         self.outline.push(key);
         self.places.push((message, key));
         self.ranges.push(start..self.decoded.len());
     }
 
-    /// A value of a message, which takes so many bytes.
+    /// Adds a value of a message, which takes `bytes` bytes.
     fn add_value(&mut self, message: usize, key: u8, value: Value, bytes: usize) {
         self.value_bytes += bytes;
         self.outline.extend([key, VALUE_OF_KEY]);
@@ -317,7 +320,7 @@ impl Skim {
             if !shape.wants(column.name()) {
                 continue;
             }
-            // Which of two columns of one name counts, nobody can say.
+            // Two columns of one name are ambiguous.
             if columns[..number].iter().any(|before| before.name() == column.name()) {
                 return None;
             }
@@ -344,7 +347,7 @@ impl Skim {
         self.close()
     }
 
-    /// Ends a conversation of messages that were read one by one.
+    /// Ends a conversation after its last message.
     fn close(&mut self) -> Option<()> {
         if self.flagged {
             self.outline.push(FLAGGED);
@@ -366,7 +369,7 @@ impl Skim {
             if value == Value::Null {
                 return Some(());
             }
-            // What ends with a bracket or a quote is whole wherever it stands.
+            // A text that ends with a bracket or a quote is a complete value wherever it stands.
             self.tools = Some((text.to_owned(), value.clone()));
             (value, text.len())
         };
@@ -378,14 +381,14 @@ impl Skim {
         if matches!(value, Value::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
     }
 
-    /// Reads a message; `each` calls what it is given with every value in it, and the key.
+    /// Reads a message. `each` calls its argument with every value in it, and the key.
     fn message<'l, P: Place<'l>>(
         &mut self,
         each: impl FnOnce(&mut dyn FnMut(&mut P, &str) -> Option<()>) -> Option<()>,
     ) -> Option<()> {
         let message = self.roles.len();
         let begin = self.ranges.len();
-        // Where in the outline the role stands, and the key of what is said.
+        // The places of the role in the outline, and of the keys `from` and `value`.
         let (mut role, mut from, mut value) = (None, None, None);
         let (mut train, mut weight) = (None, None);
         let mut seen = [0_u64; MOST_NAMES / 64 + 1];
@@ -413,7 +416,7 @@ impl Skim {
                 let name = self.name(place.word()?)?;
                 self.outline.extend([key, name]);
             } else if place.null() {
-                // Templates see no key whose value is null.
+                // Templates do not see keys whose value is null.
             } else if place.is_text()? {
                 if flag.is_some() {
                     return None;
@@ -452,7 +455,7 @@ impl Skim {
         Some(())
     }
 
-    /// Gives a message of `from` and `value`, which stand there in the outline, a role and a content.
+    /// Renames `from` and `value`, at these places in the outline, to a role and a content.
     fn rename(&mut self, from: usize, value: usize, begin: usize) -> Option<()> {
         let name = self.name_of(self.outline[from + 1]);
         let known = ROLES.iter().find(|(known, _)| *known == name && name != FUNCTION_CALL);
@@ -464,7 +467,7 @@ impl Skim {
         Some(())
     }
 
-    /// The number of a name, which is new or known.
+    /// The number of a name, new or known.
     fn name(&mut self, name: &str) -> Option<u8> {
         let known = self.names.iter().position(|known| **known == *name);
         let at = known.unwrap_or(self.names.len());
@@ -478,7 +481,7 @@ impl Skim {
     }
 }
 
-/// What an outline tells of a value: of which type it is, and how many items a list has.
+/// The bytes of a value in an outline: its type, and the number of items of a list.
 fn kind(value: &Value) -> [u8; 2] {
     match value {
         Value::Null => [0, 0],
@@ -491,7 +494,7 @@ fn kind(value: &Value) -> [u8; 2] {
     }
 }
 
-/// How many items a list has, as far as a byte can tell.
+/// The number of items of a list, capped to a byte.
 fn count(items: &[Value]) -> u8 {
     u8::try_from(items.len()).unwrap_or(u8::MAX)
 }

@@ -1,4 +1,5 @@
-//! [`Table`]: the records of a block as Arrow columns, for functions of the caller, and what they made of them.
+//! [`Table`]: the records of a block as Arrow columns, for the caller's functions, and the changed records as
+//! JSON.
 
 use std::sync::Arc;
 
@@ -17,16 +18,16 @@ use fastpack_template::json::{Map, Value};
 pub struct Table {
     rows: RecordBatch,
     records: Vec<Arc<Map>>,
-    /// The number in the block of each record.
+    /// The number of each record in the block.
     numbers: Vec<usize>,
 }
 
 impl Table {
-    /// The records of `block`. Those that are no objects are not in it.
+    /// The records of `block` that are objects.
     ///
     /// # Errors
     ///
-    /// [`ArrowError`] for records that are more than Arrow can hold.
+    /// [`ArrowError`] for records that exceed the limits of Arrow.
     pub fn of(block: &Block) -> Result<Self, ArrowError> {
         if let Some(rows) = block.table() {
             let numbers: Vec<usize> = (0..rows.num_rows()).collect();
@@ -44,19 +45,19 @@ impl Table {
         &self.rows
     }
 
-    /// The number in its block of the record that a row is.
+    /// The number in the block of a row's record.
     pub fn number(&self, row: usize) -> usize {
         self.numbers[row]
     }
 
-    /// Appends to `bytes` the JSON of the record that row `row` became: row `at` of `mapped`.
+    /// Appends to `bytes` the JSON of the record that row `row` was changed into: row `at` of `mapped`.
     ///
-    /// A field that is what it was keeps the record's own value, of which Arrow may not tell everything: a field
-    /// that is absent from one record of many is null there.
+    /// An unchanged field keeps the record's own value, since Arrow may not hold all of it: a field that is
+    /// absent from one record of many is null there.
     pub fn write(&self, row: usize, mapped: &RecordBatch, at: usize, bytes: &mut Vec<u8>) {
         let mut record = Map::default();
         for (field, column) in mapped.schema_ref().fields().iter().zip(mapped.columns()) {
-            // A column that JSON cannot hold is of no use to any shape.
+            // No shape uses a column that JSON cannot hold.
             let Ok(made) = row::value(column, at) else { continue };
             let given = self.rows.column_by_name(field.name());
             let given = given.and_then(|column| row::value(column, row).ok());
@@ -73,7 +74,7 @@ impl Table {
     }
 }
 
-/// A column for each field that any of the records has, in the order in which they came first.
+/// A column for each field of any record, in the order of first occurrence.
 fn columns(records: &[Arc<Map>]) -> Result<RecordBatch, ArrowError> {
     let mut names: Vec<&Arc<str>> = Vec::new();
     for key in records.iter().flat_map(|record| record.keys()) {

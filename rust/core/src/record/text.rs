@@ -1,4 +1,4 @@
-//! Plain text: a record whose content is one string.
+//! Plain text: a record with one string as content.
 
 use super::cursor::Cursor;
 use super::fault::{Fault, wrong_type};
@@ -17,7 +17,8 @@ pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
     }
 }
 
-/// Appends the text of a record of this shape to `out`; `false`, and nothing more, where that takes more than skimming.
+/// Appends the text of a record of this shape to `out`; `false`, appending nothing, if the record
+/// takes the general reader.
 pub fn skim_text(line: &[u8], shape: &Shape, out: &mut String) -> bool {
     let start = out.len();
     let done = shape.name() == ShapeName::Text && skim(line, shape, out).is_some();

@@ -1,4 +1,4 @@
-//! Records that are tokenized already: ids, and what tells which of them are trained.
+//! Records that are tokenized already: ids, and the columns that mark the trained ones.
 //!
 //! [`read`] takes them from an object, [`row`] from the columns of a table; [`Parts::check`] has the rules for both.
 
@@ -21,17 +21,17 @@ use fastpack_template::json::{Map, Value};
 /// The label of a token that is not trained.
 const IGNORED: i64 = -100;
 
-/// The largest token id: rows hold them as 32 bits with a sign.
+/// The largest token id: rows hold ids as signed 32-bit integers.
 const LARGEST_ID: i64 = i32::MAX as i64;
 
-/// A stretch of trained tokens, and how much they count.
+/// A run of trained tokens, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// The first trained position.
     pub start: u32,
     /// The position after the last.
     pub end: u32,
-    /// What the loss of these tokens is multiplied by.
+    /// The factor of these tokens' loss.
     pub weight: f32,
 }
 
@@ -40,11 +40,11 @@ pub struct Run {
 pub struct Tokens {
     /// The ids, without padding.
     pub ids: Vec<u32>,
-    /// Which of them are trained, ascending and disjoint, where the record says so.
+    /// The trained runs, ascending and disjoint, where the record has them.
     pub trained: Option<Vec<Run>>,
 }
 
-/// The lists of a record, each with the name of its field, before anything is known of their values.
+/// The lists of a record, each with the name of its field, before their values are checked.
 pub(super) struct Parts<'s> {
     ids: (&'s str, Vec<i64>),
     labels: Option<(&'s str, Vec<i64>)>,
@@ -71,8 +71,8 @@ pub(super) fn read<'s>(record: &Map, shape: &'s Shape) -> Result<Parts<'s>, Faul
     })
 }
 
-/// The lists of a row whose columns are lists of numbers; nothing where one of them is anything else, which
-/// [`read`] then says.
+/// The lists of a row whose columns are lists of numbers; `None` where a column has another type, which
+/// [`read`] then reports.
 pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Option<Parts<'s>> {
     let cells = Cells { batch, row };
     let list = |part: Part, holds: Holds| {
@@ -92,7 +92,7 @@ pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Opti
 }
 
 impl Parts<'_> {
-    /// The ids without padding, and which of them are trained; or what is wrong with the lists.
+    /// The ids without padding, and the trained runs; or the fault of the lists.
     pub(super) fn check(self) -> Result<Tokens, Fault> {
         let Self { ids: (field, ids), labels, mask, weights, attention } = self;
         let lengths = [&labels, &mask, &attention].into_iter().flatten();
@@ -140,7 +140,7 @@ impl Parts<'_> {
     }
 }
 
-/// Refuses labels that are neither the token at their place nor none.
+/// Refuses labels that are neither the token in their place nor -100.
 fn of_these_ids(name: &str, labels: &[i64], ids: &[i64]) -> Result<(), Fault> {
     let differs = |(label, id): (&i64, &i64)| *label != IGNORED && label != id;
     let Some(at) = labels.iter().zip(ids).position(differs) else { return Ok(()) };
@@ -151,14 +151,14 @@ fn of_these_ids(name: &str, labels: &[i64], ids: &[i64]) -> Result<(), Fault> {
     Err(Fault::new(Reason::WrongType, message))
 }
 
-/// Refuses a mask that holds something else than zeros and ones.
+/// Refuses a mask with values other than 0 and 1.
 fn zeros_and_ones(name: &str, mask: &[i64]) -> Result<(), Fault> {
     let Some(at) = mask.iter().position(|mark| !(0..=1).contains(mark)) else { return Ok(()) };
     let message = format!("`{name}` has {} at position {at}; a mask holds 0 and 1 alone", mask[at]);
     Err(Fault::new(Reason::WrongType, message))
 }
 
-/// Where the tokens stand that an attention mask does not call padding.
+/// The range of tokens that an attention mask does not mark as padding.
 fn unpadded(name: &str, mask: &[i64]) -> Result<Range<usize>, Fault> {
     let start = mask.iter().position(|mark| *mark != 0).unwrap_or(mask.len());
     let end = mask.iter().rposition(|mark| *mark != 0).map_or(start, |last| last + 1);
@@ -171,7 +171,7 @@ fn unpadded(name: &str, mask: &[i64]) -> Result<Range<usize>, Fault> {
     Ok(start..end)
 }
 
-/// The stretches of positions in `range`, counted from its start, at which tokens have a weight.
+/// The runs of positions in `range`, counted from its start, whose tokens have a weight.
 fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (at, weight) in (0..).zip(range.map(weight)) {
@@ -184,16 +184,16 @@ fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<Run> {
     runs
 }
 
-/// What a list of whole numbers may hold besides.
+/// The values that a list of whole numbers may hold besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Nothing.
     Numbers,
-    /// Booleans, for zeros and ones.
+    /// Booleans, read as zeros and ones.
     Marks,
 }
 
-/// A list of whole numbers, or JSON text of one; none where null or absent.
+/// A list of whole numbers, or JSON text of one; `None` where null or absent.
 fn numbers(record: &Map, field: &str, holds: Holds) -> Result<Option<Vec<i64>>, Fault> {
     const WANTED: &str = "a list of whole numbers";
     let value = json::unfold(record, field)?;
@@ -233,8 +233,8 @@ struct Cells<'b> {
 }
 
 impl<'b> Cells<'b> {
-    /// The list that a part is, with the name of its column, if the row has one; nothing at all where a column
-    /// that the part may stand in is no list, or where two have its name.
+    /// The list of a part, with the name of its column, if the row has one. Fails with `None` where a column
+    /// of the part is no list, or two have its name.
     #[expect(clippy::type_complexity, reason = "a list is an array and a range of it")]
     fn list<'s>(
         self,
@@ -258,7 +258,7 @@ impl<'b> Cells<'b> {
     }
 }
 
-/// The whole numbers at some places of an array; nothing where one is null, or where the array holds something else.
+/// The whole numbers in a range of an array; `None` where one is null, or the array has another type.
 fn integers(array: &dyn Array, range: Range<usize>, holds: Holds) -> Option<Vec<i64>> {
     if !is_full(array, &range) {
         return None;
@@ -286,7 +286,7 @@ fn widened<T: ArrowPrimitiveType<Native: Into<i64>>>(
     array.as_primitive::<T>().values()[range].iter().map(|&number| number.into()).collect()
 }
 
-/// The weights at some places of an array; nothing where one is none.
+/// The weights in a range of an array; `None` where one is no weight.
 fn reals(array: &dyn Array, range: Range<usize>) -> Option<Vec<f32>> {
     if !is_full(array, &range) {
         return None;
@@ -303,7 +303,7 @@ fn reals(array: &dyn Array, range: Range<usize>) -> Option<Vec<f32>> {
     weights.iter().all(|&weight| flags::is_weight(weight)).then_some(weights)
 }
 
-/// Whether no place of an array in `range` is null.
+/// Whether no value of an array in `range` is null.
 fn is_full(array: &dyn Array, range: &Range<usize>) -> bool {
     array.null_count() == 0 || range.clone().all(|at| array.is_valid(at))
 }

@@ -1,4 +1,4 @@
-//! A [`Value`] to JSON, which [`json`](super::json) reads as the same value.
+//! Writes a [`Value`] as JSON, which [`json`](super::json) reads as the same value.
 
 use std::io::Write;
 
@@ -47,11 +47,11 @@ fn display(number: impl std::fmt::Display, bytes: &mut Vec<u8>) {
     write!(bytes, "{number}").expect("memory takes all that is written");
 }
 
-/// Appends the shortest digits that read as the same number, or the words that Python's `json` has for what is none.
+/// Appends the shortest digits that read as the same number, or Python's words for infinities and NaN.
 ///
 /// # Panics
 ///
-/// Never: memory takes all that is written.
+/// Never: writing to memory does not fail.
 pub fn float(number: f64, bytes: &mut Vec<u8>) {
     if number.is_nan() {
         bytes.extend_from_slice(b"NaN");
@@ -66,7 +66,7 @@ pub fn float(number: f64, bytes: &mut Vec<u8>) {
 ///
 /// # Panics
 ///
-/// Never: memory takes all that is written.
+/// Never: writing to memory does not fail.
 pub fn string(text: &str, bytes: &mut Vec<u8>) {
     serde_json::to_writer(bytes, text).expect("memory takes all that is written");
 }

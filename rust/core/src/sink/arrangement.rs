@@ -43,7 +43,7 @@ impl Arrangement {
         }
     }
 
-    /// All shards of a job by the names that they get in their place; in the work folder they have those of `files`.
+    /// All shards of a job under their final names. In the work folder they have the names of `files`.
     pub(super) fn place(self, files: &[File]) -> Vec<File> {
         if self == Self::Plain {
             return files.to_vec();
@@ -58,7 +58,7 @@ impl Arrangement {
         placed
     }
 
-    /// The files that describe all shards of a job, which lie in the folder `work`: their names and what they hold.
+    /// The files that describe all shards of a job in the folder `work`: their names and contents.
     pub(super) fn describe(self, work: &Path, files: &[File]) -> Result<Vec<(String, String)>> {
         if self == Self::Plain {
             return Ok(Vec::new());
@@ -76,7 +76,7 @@ impl Arrangement {
         Ok(described)
     }
 
-    /// Whether a dataset has files of this name in the folder.
+    /// Whether this is the name of a dataset's file in the output folder.
     pub(super) fn places(self, name: &str) -> bool {
         match (self, name.split_once('/')) {
             (Self::Plain, _) => false,
@@ -94,7 +94,7 @@ impl Arrangement {
     }
 }
 
-/// Whether this is the name in the work folder of a file that describes shards.
+/// Whether this is the name of a describing file in the work folder.
 pub(super) fn describes(name: &str) -> bool {
     let of_split = |split| name.strip_prefix(split).and_then(|rest| rest.strip_prefix('-'));
     let name = split_folders().into_iter().find_map(of_split).unwrap_or(name);
@@ -116,12 +116,13 @@ fn shards(files: &[File], split: Split) -> Vec<&File> {
     files.iter().filter(|file| is_shard_of(split, &file.name)).collect()
 }
 
-/// The names of so many shards of a dataset.
+/// The names of `count` shards of a dataset.
 fn data_names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |number| format!("data-{number:05}-of-{count:05}.arrow"))
 }
 
-/// The columns, as the metadata of a shard has them for `datasets`: a run that goes on may have no rows left to write.
+/// The columns as `datasets` has them in the metadata of a shard. A resumed run may have no batch left to
+/// take them from.
 fn info(shard: &Path) -> Result<String> {
     let file = regular::open(shard, Links::Refused).map_err(Error::io(shard))?;
     let reader = StreamReader::try_new(file, None)?;
@@ -139,8 +140,8 @@ fn info(shard: &Path) -> Result<String> {
     })))
 }
 
-/// Which files hold the rows, and how these are looked at: plainly. `datasets` draws the fingerprint, which names what it
-/// keeps of its own work on the rows; here their hash is one.
+/// The `state.json` of a dataset with these shards. `datasets` draws a random fingerprint to name its cached
+/// results; here it is a hash of the rows.
 fn state(shards: &[&File]) -> String {
     let mut hasher = blake3::Hasher::new();
     for shard in shards {

@@ -1,4 +1,4 @@
-//! Rows as an Arrow IPC stream: what `datasets.Dataset.from_file` maps into memory.
+//! Rows as an Arrow IPC stream, which `datasets.Dataset.from_file` maps into memory.
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;

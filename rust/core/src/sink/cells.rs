@@ -1,4 +1,4 @@
-//! [`Column`]: a column of packed rows as the numbers of each row, for formats that are written row by row.
+//! [`Column`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
@@ -10,7 +10,7 @@ pub(super) enum Column<'a> {
     Integers(Values<'a>),
 }
 
-/// Numbers of a type.
+/// Numbers of one type.
 pub(super) enum Values<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
@@ -56,14 +56,14 @@ impl<'a> Column<'a> {
             }
             Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
             Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
-            // No column has a single real number or id a row.
+            // No column has a single float or id for each row.
             Self::Integers(Values::Real(values)) => Cell::Real(&values[row..=row]),
             Self::Integers(Values::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
             Self::Integers(Values::LongIds(values)) => Cell::LongIds(&values[row..=row]),
         }
     }
 
-    /// The bytes that Arrow keeps for a row: its integers, and an offset for a list.
+    /// The bytes that Arrow stores for a row: its integers, and an offset for a list.
     pub(super) fn bytes(&self, row: usize) -> u64 {
         const OFFSET: u64 = 4;
         match (self, self.cell(row)) {

@@ -20,10 +20,11 @@ pub fn is_damaged(dir: &Path, job: &Identity) -> Result<bool> {
     Ok(has_manifest && survey::finished(dir, job)?.is_none())
 }
 
-/// Removes the files of `job` in the folder `dir`, which only this job uses, unless all are as they were written.
+/// Removes the files of `job` in the folder `dir`, which only this job uses, unless all of them are
+/// unchanged.
 ///
-/// Of several calls at a time one does that. Returns whether anything was damaged. Files that fastpack does not write there
-/// stay.
+/// One of several calls at a time does it. Returns whether any file was damaged. Files that fastpack does not
+/// write there stay.
 pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
     if !regular::is_folder(dir) {
         return Ok(false);
@@ -37,7 +38,7 @@ pub fn discard(dir: &Path, job: &Identity, control: &Control) -> Result<bool> {
         return Ok(false);
     }
     lock.clear(|name| !leftovers::is_ours(name, job))?;
-    // The manifest first: without it, nobody takes the others for whole.
+    // The manifest goes first: without it, no run takes the other files for whole.
     for name in [MANIFEST, REPORT, TOKENS] {
         let path = dir.join(name);
         if path.symlink_metadata().is_ok_and(|found| found.is_file()) {

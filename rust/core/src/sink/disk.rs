@@ -13,20 +13,21 @@ use crate::regular;
 use crate::threads;
 use crate::writeback::{Afterwards, Writeback};
 
-/// Bytes of one write: enough to keep the disk busy, few beside the memory of a run.
+/// Bytes of one write: enough to keep the disk busy, few compared with the memory of a run.
 const PIECE: usize = 4 << 20;
 
-/// The alignment in memory and in the file of writes that bypass the system's cache. No disk asks
-/// for more.
+/// The alignment, in memory and in the file, of writes that bypass the system's cache. No disk requires more.
 const PAGE: usize = 4096;
 
 /// A file that is hashed and written to the disk by a background thread while it is being filled.
 ///
-/// The thread is started for the second piece, and ends when this is dropped. Only [`Disk::finish`] waits for it.
+/// The thread starts with the second piece, and ends when this is dropped. Only [`Disk::finish`] waits for
+/// it.
 pub(super) struct Disk {
     /// The piece that is being filled.
     piece: Piece,
-    /// The hash of all pieces before. The thread that fills a piece hashes it, since the disk would idle if its thread did.
+    /// The hash of all pieces before. The thread that fills a piece hashes it: the disk would idle if the
+    /// other one did.
     hasher: Box<blake3::Hasher>,
     target: Arc<Mutex<Target>>,
     thread: Option<Thread>,
@@ -46,7 +47,7 @@ impl Disk {
         Ok(Self::of(file, direct(path)))
     }
 
-    /// Writes to `file`, and whole pieces to `direct` if that is there.
+    /// Writes to `file`, and whole pieces to `direct` if given.
     fn of(file: File, direct: Option<File>) -> Self {
         let writeback = Writeback::new(0, Afterwards::Release);
         let target = Arc::new(Mutex::new(Target { file, direct, bytes: 0, writeback }));
@@ -67,7 +68,7 @@ impl Disk {
     fn hand_over(&mut self) -> io::Result<()> {
         self.hasher.update(self.piece.bytes());
         if self.thread.is_none() {
-            // Where the system gives no more threads, this one writes.
+            // Where the system gives no more threads, this thread writes.
             self.thread = Thread::start(&self.target).ok();
         }
         let Some(thread) = &self.thread else {
@@ -79,7 +80,7 @@ impl Disk {
             let full = mem::replace(&mut self.piece, empty);
             thread.full.send(full).is_ok()
         });
-        // It ends early by a failure alone.
+        // The thread ends early only after a failure.
         if handed { Ok(()) } else { self.join().and(Err(io::ErrorKind::BrokenPipe.into())) }
     }
 
@@ -99,7 +100,7 @@ impl Write for Disk {
         Ok(self.piece.fill(bytes))
     }
 
-    /// Leaves everything as it is: pieces are whole but for the last.
+    /// Does nothing: all pieces but the last have to be full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -111,11 +112,11 @@ impl Thread {
         let (full, pieces) = sync_channel::<Piece>(1);
         let (back, empty) = sync_channel(2);
         let handle = threads::start("fastpack-disk", move || {
-            // Two pieces beside the one that is written: one is filled, and one is full when the disk is done.
+            // Two pieces besides the one being written: one is being filled, and one is ready for the disk.
             let mut spare = Piece::new();
             let _ = back.send(Piece::new());
             loop {
-                // Nobody takes it once the last full one was handed over, which may wait here still.
+                // After the last full piece was handed over, no thread may be waiting for this one.
                 let _ = back.send(spare);
                 let Ok(piece) = pieces.recv() else { return Ok(()) };
                 lock(&target).append(piece.bytes())?;
@@ -130,15 +131,15 @@ impl Thread {
 /// The file that pieces are written to.
 struct Target {
     file: File,
-    /// The same file, past the system's cache: what is written once and read much later would only wait there for the
-    /// disk, and displace what others keep. `None` where the system does not allow it.
+    /// The same file, bypassing the system's cache: data that is written once and read much later would only
+    /// wait there for the disk, and displace the data of others. `None` where the system does not allow it.
     direct: Option<File>,
     bytes: u64,
     writeback: Writeback,
 }
 
 impl Target {
-    /// Appends a piece; all before it were whole.
+    /// Appends a piece. All pieces before it were full.
     fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         if piece.len() != PIECE || !self.is_written_directly(piece) {
             self.file.seek(SeekFrom::Start(self.bytes))?;
@@ -151,7 +152,8 @@ impl Target {
         Ok(())
     }
 
-    /// Writes a piece past the cache. Where that fails, the cache is used, which works or reports the error.
+    /// Writes a piece, bypassing the cache. If that fails, the piece is written through the cache, which
+    /// works or reports the error.
     fn is_written_directly(&mut self, piece: &[u8]) -> bool {
         let written = self.direct.as_mut().is_some_and(|direct| direct.write_all(piece).is_ok());
         if !written {
@@ -168,7 +170,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Overwrites `bytes` at a place, and hashes the file again.
+    /// Overwrites `bytes` at an offset, and hashes the file again.
     pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let file = &mut self.target.file;
         file.seek(SeekFrom::Start(at))?;
@@ -179,7 +181,7 @@ impl Written {
         Ok(())
     }
 
-    /// Makes all of it outlive a loss of power; returns the number of bytes, and their hash.
+    /// Syncs the file, so that it survives a loss of power. Returns its number of bytes and hash.
     pub(super) fn sync(mut self) -> io::Result<(u64, blake3::Hash)> {
         self.target.writeback.finish()?;
         self.target.file.sync_all()?;
@@ -187,7 +189,7 @@ impl Written {
     }
 }
 
-/// Opens a file to be written past the system's cache, if the system allows it.
+/// Opens a file for writes that bypass the system's cache, if the system allows it.
 fn direct(path: &Path) -> Option<File> {
     #[cfg(target_os = "linux")]
     {
@@ -212,7 +214,7 @@ struct Piece {
 impl Piece {
     fn new() -> Self {
         let mut memory: Vec<u8> = Vec::with_capacity(PAGE + PIECE);
-        // It is a hint: where it is none, the system may refuse the piece, and it is written the other way.
+        // The alignment is a hint. Without it, the system may refuse the piece, and the cache is used.
         let start = memory.as_ptr().align_offset(PAGE).min(PAGE);
         memory.resize(start, 0);
         Self { memory, start }
@@ -290,7 +292,7 @@ mod tests {
         let bytes = bytes(2 * PIECE);
         let mut disk = Disk::create(&path).expect("a file");
         disk.write_all(&bytes).expect("room for it");
-        // Reading alone: every write to it fails.
+        // Opened for reading only: every write to it fails.
         lock(&disk.target).direct = File::open(&path).ok();
         let written = disk.finish().expect("room for it");
         assert!(written.target.direct.is_none());

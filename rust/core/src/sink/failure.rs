@@ -1,4 +1,4 @@
-//! The message of a failed run to the runs that wait for it.
+//! [`Failure`]: the error of a failed run, for the runs that wait for it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Failure {
                 let origin = Origin { path: Arc::from(Path::new(&path)), line };
                 Error::Record { origin, reason, message }
             }
-            // A name lives as long as the process, which waits for few failures.
+            // The name is leaked. A process waits for few failures.
             Self::Option { name, reason } => Error::option(name.leak(), reason),
             Self::Template { name, line, reason } => Error::Template { name, line, reason },
             Self::Io { path, code } => {

@@ -32,7 +32,7 @@ pub(super) const SHARDS: &str = "shards";
 /// The name of the file that becomes [`SHARDS`] once it is written.
 pub(super) const SHARDS_NEW: &str = "shards.new";
 
-/// The name of the manifest in the work folder of the output that is replaced.
+/// The name, in the work folder, of the manifest of the output that is being replaced.
 pub(super) const REPLACED: &str = "replaced.json";
 
 /// The name of the log of finished blocks in the work folder.
@@ -41,15 +41,15 @@ pub(super) const BLOCKS: &str = "blocks";
 /// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
 pub(super) const BLOCKS_NEW: &str = "blocks.new";
 
-/// The name under which that file is kept, where it is.
+/// The name of the log in the output folder, if the tokens are kept.
 pub(super) const TOKENS: &str = "tokens.fastpack";
 
-/// The name of a shard: the split that it is of, and a number of five digits or more.
+/// The name of a shard: its split, and a number of five digits or more.
 pub(super) fn shard_name(split: Split, number: usize, extension: &str) -> String {
     format!("{}-{number:05}.{extension}", split.name())
 }
 
-/// Whether this is the name of a shard of `split`, of whatever job and format.
+/// Whether this is the name of a shard of `split`, of any job and format.
 pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
     let number = name.strip_prefix(split.name()).and_then(|rest| rest.strip_prefix('-'));
     let parts = number.and_then(|rest| rest.split_once('.'));
@@ -60,12 +60,13 @@ pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
     })
 }
 
-/// The folders of splits, whether there are such or not.
+/// The names of the folders of splits.
 pub(super) fn split_folders() -> [&'static str; Split::ALL.len()] {
     Split::ALL.map(Split::name)
 }
 
-/// What lies in the folder besides the work folder, sorted; of folders named after splits, what lies in them.
+/// The files in the folder besides the work folder, sorted. For folders named after splits, the files in
+/// them.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for name in entries(dir)? {

@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::regular;
 
-/// An output folder that this run alone writes to.
+/// An output folder that only this run writes to.
 ///
 /// If it is dropped before [`Folder::finish`] has succeeded, the next run of the job resumes from the files left in it,
 /// unless [`Folder::fail`] has removed them.
@@ -57,7 +57,7 @@ pub struct Folder {
     /// The output that this one replaces, and the files of others in the folder.
     owned: Owned,
     placed: Placed,
-    /// The lock, held until the very end.
+    /// The lock, held until the end of the run.
     lock: Option<Lock>,
 }
 
@@ -65,22 +65,24 @@ pub struct Folder {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one a run")]
 pub enum Opened {
-    /// Nothing is in the way: write.
+    /// The folder is ready for writing.
     Ready(Folder),
-    /// The same job has finished here before: its `report.json`.
+    /// The same job has finished here before: the content of its `report.json`.
     Finished(String),
 }
 
-/// Opens the output folder for the job whose identity is `job`, and makes it if need be.
+/// Opens the output folder for the job with the identity `job`, and creates it if needed.
 ///
-/// It takes over the files of an unfinished run of the same job, as far as they have the recorded hashes. With `overwrite`, the job runs even if it has finished here before, and what fastpack wrote for whatever job is
-/// replaced once the new output is whole: the files that a manifest of ours lists, if they have the sizes and the hashes
-/// that it says. Other files stay as they are, and until then a run that fails has touched nothing. Where several ranks
-/// share the job, it is run once for all.
+/// It takes over the files of an unfinished run of the same job, if they have the recorded hashes. With
+/// `overwrite`, the job runs even if it has finished here before. The old output of any job is replaced once
+/// the new output is whole: only the files that a manifest of fastpack lists with the same sizes and hashes.
+/// Other files stay, and a run that fails before that changes nothing. Where several ranks share the job, it
+/// runs once for all.
 ///
-/// Fails with [`Error::Output`] while another run writes to the folder and this is not to wait; if something else is
-/// where files of this job go; and, without `overwrite`, if it holds anything else than the output or the leftovers of
-/// this very job; with [`Error::Io`] if it cannot be read or written; and as the run of the same job that it waited for.
+/// Fails with [`Error::Output`] if another run writes to the folder and this one must not wait; if other
+/// files are in the place of this job's files; and, without `overwrite`, if the folder holds anything besides
+/// the output or leftovers of this job. Fails with [`Error::Io`] if it cannot be read or written, and with
+/// the error of a run of the same job that it waited for.
 pub fn open(
     output: &Output,
     job: &Arc<Identity>,
@@ -91,7 +93,7 @@ pub fn open(
     if dir.as_os_str().is_empty() {
         return Err(Error::option("output", "must name a folder"));
     }
-    // A link that leads nowhere is there, but is no folder.
+    // A broken link exists, but is not a folder.
     let created = dir.symlink_metadata().is_err();
     if !created && !dir.is_dir() {
         return Err(Error::io(dir)(io::Error::from(ErrorKind::NotADirectory)));
@@ -111,7 +113,7 @@ pub fn open(
     let name = job.name();
     let told = (!output.once).then_some(name.as_str());
     let (lock, waited) = Lock::take(dir, told, output.wait, control)?;
-    // Again: the run that had the lock may have finished this job, and to overwrite that would be to do it twice.
+    // Checked again: the run that held the lock may have finished this job, and must not be repeated.
     if (waited || !again)
         && !output.once
         && let Some(report) = survey::finished(dir, job)?
@@ -158,9 +160,10 @@ pub fn open(
     Ok(Opened::Ready(folder))
 }
 
-/// Removes what is left of a work folder in a finished folder, if the run that finished it was killed at the very end.
+/// Removes a leftover work folder from a finished folder, if the run that finished it was killed at the very
+/// end.
 fn tidy(dir: &Path, control: &Control) {
-    // It is in nobody's way where it has to stay.
+    // It does no harm where it has to stay.
     if regular::is_folder(&dir.join(WORK))
         && let Ok((lock, _)) = Lock::take(dir, None, false, control)
         && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
@@ -170,9 +173,9 @@ fn tidy(dir: &Path, control: &Control) {
 }
 
 impl Folder {
-    /// Removes what remains of an output that was being placed or replaced, and what another job left in the work folder,
-    /// then leaves word of which job is running, for whoever finds its leftovers: in this order, so that never are those
-    /// of one job taken for another's.
+    /// Removes the remains of an output that was being placed or replaced, and the leftovers of another job.
+    /// Then records the running job, so that a later run can tell whose leftovers it finds. In this order the
+    /// leftovers of one job are never taken for those of another.
     fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
         remains.remove(&self.dir, self.work())?;
         let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
@@ -183,8 +186,8 @@ impl Folder {
         sync(self.work())
     }
 
-    /// Takes over what a run of this job left behind, which began at `now`: the shards that are whole, up to the first that
-    /// is not, wherever they lie, and the blocks.
+    /// Takes over the leftovers of a run of this job that started at `now`: the blocks, and the whole shards
+    /// up to the first that is not whole, in the work folder or in their places.
     fn go_on(
         &mut self,
         now: NaiveDateTime,
@@ -198,7 +201,7 @@ impl Folder {
         for file in ShardList::read(self.work(), name)? {
             let work = self.work().join(&file.name);
             if !owned::is_whole(&work, file.bytes, &file.blake3, control)? {
-                // It may be in its place already, where it was found to be whole.
+                // The shard may be in its place already, and was found whole there.
                 let is_it = |it: &&File| it.blake3 == file.blake3 && remains.contains(&it.name);
                 let placed = placing.and_then(|placing| placing.files.iter().find(is_it));
                 let Some(placed) = placed else { break };
@@ -221,7 +224,7 @@ impl Folder {
         self.list.write(name, &self.files)
     }
 
-    /// Fails with [`Error::Output`] if something else lies where shards go that are named after `stems`.
+    /// Fails with [`Error::Output`] if other files are in the place of shards that are named after `stems`.
     pub fn reserve(&self, stems: &[String]) -> Result<()> {
         let is_taken =
             |name: &&String| stems.iter().any(|stem| is_of_input(stem, name, self.coding.format));
@@ -229,7 +232,7 @@ impl Folder {
         survey::refuse_in_the_way(&self.dir, &taken)
     }
 
-    /// Moves a file of ours back from where it was placed.
+    /// Moves a file of this job back from its place.
     fn fetch(&self, name: &str, work: &Path, remains: &mut Owned) -> Result<()> {
         let place = self.dir.join(name);
         fs::rename(&place, work).map_err(Error::io(&place))?;
@@ -240,18 +243,18 @@ impl Folder {
         Ok(())
     }
 
-    /// The file of the log of blocks.
+    /// The path of the log of blocks.
     pub fn blocks(&self) -> PathBuf {
         self.work().join(BLOCKS)
     }
 
-    /// The time of day that templates see: that of the first run of this job.
+    /// The time of day that templates see: the start of the first run of this job.
     pub fn now(&self) -> NaiveDateTime {
         self.now
     }
 
-    /// Ends the shard at hand. Those from now on are named after `stem`, behind what is whole of them; returns how many
-    /// rows that is.
+    /// Ends the current shard, and starts the series of shards named after `stem`, after those that are
+    /// whole. Returns the rows of the whole ones.
     pub fn begin(&mut self, stem: String) -> Result<u64> {
         self.close_shard()?;
         let behind = match &*self.series {
@@ -294,13 +297,13 @@ impl Folder {
         self.series.whole(&self.files, self.coding.format)
     }
 
-    /// Renames the shards into place, and the tokens if there are to be kept, then writes `report.json`, then the
-    /// manifest with the hash of each input's content.
+    /// Renames the shards into place, and the tokens if they are kept. Then writes `report.json`, and last
+    /// the manifest with the hash of each input's content.
     ///
     /// # Panics
     ///
-    /// If nothing was written, nor are tokens kept. A job without rows writes an empty batch, from which its one
-    /// shard has the schema.
+    /// If nothing was written and no tokens are kept. A job without rows writes an empty batch, which gives
+    /// its one shard the schema.
     pub fn finish(
         &mut self,
         report: &str,
@@ -324,10 +327,10 @@ impl Folder {
         }
         self.list.sync()?;
         write(&self.work().join(MANIFEST), &manifest.to_text())?;
-        // Whoever finds files in place that could be others' knows whose they are.
+        // The record of the job must be on the disk before files are placed: it says whose they are.
         sync(self.work())?;
 
-        // All is written and on the disk. Between here and the last line, the folder is nobody's output.
+        // Everything is on the disk. From here to the last line, the folder holds no whole output.
         self.refuse_taken(&manifest)?;
         let work = self.work().to_owned();
         self.owned.remove(&self.dir, &work)?;
@@ -349,7 +352,7 @@ impl Folder {
         self.clear(|_| false)
     }
 
-    /// Fails if something has come to lie where a file of `manifest` goes, before anything is removed for it.
+    /// Fails if another file has appeared in the place of a file of `manifest`, before anything is removed.
     fn refuse_taken(&self, manifest: &Manifest) -> Result<()> {
         for name in manifest.names().chain([MANIFEST]) {
             let place = self.dir.join(name);
@@ -361,8 +364,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Ends a run that failed: tells those that wait for it, and takes back what it wrote unless the next can go on
-    /// from there.
+    /// Ends a failed run: tells the runs that wait for it, and removes its files unless the next run can
+    /// resume from them.
     pub fn fail(&mut self, error: &Error) {
         if let (Some(failure), Some(lock), false) = (Failure::of(error), &mut self.lock, self.once)
         {
@@ -375,7 +378,7 @@ impl Folder {
         }
     }
 
-    /// Empties the work folder of all files of this job but those that `kept` accepts by name.
+    /// Removes all files of this job from the work folder except those that `kept` accepts by name.
     fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
         self.lock().clear(|name| kept(name) || !is_ours(name, &self.job))
     }
@@ -403,9 +406,9 @@ impl Sink for Folder {
 
     /// Writes to the current shard, and starts another when it is full.
     ///
-    /// Which row is in which shard depends on the rows alone: a batch is cut where a shard is full.
+    /// The shard of a row depends on the rows alone: a batch is cut where a shard is full.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        // No rows are a shard of their own only where there is no other.
+        // An empty batch becomes a shard only if there is no other.
         if batch.num_rows() == 0 && self.in_series() > 0 {
             return Ok(());
         }
@@ -425,12 +428,12 @@ impl Sink for Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nobody is there to hear of a failure, and the next run clears what stays.
+        // A failure has nobody to be reported to, and the next run removes what stays.
         self.shard = None;
         self.placed.take_back();
         self.lock = None;
         if self.created {
-            // Which it is only if nothing is left in it.
+            // This removes the folder only if it is empty.
             let _ = fs::remove_dir(&self.dir);
         }
     }

@@ -23,17 +23,17 @@ use crate::sealed;
 pub(super) struct Leftovers {
     /// The job of that run.
     pub(super) started: Option<Manifest>,
-    /// The manifest of the output that it was placing, if it came so far.
+    /// The manifest of the output that it was placing, if it got that far.
     pub(super) placing: Option<Manifest>,
-    /// The manifest of the output that it was replacing, if it came so far.
+    /// The manifest of the output that it was replacing, if it got that far.
     pub(super) replaced: Option<Manifest>,
 }
 
 impl Leftovers {
     /// Reads the work folder of the output folder `dir`.
     ///
-    /// The work folder is ours if the word of which job was started is whole, or nothing else is there yet. Fails with
-    /// [`Error::Output`] if it is not, or holds what fastpack does not put there: it would be removed.
+    /// The work folder belongs to fastpack if its record of the started job is whole, or if it has no other
+    /// file yet. Fails with [`Error::Output`] otherwise, or if it holds other files: they would be removed.
     pub(super) fn find(dir: &Path) -> Result<Self> {
         let work = dir.join(WORK);
         let started = Manifest::read(&work.join(STARTED), Links::Refused)?;
@@ -58,8 +58,8 @@ impl Leftovers {
         }
     }
 
-    /// The files in the output folder `dir` that are ours: what remains of an output that was being placed or replaced,
-    /// and the output that is finished there, with all that is not ours.
+    /// The files in the output folder `dir` that fastpack wrote: first the remains of an output that was
+    /// being placed or replaced, then the finished output with the names of all other files.
     pub(super) fn owned(&self, dir: &Path, control: &Control) -> Result<(Owned, Owned)> {
         let finished = Manifest::read(&dir.join(MANIFEST), Links::Refused)?;
         let remains = self.placing.iter().chain(&self.replaced);
@@ -67,7 +67,7 @@ impl Leftovers {
     }
 }
 
-/// Whether a run of the job `job` puts files of this name into the work folder.
+/// Whether a run of the job `job` writes a file of this name into the work folder.
 pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
     let ours = [
         LOCK,
@@ -95,7 +95,7 @@ fn is_torn(entry: &DirEntry) -> bool {
     regular::open(&entry.path(), Links::Refused).and_then(begin).is_ok() && sealed::is_torn(&text)
 }
 
-/// The refusal of the work folder of `dir` for what is called `name` in it.
+/// The error for the file `name` in the work folder of `dir`, which fastpack did not write.
 pub(super) fn foreign(dir: &Path, name: &str) -> Error {
     let reason = format!(
         "holds `{WORK}/{name}`, which fastpack did not write, or which has changed since; move `{WORK}` away, or write to another folder"

@@ -1,4 +1,4 @@
-//! [`Lock`]: the work folder and the lock in it, which the system releases when a process dies.
+//! [`Lock`]: the work folder and the lock in it, which the system releases when its process dies.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -16,30 +16,31 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::regular;
 
-/// The most bytes of the last message of a run: a few names and a text.
+/// The most bytes of a failure message: a few names and a text.
 const MOST: u64 = 1 << 20;
 
-/// How often a waiting run looks whether it can go on.
+/// How often a waiting run checks the lock.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A work folder that this run alone uses, for as long as this lives.
+/// A work folder that only this run uses, until this is dropped.
 ///
 /// When dropped, it removes the folder if it is empty.
 #[derive(Debug)]
 pub(super) struct Lock {
     work: PathBuf,
-    /// Locked by the open file, not by its name: what unlocks is closing it, however that happens.
+    /// The lock belongs to the open file, not to its name: closing the file in any way unlocks it.
     file: File,
 }
 
 impl Lock {
-    /// Makes the work folder in `dir` and locks it.
+    /// Creates the work folder in `dir` and locks it.
     ///
-    /// Where another run has it, waits for its end if `wait` says so; a failure of that run is returned if it was of the
-    /// same job, which is told by its name, and if it was killed or cancelled, this one has the folder. Fails with [`Error::Output`] if it is not to wait. A file
-    /// system that knows no locks gives none, and then two runs at a time are not found out.
+    /// If another run holds the lock, waits for its end if `wait` is true. An error of that run is returned
+    /// if it ran the same job, by its name. If it was killed or cancelled, this run takes the folder. Fails
+    /// with [`Error::Output`] if it must not wait. On a file system without locks, two runs at a time are not
+    /// detected.
     ///
-    /// Returns whether it waited, too.
+    /// Also returns whether it waited.
     pub(super) fn take(
         dir: &Path,
         job: Option<&str>,
@@ -60,7 +61,7 @@ impl Lock {
             }
             let mut file = match regular::open_to_write(&path) {
                 Ok(file) => file,
-                // The run that had it has just removed the folder.
+                // The run that held the lock has just removed the folder.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     return Err(leftovers::foreign(dir, LOCK));
@@ -87,7 +88,7 @@ impl Lock {
                 if matches!(left, Left::Other) {
                     return Err(leftovers::foreign(dir, LOCK));
                 }
-                // What a run wrote that was killed while it told of its failure is nobody's.
+                // A run was killed while it wrote its failure. The message is incomplete.
                 file.set_len(0).map_err(Error::io(&path))?;
                 return Ok((Self { work, file }, waited));
             }
@@ -104,9 +105,9 @@ impl Lock {
         &self.work
     }
 
-    /// Tells those that wait for this run how it failed: they have the same file open, also once it is removed.
+    /// Tells the waiting runs the error of this run. They have the same file open, even after it is removed.
     pub(super) fn tell(&mut self, job: String, failure: Failure) {
-        // Where this cannot be written, those that wait try for themselves.
+        // If the message cannot be written, the waiting runs run the job themselves.
         if let Ok(text) = serde_json::to_vec(&Word { job, failure }) {
             let _ = self.file.set_len(0);
             let _ = self.file.rewind();
@@ -114,8 +115,8 @@ impl Lock {
         }
     }
 
-    /// Empties the work folder of everything but the lock and the files that `kept` accepts by name. The word of which job
-    /// was started goes last: it says whose the others are.
+    /// Removes everything from the work folder but the lock and the files that `kept` accepts by name. The
+    /// record of the started job goes last, because it says whose the other files are.
     pub(super) fn clear(&self, kept: impl Fn(&str) -> bool) -> Result<()> {
         let mut last = None;
         for entry in fs::read_dir(&self.work).map_err(Error::io(&self.work))? {
@@ -136,13 +137,13 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Nobody is there to hear of a failure, and an empty work folder is in nobody's way.
+        // A failure has nobody to be reported to, and an empty work folder does no harm.
         let _ = fs::remove_file(self.work.join(LOCK));
         let _ = fs::remove_dir(&self.work);
     }
 }
 
-/// The last message of a failed run.
+/// The failure of a run, for the runs that wait.
 #[derive(Debug, Serialize, Deserialize)]
 struct Word {
     /// The name of its job.
@@ -174,14 +175,14 @@ fn left_in(file: &mut File) -> io::Result<Left> {
     })
 }
 
-/// Fails with [`Error::Output`] if the work folder of `dir` is something else than a folder, or a link to one: what lies
-/// there is not in the output folder.
+/// Fails with [`Error::Output`] if the work folder of `dir` is not a folder, or is a link to one: its files
+/// would not be in the output folder.
 pub(super) fn refuse_no_folder(dir: &Path) -> Result<()> {
     let what = match dir.join(WORK).symlink_metadata() {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(found) if found.is_symlink() => "a symbolic link",
         Ok(_) => "no folder",
-        // It has just been removed, or there is none.
+        // It has just been removed, or does not exist.
         Err(_) => return Ok(()),
     };
     let reason = format!(
@@ -199,7 +200,7 @@ fn taken(dir: &Path) -> Error {
     }
 }
 
-/// Whether `file` is still the one at `path`: the run that had it before may have removed it.
+/// Whether `file` is still the file at `path`: the run that held it may have removed it.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -212,7 +213,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether `file` is still the one at `path`: elsewhere an open file cannot be removed.
+/// Whether `file` is still the file at `path`: on other systems an open file cannot be removed.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)

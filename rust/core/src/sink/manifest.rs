@@ -24,10 +24,10 @@ pub struct Manifest {
     pub version: u32,
     /// The identity of the job: everything that decides the content.
     pub job: Arc<Identity>,
-    /// The call that wrote it, for whoever wants to make it again.
+    /// The arguments of the call that wrote it. With them the call can be made again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Value>,
-    /// The time of day that templates saw: the start of the first run of the job, unless it was given.
+    /// The time of day that templates saw: the start of the first run of the job, unless another was given.
     pub now: NaiveDateTime,
     /// A hash of the content of each input, by its path; empty before the job has finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -35,7 +35,8 @@ pub struct Manifest {
     /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// The shards, in their order; before the job has finished, they stand in a file of their own, by other names.
+    /// The shards, in order. Before the job has finished, they are listed in a separate file under other
+    /// names.
     pub files: Vec<File>,
     /// The report, and the files that describe the shards to other readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +50,8 @@ pub struct Tokens {
     pub bytes: u64,
     /// The number of blocks in it.
     pub blocks: u64,
-    /// The BLAKE3 hash of the headers of its blocks, which have hashes of the blocks, in hexadecimal.
+    /// The BLAKE3 hash, in hexadecimal, of the headers of its blocks. The headers contain the hashes of the
+    /// blocks.
     pub blake3: String,
 }
 
@@ -86,7 +88,7 @@ pub struct File {
 }
 
 impl Manifest {
-    /// A manifest of the layout written today.
+    /// A manifest of the current version.
     pub(super) fn new(job: Arc<Identity>, now: NaiveDateTime, files: Vec<File>) -> Self {
         let content = BTreeMap::new();
         let recipe = None;
@@ -102,7 +104,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest at `path`; nothing if there is none, or one that this version did not write as it is.
+    /// The manifest at `path`; `None` if there is none, or one that was changed or has another version.
     pub(super) fn read(path: &Path, links: Links) -> Result<Option<Self>> {
         let Sealed::Whole(text) = sealed::read(path, links).map_err(Error::io(path))? else {
             return Ok(None);
@@ -123,13 +125,13 @@ impl Manifest {
     }
 }
 
-/// Whether a name is of a file in the output folder itself, or in the folder of a split there.
+/// Whether a name is that of a file in the output folder itself, or in the folder of a split.
 fn is_plain(name: &str) -> bool {
     let name = match name.split_once('/') {
         Some((split, inside)) if split_folders().contains(&split) => inside,
         _ => name,
     };
     let path = Path::new(name);
-    // What is not its own last part is absolute, has folders in it, or is none.
+    // Any other path is absolute, contains folders, or has no file name.
     path.file_name().is_some_and(|last| last == path.as_os_str()) && name != WORK
 }

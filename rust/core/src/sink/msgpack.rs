@@ -10,15 +10,15 @@ use rmp::encode::{
 use super::cells::{Cell, Column};
 use super::disk::Disk;
 
-/// The bytes of the length of an array, behind its marker at the beginning of the file.
+/// The bytes of the array's length, after its marker at the beginning of the file.
 pub(super) const LENGTH: std::ops::Range<u64> = 1..5;
 
-/// How a row is written.
+/// The layout of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// A map from the names of the columns.
+    /// A map from column names to values.
     Map,
-    /// The columns by their places, and behind them the length of the first.
+    /// The columns in order, and then the length of the first.
     Array,
 }
 
@@ -37,7 +37,7 @@ impl Rows {
 
     /// One array with an array for each row. Its length at [`LENGTH`] is filled in at the end.
     pub(super) fn arrays(mut disk: Disk) -> io::Result<Self> {
-        // An array whose length takes 32 bits, whatever it will be.
+        // The marker of an array with a 32-bit length. The length is filled in at the end.
         disk.write_all(&[0xdd, 0, 0, 0, 0])?;
         Ok(Self { disk, layout: Layout::Array, row: Vec::new() })
     }

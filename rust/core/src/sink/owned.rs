@@ -17,16 +17,16 @@ use crate::regular::{self, Links};
 
 /// The files in an output folder that fastpack wrote, recognised by their content.
 ///
-/// A file is ours if a manifest of ours lists it with the size and the hash that it has.
+/// A file counts as fastpack's if one of its manifests lists it with the same size and hash.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
-    /// The appearance of each file when it was found to be ours, by name.
+    /// The stamp of each file when it was recognised, by name.
     files: BTreeMap<String, Stamp>,
     /// The names of all other files.
     pub(super) others: Vec<String>,
 }
 
-/// The appearance of a file from outside. It changes when the file is written to or replaced.
+/// The metadata of a file that changes when the file is written to or replaced.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -52,8 +52,8 @@ struct Listed<'a> {
 }
 
 impl Owned {
-    /// Finds what remains in the folder `dir` of outputs that were being placed or replaced, by the manifests `remains`,
-    /// and the output that is `finished` there, with all that is not ours.
+    /// Finds the remains of outputs that were being placed or replaced, by the manifests `remains`, and the
+    /// `finished` output of the folder `dir` with the names of all other files.
     pub(super) fn find(
         dir: &Path,
         finished: Option<&Manifest>,
@@ -85,12 +85,12 @@ impl Owned {
         Ok((left, whole))
     }
 
-    /// Whether the file of this name was found to be ours.
+    /// Whether the file of this name was recognised as fastpack's.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }
 
-    /// Fails unless all files are as they were found.
+    /// Fails unless all files have the stamps that were found.
     pub(super) fn refuse_changed(&self, dir: &Path) -> Result<()> {
         for (name, stamp) in &self.files {
             let path = dir.join(name);
@@ -108,8 +108,8 @@ impl Owned {
         Ok(())
     }
 
-    /// Removes all files. The manifest goes to the folder `work` first: without it, nobody takes the others for
-    /// whole, and there it says whose they are.
+    /// Removes all files. The manifest is moved to the folder `work` first: without it, no run takes the
+    /// other files for whole, and there it says whose they are.
     pub(super) fn remove(&mut self, dir: &Path, work: &Path) -> Result<()> {
         self.refuse_changed(dir)?;
         if self.files.remove(MANIFEST).is_some() {
@@ -131,7 +131,7 @@ impl Owned {
         Ok(())
     }
 
-    /// Says that one file is in its place now.
+    /// Forgets a file that is in its place now.
     pub(super) fn forget(&mut self, name: &str) {
         self.files.remove(name);
     }
@@ -166,7 +166,7 @@ impl<'a> Hashed<'a> {
         Self { path, control, hash: OnceCell::new() }
     }
 
-    /// Whether the file is as one of `listed`.
+    /// Whether the file has the size and hash of one of `listed`.
     fn is_one_of(&self, listed: Option<&Vec<Listed<'_>>>) -> Result<bool> {
         let path = self.path;
         let Ok(found) = path.symlink_metadata() else { return Ok(false) };
@@ -185,13 +185,13 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// Whether there is a file at `path` of this size and with this hash, and no link to one.
+/// Whether there is a regular file at `path`, not a link, with this size and hash.
 pub(super) fn is_whole(path: &Path, bytes: u64, blake3: &str, control: &Control) -> Result<bool> {
     let is_as_long = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == bytes);
     Ok(is_as_long && hash(path, control)?.is_some_and(|hash| hash.to_hex().as_str() == blake3))
 }
 
-/// The hash of a file of blocks: of their headers, if the blocks are as these say.
+/// The hash of a log of blocks: the hash of its headers, if the blocks match them.
 pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
     let file = regular::open(path, Links::Refused).map_err(Error::io(path))?;
     let frames = Frames::scan(&file).map_err(Error::io(path))?;
@@ -200,7 +200,7 @@ pub(super) fn digest(path: &Path, control: &Control) -> Result<Option<blake3::Ha
     Ok((whole && is_all).then_some(frames.digest))
 }
 
-/// The hash of a file; `None` if it cannot be opened any more.
+/// The hash of a file; `None` if it can no longer be opened.
 fn hash(path: &Path, control: &Control) -> Result<Option<blake3::Hash>> {
     let file = match regular::open(path, Links::Refused) {
         Ok(file) => file,

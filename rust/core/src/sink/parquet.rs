@@ -1,4 +1,4 @@
-//! Rows as Parquet: what `pyarrow`, `polars` and `datasets.load_dataset` read, a row group at a time.
+//! Rows as Parquet, read by `pyarrow`, `polars` and `datasets.load_dataset` a row group at a time.
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -12,13 +12,14 @@ use super::cells::Column;
 use super::disk::Disk;
 use crate::config::Compression;
 
-/// Column data of a row group: a reader holds as much at least, and a stream begins once it has one.
+/// Bytes of column data of a row group. A reader needs at least this memory, and a stream starts once it has
+/// one.
 const ROW_GROUP: u64 = 16 << 20;
 
 /// A file of row groups that is being written.
 pub(super) struct Rows {
     writer: Box<ArrowWriter<Disk>>,
-    /// Column data in the row group at hand.
+    /// Bytes of column data in the current row group.
     bytes: u64,
 }
 
@@ -67,7 +68,7 @@ impl Rows {
     }
 }
 
-/// The error of the file beneath, where that is what failed.
+/// The I/O error inside a Parquet error, if there is one.
 fn unwrapped(error: ParquetError) -> ArrowError {
     match error {
         ParquetError::External(error) => match error.downcast::<std::io::Error>() {

@@ -18,8 +18,8 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// Moves a whole file from `work` to where `name` is in the output folder `dir` and where there must be nothing, into a
-    /// folder that is made if need be.
+    /// Moves a whole file from `work` to `name` in the output folder `dir`, where there must be no file.
+    /// Creates the folder of the file if needed.
     pub(super) fn place(&mut self, work: PathBuf, dir: &Path, name: &str) -> Result<()> {
         let place = dir.join(name);
         if let Some((folder, _)) = name.split_once('/') {
@@ -30,7 +30,7 @@ impl Placed {
                     return Err(Error::io(folder)(error));
                 }
                 Err(_) if regular::is_folder(&folder) => {}
-                // A link to one would lead out of the output folder.
+                // A link to a folder would lead out of the output folder.
                 Err(_) => return Err(Error::io(folder)(ErrorKind::NotADirectory.into())),
             }
         }
@@ -49,12 +49,12 @@ impl Placed {
         folders.into_iter().try_for_each(sync)
     }
 
-    /// Says that all files are in their place.
+    /// Keeps all files in their places.
     pub(super) fn keep(&mut self) {
         *self = Self::default();
     }
 
-    /// Moves the files back, since a partial output is worthless.
+    /// Moves the files back, since a partial output is useless.
     pub(super) fn take_back(&mut self) {
         let Self { files, folders } = mem::take(self);
         for (work, place) in files {
@@ -66,19 +66,19 @@ impl Placed {
     }
 }
 
-/// The name in the work folder, which has no folders inside, of what is called `name` in its place.
+/// The name of the file `name` in the work folder, which has no folders inside.
 pub(super) fn flat(name: &str) -> String {
     name.replace('/', "-")
 }
 
-/// Removes the folder that `place` was in, unless anything else is.
+/// Removes the folder of `place`, if it is empty.
 pub(super) fn remove_folder_of(place: &Path) {
     if let Some(folder) = place.parent() {
         let _ = fs::remove_dir(folder);
     }
 }
 
-/// Writes a file where there is none, and has the disk keep it.
+/// Writes a new file and syncs it to the disk.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let write = || {
         let mut file = regular::create(path)?;
@@ -88,7 +88,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     write().map_err(Error::io(path))
 }
 
-/// Makes renames in a folder outlive a loss of power, where the system has such a thing.
+/// Syncs a folder, so that renames in it survive a loss of power, where the system supports that.
 pub(super) fn sync(dir: &Path) -> Result<()> {
     if cfg!(unix) {
         fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io(dir))

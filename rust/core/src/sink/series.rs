@@ -8,7 +8,7 @@ use crate::config::{Format, Split};
 pub(super) enum Series {
     /// A split.
     Split(Split),
-    /// An input with shards of its own, after so many shards of other inputs.
+    /// An input with shards of its own, after `behind` shards of other inputs.
     Input { stem: String, behind: usize },
 }
 
@@ -39,7 +39,7 @@ impl Series {
     }
 }
 
-/// Whether shards of an input are called `name` whose names begin with `stem`.
+/// Whether `name` is the name of a shard of the input with this stem.
 pub(super) fn is_of_input(stem: &str, name: &str, format: Format) -> bool {
     let inside = name.strip_prefix(stem).and_then(|rest| {
         rest.strip_suffix(format.extension()).and_then(|rest| rest.strip_suffix('.'))

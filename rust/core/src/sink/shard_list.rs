@@ -1,6 +1,7 @@
 //! [`ShardList`]: the list of finished shards in the work folder, one line for each.
 //!
-//! Apart from the word of which job was started, which names all inputs: a job may have as many shards as inputs.
+//! It is separate from the record of the started job, which names all inputs: a job may have as many shards
+//! as inputs.
 
 use std::fs::{self, File as Handle};
 use std::io::{ErrorKind, Read, Write};
@@ -19,8 +20,9 @@ const END: &[u8] = b"\"}\n";
 
 /// The file that lists the finished shards.
 ///
-/// A shard is on the disk before its line is written, so a line that a loss of power takes costs only the work. The hash
-/// of a line is also of all lines before it and of the job: one that was changed, added, lost or moved ends the list.
+/// A shard is on the disk before its line is written, so a line lost with the power costs only the work. The
+/// hash of a line covers all lines before it and the job: a line that was changed, added, lost or moved ends
+/// the list.
 #[derive(Debug)]
 pub(super) struct ShardList {
     path: PathBuf,
@@ -31,12 +33,13 @@ pub(super) struct ShardList {
 }
 
 impl ShardList {
-    /// The list of the job called `job`, in the folder `work`, where there is none.
+    /// A list for the job called `job`, in the folder `work`, where there is none yet.
     pub(super) fn new(work: &Path, job: &str) -> Self {
         Self { path: work.join(SHARDS), file: None, last: blake3::hash(job.as_bytes()) }
     }
 
-    /// The shards that the folder `work` lists for the job called `job`, in their order, as far as lines are whole.
+    /// The shards that the folder `work` lists for the job called `job`, in order, up to the first invalid
+    /// line.
     pub(super) fn read(work: &Path, job: &str) -> Result<Vec<File>> {
         let Self { path, mut last, .. } = Self::new(work, job);
         let mut text = Vec::new();
@@ -49,7 +52,7 @@ impl ShardList {
         }
         let mut files = Vec::new();
         for text in text.split_inclusive(|&byte| byte == b'\n') {
-            // Whatever it says, it is to be the very line that is written for that.
+            // The line must be exactly the one that is written for this shard.
             let Ok(file) = serde_json::from_slice(text) else { break };
             let (expected, hash) = line(&file, &last);
             if text != expected {
@@ -61,7 +64,7 @@ impl ShardList {
         Ok(files)
     }
 
-    /// Lists these shards and no others.
+    /// Replaces the list by these shards.
     pub(super) fn write(&mut self, job: &str, files: &[File]) -> Result<()> {
         let mut last = blake3::hash(job.as_bytes());
         let mut text = Vec::new();
@@ -81,7 +84,7 @@ impl ShardList {
         Ok(())
     }
 
-    /// Lists one more.
+    /// Adds a shard to the list.
     pub(super) fn add(&mut self, file: &File) -> Result<()> {
         let (line, last) = line(file, &self.last);
         let opened = match &mut self.file {
@@ -93,14 +96,14 @@ impl ShardList {
         Ok(())
     }
 
-    /// Has the disk keep the list.
+    /// Syncs the list to the disk.
     pub(super) fn sync(&self) -> Result<()> {
-        // A job may have no shards.
+        // A job without shards has no file.
         self.file.as_ref().map_or(Ok(()), |list| list.sync_all().map_err(Error::io(&*self.path)))
     }
 }
 
-/// The line of a shard behind one with the hash `last`, and its hash.
+/// The line of a shard after a line with the hash `last`, and its hash.
 fn line(file: &File, last: &blake3::Hash) -> (Vec<u8>, blake3::Hash) {
     let mut line = serde_json::to_vec(file).expect("strings and numbers become JSON");
     let mut hasher = blake3::Hasher::new();

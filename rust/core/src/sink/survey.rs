@@ -18,7 +18,8 @@ use crate::regular::{self, Links};
 /// The most files that a message names.
 const NAMED: usize = 5;
 
-/// Whether a file of this name is in the way of a run: one that it may place, or that readers would take for one.
+/// Whether a file of this name is in the way of a run: the run may write it, or readers would take it for a
+/// shard.
 pub(super) fn is_in_the_way(name: &str, arrangement: Arrangement) -> bool {
     [REPORT, MANIFEST, TOKENS].contains(&name)
         || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
@@ -50,7 +51,7 @@ fn read_report(dir: &Path, links: Links) -> Result<String> {
 pub struct Kept {
     /// The file that holds them.
     pub tokens: PathBuf,
-    /// How many blocks it holds, numbered from 0.
+    /// The number of blocks in it. They are numbered from 0.
     pub blocks: u64,
     /// The identity of the job.
     pub job: Arc<Identity>,
@@ -62,7 +63,7 @@ pub struct Kept {
 pub fn kept(dir: &Path) -> Result<Kept> {
     let refused = |reason: String| Err(Error::Output { path: dir.to_owned(), reason });
     fs::metadata(dir).map_err(Error::io(dir))?;
-    // Nothing is written here, and a downloaded folder may be one of links.
+    // Nothing is written here, and a downloaded folder may consist of links.
     let links = Links::Followed;
     let manifest = Manifest::read(&dir.join(MANIFEST), links)?;
     if manifest.is_none() && dir.join(MANIFEST).exists() {
@@ -91,12 +92,12 @@ pub fn kept(dir: &Path) -> Result<Kept> {
 /// A file of a finished folder that is missing or has changed.
 struct Damage {
     words: String,
-    /// Whether a file is there that is another one than was written, which may be somebody's.
+    /// Whether the file exists with another content, so that it may belong to somebody else.
     changed: bool,
 }
 
-/// The first file of a finished folder that is missing or has changed: shards and tokens by their sizes, the small ones by
-/// what they hold.
+/// The first file of a finished folder that is missing or has changed. Shards and tokens are checked by size,
+/// small files by hash.
 fn damage(dir: &Path, manifest: &Manifest, links: Links) -> Result<Option<Damage>> {
     let shards = manifest.files.iter().map(|file| (file.name.as_str(), file.bytes, None));
     let tokens = manifest.tokens.iter().map(|tokens| (TOKENS, tokens.bytes, None));
@@ -133,7 +134,8 @@ fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
     Ok(blake3::hash(&bytes).to_hex().as_str() == expected)
 }
 
-/// Fails with [`Error::Output`] if the folder holds the output of whatever job, or what is left of another one.
+/// Fails with [`Error::Output`] if the folder holds a finished output of any job, or leftovers of another
+/// job.
 pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) -> Result<()> {
     let refuse = |what: String| {
         let reason =
@@ -154,7 +156,7 @@ pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
                 );
                 Err(Error::Output { path: dir.to_owned(), reason })
             }
-            // Such a one is found before, unless nothing tells what a job packs.
+            // A finished output of the same job is found before, unless the job has no identity.
             None => {
                 let unknown =
                     if job.made_by.as_ref().is_none_or(|made_by| made_by.transform.is_none()) {
@@ -176,7 +178,7 @@ pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
     }
 }
 
-/// Fails with [`Error::Output`] if there are `others` in the folder, files that fastpack did not write.
+/// Fails with [`Error::Output`] if there are `others`: files in the folder that fastpack did not write.
 pub(super) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement) -> Result<()> {
     if others.is_empty() {
         return Ok(());
@@ -190,7 +192,7 @@ pub(super) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
     Err(Error::Output { path: dir.to_owned(), reason })
 }
 
-/// Fails with [`Error::Output`] if there are `in_the_way`, files that fastpack did not write, where files of ours go.
+/// Fails with [`Error::Output`] if there are files `in_the_way` that fastpack did not write.
 pub(super) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()> {
     if in_the_way.is_empty() {
         return Ok(());
@@ -203,7 +205,7 @@ pub(super) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()>
     Err(Error::Output { path: dir.to_owned(), reason })
 }
 
-/// A list of names, cut to the length of a message.
+/// A list of names, cut to a bounded length.
 fn listed(names: &[String]) -> String {
     let first = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMED);

@@ -7,7 +7,7 @@ use crate::config::Split;
 use crate::error::{Error, Result};
 use crate::room::{self, Bytes};
 
-/// Bytes of rows between two looks at the memory that is left.
+/// Bytes of rows between two checks of the memory that is left.
 const STEP: u64 = 64 << 20;
 
 /// Rows that stay in memory, in batches.
@@ -18,7 +18,7 @@ pub struct Tables {
     /// The rows of `validation`, if documents are set aside.
     pub validation: Option<Vec<RecordBatch>>,
     split: Option<Split>,
-    /// Bytes of all rows, and how many there are when it is looked again whether memory has room for more.
+    /// Bytes of all rows, and the number at which the free memory is checked next.
     bytes: u64,
     next_look: u64,
 }
@@ -33,7 +33,7 @@ impl Sink for Tables {
         Ok(())
     }
 
-    /// Keeps the rows. Fails with [`Error::Option`] while there is memory to say so.
+    /// Keeps the rows. Fails with [`Error::Option`] before memory runs out.
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.bytes += batch.get_array_memory_size() as u64;
         if self.bytes > self.next_look {

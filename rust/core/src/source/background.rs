@@ -21,13 +21,13 @@ pub(super) struct Background<T> {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Starts the thread, which makes items until there are none, at most `ahead` before they are taken.
+    /// Starts the thread. It makes items until there are none, and keeps at most `ahead` that are not taken.
     pub(super) fn start(
         ahead: usize,
         make: impl FnMut() -> Option<T> + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, items) = sync_channel(ahead);
-        // A thread that is not started keeps nothing of what it would have done.
+        // Shared, so that the closure survives if the thread cannot be started.
         let make: Arc<Mutex<Option<Make<T>>>> = Arc::new(Mutex::new(Some(Box::new(make))));
         let take = |make: &Mutex<Option<Make<T>>>| {
             make.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -81,7 +81,7 @@ impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.items = None;
         if let Some(thread) = self.thread.take() {
-            // A panic that nobody waited for has nobody to tell.
+            // A panic of an item that nobody waited for is dropped.
             thread.join().ok();
         }
     }

@@ -16,11 +16,11 @@ use crate::ledger::Reason;
 pub struct Block {
     /// The file.
     pub path: Arc<Path>,
-    /// The file, by its place among those that were found.
+    /// The index of the file among those that were found.
     pub file: usize,
-    /// The source that the file belongs to, by its place among the sources.
+    /// The index of the source of the file.
     pub source: usize,
-    /// Bytes of the file that this block accounts for, what was skipped included.
+    /// Bytes of the file that this block accounts for, including skipped bytes.
     pub size: u64,
     pub(super) content: Content,
     /// The changes that the caller's `filter` and `map` made, if any.
@@ -52,23 +52,24 @@ pub enum Fate {
 /// The records of a block.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Whole lines, the first of them with this number; if `indexed`, a line before each record says where it belongs.
+    /// Whole lines, and the number of the first line. If `indexed`, an index line stands before each record.
     Lines { first_line: u64, bytes: Vec<u8>, indexed: bool },
-    /// Values, and the line and the bytes at which each stands.
+    /// JSON values, and the line and the bytes of each.
     Values { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// Lines of a table in text, each with its number.
     Cells { names: Arc<[Arc<str>]>, lines: Vec<(u64, Cells)> },
-    /// Rows of a table, the first of them with this number.
+    /// Rows of a table, and the number of the first.
     Rows { first_row: u64, batch: RecordBatch },
-    /// Texts, and the line and the bytes at which each stands.
+    /// Texts, and the line and the bytes of each.
     Texts { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
     /// CBOR items, and the number and the bytes of each.
     Items { bytes: Vec<u8>, places: Vec<(u64, Range<usize>)> },
-    /// Values that were in memory, the first of them with this number, or why one is no value.
+    /// Values from memory, with the number of the first. Each has its bytes, or the reason that it is not
+    /// valid.
     Given { first: u64, bytes: Vec<u8>, places: Vec<std::result::Result<Range<usize>, String>> },
-    /// One record that is not read; the file goes on behind it.
+    /// One record that is not read. The file continues after it.
     Refused { line: u64, reason: Reason, message: String },
-    /// A place from which on the file cannot be read.
+    /// The line from which on the file cannot be read.
     Broken { line: u64, reason: Reason, message: String },
 }
 
@@ -77,7 +78,7 @@ pub(super) enum Content {
 pub struct Cells {
     /// All texts, end to end.
     text: Box<[u8]>,
-    /// Where each of them ends.
+    /// The end of each text.
     ends: Box<[usize]>,
 }
 
@@ -130,7 +131,7 @@ pub enum Raw<'a> {
     Cells {
         /// The names.
         names: &'a [Arc<str>],
-        /// The texts, of which there may be more or fewer than names.
+        /// The texts. There may be more or fewer than names.
         cells: &'a Cells,
     },
     /// A row of a table.
@@ -154,7 +155,7 @@ pub enum Raw<'a> {
 }
 
 impl Content {
-    /// No record.
+    /// An empty content.
     pub(super) fn nothing() -> Self {
         Self::Values { bytes: Vec::new(), places: Vec::new() }
     }
@@ -182,9 +183,9 @@ impl Block {
         self.own_records().count() as u64
     }
 
-    /// Leaves the records of a file out that are not `taken`, and those behind its end.
+    /// Keeps the records that are `taken`, and drops the others and those after its end.
     ///
-    /// Of a table, as many neighbours stay: rows are numbered by the first of them.
+    /// Of a table, the same number of consecutive rows is kept, since rows are numbered from the first.
     pub(super) fn keep(&mut self, taken: &[bool]) {
         let mut records = taken.iter().copied();
         let mut is_taken = || records.next().unwrap_or(false);
@@ -201,7 +202,8 @@ impl Block {
             | Content::Texts { places, .. }
             | Content::Items { places, .. } => places.retain(|_| is_taken()),
             Content::Lines { .. } => {
-                // Lines have no places: those that stay are put together, so that nobody looks for them again.
+                // Lines have no places. Those that stay are copied together, so that no later step searches
+                // for them.
                 let (mut kept, mut places) = (Vec::new(), Vec::new());
                 for record in self.own_records().filter(|_| is_taken()) {
                     if let Raw::Json(text) = record.raw {
@@ -279,14 +281,14 @@ impl Block {
         fates.filter(|fate| **fate == Fate::Goes).count() as u64
     }
 
-    /// The block after the caller had a hand in it: what became of each record, and the JSON of those that became
-    /// another.
+    /// The block with the changes of `filter` and `map`: one change for each record, and the JSON of changed
+    /// records.
     #[must_use]
     pub fn with_fates(self, each: Vec<Fate>, bytes: Vec<u8>) -> Self {
         Self { fates: Some(Fates { bytes, each }), ..self }
     }
 
-    /// The rows, if it is a table.
+    /// The rows, if the block is a part of a table.
     pub fn table(&self) -> Option<&RecordBatch> {
         match &self.content {
             Content::Rows { batch, .. } => Some(batch),
@@ -345,8 +347,7 @@ fn is_index(record: &RawRecord<'_>) -> bool {
     matches!(record.raw, Raw::Json(line) if is_index_line(line))
 }
 
-/// Whether a line says nothing but where the record of the next one belongs: `{"index":{…}}`, as in dumps of
-/// search indices.
+/// Whether a line is only the index line of the next record, `{"index":{…}}`, as in dumps of search indices.
 pub(super) fn is_index_line(line: &[u8]) -> bool {
     let tokens = [b"{".as_slice(), br#""index""#, b":", b"{"];
     let within = tokens.into_iter().try_fold(line.trim_ascii(), |rest, token| {
@@ -370,14 +371,14 @@ pub(super) fn is_index_line(line: &[u8]) -> bool {
     false
 }
 
-/// Hashes rows and what their columns are.
+/// Hashes rows and the schema.
 pub(super) fn update_rows(hasher: &mut blake3::Hasher, rows: &RecordBatch) -> Result<()> {
     let mut writer = StreamWriter::try_new(hasher, &rows.schema())?;
     writer.write(rows)?;
     Ok(writer.finish()?)
 }
 
-/// Hashes bytes and how many they are.
+/// Hashes bytes and their number.
 fn update(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);

@@ -38,7 +38,7 @@ pub struct Blocks {
     chooser: Option<Chooser>,
     /// The sample that is read, if not all records are.
     sample: Option<Sample>,
-    /// Bytes of all files together, as often as they are read.
+    /// Bytes of all files together, counted once for each reading.
     size: u64,
     /// The current file, and how often its source was read before.
     at: usize,
@@ -104,7 +104,7 @@ impl Blocks {
         }
     }
 
-    /// The same blocks, of whose tables only those columns are read that `chooser` finds needed.
+    /// The same blocks, with only the table columns that `chooser` selects.
     #[must_use]
     pub(crate) fn choosing(self, chooser: Chooser) -> Self {
         Self { chooser: Some(chooser), ..self }
@@ -116,7 +116,7 @@ impl Blocks {
         Self { sample, ..self }
     }
 
-    /// Bytes of all files together, as often as they are read; 0 where nobody knows.
+    /// Bytes of all files together, counted once for each reading; 0 where the size is unknown.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -126,7 +126,7 @@ impl Blocks {
         &self.sources
     }
 
-    /// Whether the records are read from files, and do not lie in memory.
+    /// Whether the records are read from files, and not from memory.
     pub fn are_of_files(&self) -> bool {
         !self.files.is_empty()
     }
@@ -191,7 +191,7 @@ impl Blocks {
         Ok(Open { path, size, reader, counted: 0, ended: false, through })
     }
 
-    /// The error, or that the file of which it speaks changed while it was read.
+    /// The error itself, or [`Error::Changed`] if its file changed while it was read.
     pub fn blame(&self, error: Error) -> Error {
         let Error::Record { origin, .. } = &error else { return error };
         let file = self.files.iter().find(|file| file.path == origin.path);
@@ -208,7 +208,7 @@ impl Blocks {
         let number = *number;
         self.at += 1;
         if self.sample.is_some() {
-            // Enough of one file is not enough of the next.
+            // The limit of the remaining records holds for one reading of the source.
             self.left = None;
         }
         if self.files.get(self.at).is_some_and(|next| next.source == number) {
@@ -235,7 +235,7 @@ impl Open {
                 self.ended = matches!(content, Content::Broken { .. });
                 (content, self.reader.position().min(self.size.unwrap_or(u64::MAX)))
             }
-            // An end that no record reached, such as a file's footer, is accounted for too.
+            // Bytes after the last record, such as a file's footer, are counted too.
             None => match self.size {
                 Some(size) if self.counted < size => {
                     self.ended = true;

@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// A pattern may stand for this many names: far more than a folder of shards, far less than memory.
+/// The most names of a pattern: far more than a folder of shards has, far less than memory holds.
 const MOST_NAMES: usize = 1_000_000;
 
-/// All names that `pattern` stands for, in order; itself alone where it has no brace list.
+/// All names of `pattern`, in order; `pattern` alone if it has no brace list.
 pub(super) fn expand(pattern: &str) -> Result<Vec<String>> {
     let Some((before, body, after)) = first_group(pattern) else {
         return Ok(vec![pattern.to_owned()]);
@@ -22,7 +22,7 @@ pub(super) fn expand(pattern: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Splits at the first group that has a comma or a range in it.
+/// Splits at the first group that contains a comma or a range.
 fn first_group(pattern: &str) -> Option<(&str, &str, &str)> {
     for (open, _) in pattern.match_indices('{') {
         let Some(length) = closing(&pattern[open + 1..]) else { continue };
@@ -34,7 +34,7 @@ fn first_group(pattern: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// Where the brace that was just opened closes.
+/// The place of the brace that closes the group just opened.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, character) in text.char_indices() {
@@ -83,7 +83,7 @@ fn split_commas(body: &str) -> Vec<&str> {
     split.collect()
 }
 
-/// `first..last` and the width that zeros fill, if the bounds are numbers.
+/// The bounds of `first..last` and the width for leading zeros, if the bounds are numbers.
 fn range(body: &str) -> Option<(i64, i64, usize)> {
     let (first, last) = body.split_once("..")?;
     let padded = |bound: &str| bound.trim_start_matches('-').starts_with('0') && bound.len() > 1;

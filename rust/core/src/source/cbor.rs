@@ -1,4 +1,4 @@
-//! CBOR sequences: items one after another, cut apart here by their heads and read on all threads.
+//! CBOR sequences: items one after another, cut apart here by their heads and parsed on all threads.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
 
-/// How deep an item may be nested to be told from the next one; records are far less deep.
+/// The deepest nesting at which the end of an item is found. Records are far less deep.
 const DEEPEST: usize = 1 << 16;
 
 /// The items of one file, numbered from 1.
@@ -41,7 +41,7 @@ impl CborReader {
         }
     }
 
-    /// Finds the items that end in what was read so far; where the first stands that does not.
+    /// Finds the items that end in the bytes read so far. Returns the start of the first that does not.
     fn cut(&mut self, places: &mut Vec<(u64, Range<usize>)>) -> usize {
         let mut start = 0;
         while self.walked < self.rest.len() && self.next.is_none() {
@@ -64,7 +64,7 @@ impl CborReader {
         start
     }
 
-    /// Finds out why the file ends here.
+    /// Handles the end of the file: a last item that is cut off is damage.
     fn finish(&mut self, start: usize) {
         self.ended = true;
         if self.next.is_some() {
@@ -77,7 +77,7 @@ impl CborReader {
         }
     }
 
-    /// Says that the file cannot be read from the next item on.
+    /// Records that the file cannot be read from the next item on.
     fn stop(&mut self, reason: Reason, message: String) {
         let line = self.next_item;
         self.next = Some(Content::Broken { line, reason, message });
@@ -146,23 +146,25 @@ enum Open {
     Pieces(u8),
 }
 
-/// A walk over the heads of items, which goes on where the bytes ended.
+/// A walk over the heads of items. It resumes where the bytes ended.
 ///
-/// What texts hold is not looked at: one that is not UTF-8 makes a bad record of an item, and not an end of the file.
+/// The content of texts is not checked here. A text that is not UTF-8 makes a bad record, and does not end
+/// the file.
 #[derive(Default)]
 struct Walk {
     open: Vec<Open>,
-    /// Bytes of the string at hand that are left.
+    /// Remaining bytes of the current string.
     left: u64,
 }
 
 impl Walk {
-    /// Whether it stands before an item.
+    /// Whether the walk is between two items.
     fn is_between(&self) -> bool {
         self.open.is_empty() && self.left == 0
     }
 
-    /// Goes on over `bytes`, to the end of an item at most; how many bytes it passed, and where that is.
+    /// Continues over `bytes`, to the end of an item at most. Returns the bytes passed, and the reason for
+    /// the stop.
     fn pass(&mut self, bytes: &[u8]) -> (usize, Step) {
         if self.is_between() {
             self.open.push(Open::Items(1));
@@ -189,7 +191,7 @@ impl Walk {
         }
     }
 
-    /// Takes the head that `bytes` begin with; how long it is, or nothing if it goes on behind them.
+    /// Reads the head at the start of `bytes`. Returns its length; `None` if it is incomplete.
     fn head(&mut self, bytes: &[u8]) -> std::result::Result<Option<usize>, &'static str> {
         let Some(&head) = bytes.first() else { return Ok(None) };
         let (major, info) = (head >> 5, head & 0x1f);
@@ -214,7 +216,7 @@ impl Walk {
             Some(Open::Pieces(of)) if *of != major || argument.is_none() => {
                 return Err("a string in pieces that are none");
             }
-            // A tag is the beginning of an item.
+            // A tag is a part of its item.
             Some(Open::Items(left)) if major != TAG => *left -= 1,
             _ => {}
         }
@@ -231,12 +233,12 @@ impl Walk {
     }
 }
 
-/// The major types that have more than a head.
+/// The major types whose items have more than a head.
 const BYTES: u8 = 2;
 const TEXT: u8 = 3;
 const LIST: u8 = 4;
 const MAP: u8 = 5;
 const TAG: u8 = 6;
 
-/// What ends an item whose length is not told.
+/// The break, which ends an item of unknown length.
 const BREAK: u8 = 0xff;

@@ -12,27 +12,28 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
 
-/// What is read behind the file: the end of its last record, and a record that only quotes which do not close take in.
+/// The bytes parsed after the file: they end the last record, and show a quote that does not close.
 const BEHIND: &[u8] = b"\n\0\n";
 
-/// Cells that a record may have: more than any table has columns, and no more than memory has room for.
+/// The most cells of a record: more than any table has columns, and no more than memory has room for.
 const MOST_CELLS: usize = 1 << 22;
 
 /// The records of one file.
 ///
-/// The parser is told bytes and tells where a record ends; where a chunk of bytes ends decides nothing.
+/// The parser finds the ends of records, whatever the chunks of bytes.
 pub(super) struct CsvReader {
     input: Input,
     parser: csv_core::Reader,
     /// The bytes that are not parsed yet: `chunk[at..]`.
     chunk: Vec<u8>,
     at: usize,
-    /// Whether the chunk is what stands behind the file.
+    /// Whether the chunk is [`BEHIND`].
     is_behind: bool,
-    /// The cells of the record at hand, end to end, and where each of them ends; both are longer than what is in use.
+    /// The cells of the current record, end to end, and the end of each. Both buffers are longer than the
+    /// part in use.
     texts: Vec<u8>,
     ends: Vec<usize>,
-    /// Newlines before the byte at hand.
+    /// Newlines before the current byte.
     newlines: u64,
     names: Option<Arc<[Arc<str>]>>,
     /// The unreadable record that follows the records of the last block, if there is one.
@@ -40,15 +41,15 @@ pub(super) struct CsvReader {
     ended: bool,
 }
 
-/// The next thing in a table.
+/// The next line of a table.
 enum Line {
-    /// A record and the line on which it begins.
+    /// A record, and the line on which it begins.
     Cells(u64, Cells),
-    /// A record that cannot be read, and why.
+    /// A record that cannot be read, and the reason.
     TooLong(u64, String),
-    /// Nothing: the file ends, and a quote that this line opens does not close, if there is one.
+    /// The end of the file, and the line of a quote that does not close, if any.
     End(Option<u64>),
-    /// Nothing: the file breaks off in the record that begins on this line.
+    /// The end of a file that is cut off, in the record that begins on this line.
     Damage(u64),
 }
 
@@ -69,7 +70,7 @@ impl CsvReader {
         }
     }
 
-    /// Reads a chunk, or what stands behind the file; false behind that.
+    /// Reads a chunk, or [`BEHIND`] after the last; false after that.
     fn read_on(&mut self, control: &Control) -> Result<bool> {
         if self.is_behind {
             return Ok(false);
@@ -104,7 +105,7 @@ impl CsvReader {
             (length, count) = (length + wrote, count + ended);
             match result {
                 ReadRecordResult::Record => {
-                    // A newline that ends the record is not before it, and not in its cells.
+                    // A newline that ends the record is neither before it nor in its cells.
                     let ends_line = u64::from(parsed.last() == Some(&b'\n'));
                     let line = self.line(own) - ends_line;
                     if self.is_behind && self.at > 1 {
@@ -131,28 +132,28 @@ impl CsvReader {
                 ReadRecordResult::OutputEndsFull if too_long.is_none() => {
                     self.ends.resize(2 * count, 0);
                 }
-                // More is to be read; or it is too long already.
+                // More has to be read, unless the record is too long already.
                 _ => {}
             }
             if too_long.is_some() {
-                // What is left of it is parsed and forgotten.
+                // The rest of a record that is too long is parsed and dropped.
                 (length, count) = (0, 0);
             }
         }
     }
 
-    /// The line on which a record begins that has so many newlines in its cells, at its last byte.
+    /// The first line of the current record, which has `own` newlines in its cells.
     fn line(&self, own: u64) -> u64 {
         self.newlines - own + 1
     }
 
-    /// The place from which on the file cannot be read, if there is one, at its end.
+    /// The unreadable end of the file, if `line` is one.
     fn end(&mut self, line: &Line) -> Option<Content> {
         self.ended = true;
         let damage = self.input.take_damage();
         let line = match line {
             Line::Damage(line) | Line::End(Some(line)) => *line,
-            // Two newlines stand behind the file.
+            // [`BEHIND`] has two newlines.
             _ if damage.is_some() => self.newlines - 1,
             _ => return None,
         };

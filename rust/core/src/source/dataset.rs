@@ -14,7 +14,7 @@ const STATE: &str = "state.json";
 /// The file that lists the splits of several datasets.
 const SPLITS: &str = "dataset_dict.json";
 
-/// The most bytes of such a file, which is enough for a million files.
+/// The most bytes of such a file: enough for a million files.
 const LARGEST: u64 = 256 << 20;
 
 /// The most splits that a message names.
@@ -42,7 +42,7 @@ struct Splits {
 ///
 /// # Errors
 ///
-/// [`Error::Option`] for a folder of several datasets, of which one has to be named.
+/// [`Error::Option`] for a folder of several datasets: the caller must name one.
 pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     let refuse = |reason: String| Error::option("files", format!("`{}` {reason}", dir.display()));
     if let Some(text) = text(&dir.join(SPLITS))?
@@ -59,7 +59,7 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
         return Err(refuse(format!("holds several datasets; name one: {}", named.join(", "))));
     }
     let Some(text) = text(&dir.join(STATE))? else { return Ok(None) };
-    // Another program may call a file so too.
+    // Other programs may use this file name too.
     let Ok(State { data_files }) = serde_json::from_slice(&text) else { return Ok(None) };
     if data_files.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
@@ -81,8 +81,8 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     data_files.into_iter().map(inside).collect::<Result<_>>().map(Some)
 }
 
-/// The folder that the files of a dataset in `dir` may lie in: `dir` itself, or the cache of a repository of the hub, whose
-/// folders hold links to its blobs.
+/// The folder that must contain the files of a dataset in `dir`: `dir` itself, or the cache of a repository
+/// of the hub, whose folders hold links to its blobs.
 fn root(dir: &Path) -> io::Result<PathBuf> {
     let dir = dir.canonicalize()?;
     let snapshots = dir.ancestors().find(|folder| folder.ends_with("snapshots"));
@@ -91,7 +91,7 @@ fn root(dir: &Path) -> io::Result<PathBuf> {
 }
 
 fn text(path: &Path) -> Result<Option<Vec<u8>>> {
-    // One that is so large lists no files.
+    // A larger file is no list of files.
     if !path.metadata().is_ok_and(|file| file.is_file() && file.len() <= LARGEST) {
         return Ok(None);
     }

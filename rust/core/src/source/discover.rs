@@ -15,24 +15,26 @@ use crate::config::{Inputs, Reading, ShapeName};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Endings of data that fastpack does not read: an error for a named file, a mention in the report for one in a folder.
+/// Extensions of data that fastpack does not read: an error for a named file, a mention in the report for one
+/// in a folder.
 const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
 
-/// Endings of copies, of unfinished files and of texts about data.
+/// Extensions of copies, unfinished files and logs.
 const BY_PRODUCTS: [&str; 7] = ["bak", "incomplete", "log", "orig", "part", "temp", "tmp"];
 
-/// The formats that a folder is searched for, as a message names them.
+/// The formats that are found in a folder, for messages.
 const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
 
 /// Finds the files of `inputs`.
 ///
-/// Named files keep the order in which they were named; those of a folder or a glob are sorted by path. A file
-/// that is named twice is refused, since its documents would be packed twice, unless it is read in another way.
+/// Named files keep the order in which they were named. The files of a folder or a glob are sorted by path. A
+/// file that is named twice is refused, since its documents would be packed twice, unless it is read with
+/// other options.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] for a file that is not there or cannot be read, [`Error::Option`] for a pattern that matches
-/// nothing, a folder without data and a format that is not read.
+/// [`Error::Io`] for a file that does not exist or cannot be read, [`Error::Option`] for a pattern that
+/// matches nothing, a folder without data and an unsupported format.
 pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
     let mut found = Found { sources: inputs.sources.clone(), ..Found::default() };
     let mut seen = HashSet::new();
@@ -77,7 +79,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
     Ok(found)
 }
 
-/// Refuses a file that can only be a text, by its content, where something else was named.
+/// Refuses a file whose content can only be text, if the caller named another shape.
 fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
     let named = reading.shape.or_else(|| reading.fields.shape());
     let Some(named) = named.filter(|named| *named != ShapeName::Text) else { return Ok(()) };
@@ -89,8 +91,8 @@ fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
     Err(Error::option("files", reason))
 }
 
-/// Refuses a file whose name is no text and looks like that of another: manifests, reports and kept tokens could not tell
-/// them apart.
+/// Refuses two files whose paths look alike as text because one is not Unicode: manifests, reports and kept
+/// tokens could not tell them apart.
 fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()> {
     let name = path.display().to_string();
     let first = shown.entry(name).or_insert_with(|| path.to_owned());
@@ -104,7 +106,7 @@ fn refuse_alike(path: &Path, shown: &mut HashMap<String, PathBuf>) -> Result<()>
     Err(Error::option("files", reason))
 }
 
-/// Refuses pipes and devices: opening one can wait for ever, and their size is not known.
+/// Refuses pipes and devices: opening one can wait for ever, and their size is unknown.
 fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
@@ -119,13 +121,13 @@ fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
 /// A search for files.
 #[derive(Clone, Copy)]
 struct Search<'a> {
-    /// Whether the folders of a folder are searched too.
+    /// Whether the folders inside a folder are searched too.
     recursive: bool,
     control: &'a Control,
 }
 
 impl Search<'_> {
-    /// The files that one pattern stands for.
+    /// The files of one pattern.
     fn paths(self, pattern: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         if let Some(text) = pattern.to_str()
             && !pattern.exists()
@@ -158,7 +160,7 @@ impl Search<'_> {
         Ok(vec![pattern.to_owned()])
     }
 
-    /// The files that a glob matches, sorted; folders that it matches are searched.
+    /// The files that a glob matches, sorted. Folders that it matches are searched.
     fn matches(self, pattern: &str, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         let matched = globs::matches(pattern, self.control)?;
         if matched.is_empty() {
@@ -183,10 +185,10 @@ impl Search<'_> {
         Ok(files)
     }
 
-    /// The files of a folder that hold records, sorted by path; those of a dataset in its own order.
+    /// The files of a folder that hold records, sorted by path. The files of a dataset keep its own order.
     ///
-    /// A file whose name does not say what it holds is looked into. Beside files of records, a text is taken for a word
-    /// about them, such as a README.
+    /// A file without a known extension is recognised by its content. Beside files of records, a text such as
+    /// a README does not count as data.
     fn folder(self, dir: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         if let Some(files) = dataset::files(dir)? {
             return Ok(files);
@@ -206,7 +208,7 @@ impl Search<'_> {
                     passed_over.push(path);
                 }
                 (None, _) if !self.is_data(&path)? => {
-                    // Empty files are marks that others leave, such as `_SUCCESS`.
+                    // Other tools leave empty files as marks, such as `_SUCCESS`.
                     if path.metadata().map_err(Error::io(&path))?.len() > 0 {
                         passed_over.push(path);
                     }
@@ -230,9 +232,11 @@ impl Search<'_> {
         Ok(files)
     }
 
-    /// What is in a folder, and in its folders if they are searched too, sorted by path; folders and what is hidden left out.
+    /// The files in a folder, and in its folders if they are searched too, sorted by path, without hidden
+    /// files.
     ///
-    /// A folder is entered once, by its own path where there is one: links to folders come last. Those of `outputs` are not.
+    /// A folder is entered once, by its own path if there is one, so links to folders come last. Folders in
+    /// `outputs` are skipped.
     fn entries(
         self,
         dir: &Path,
@@ -257,7 +261,7 @@ impl Search<'_> {
                 if !path.is_dir() {
                     entries.push(path);
                 } else if !self.recursive || outputs.hold(&path, passed_over) {
-                    // Nobody said that it should be read, or it was written here.
+                    // It was not named, or fastpack wrote it.
                 } else if kind.is_symlink() {
                     links.insert(path);
                 } else {
@@ -269,16 +273,17 @@ impl Search<'_> {
         Ok(entries)
     }
 
-    /// Whether a file of a folder is one of records, which its name does not say.
+    /// Whether a file of a folder without a known extension holds records.
     ///
-    /// Not what tools put beside data, whose names begin with an underscore by custom, nor copies and unfinished files.
-    /// One that cannot be opened is none: nobody said that it should be read.
+    /// Files whose names begin with an underscore do not count, since tools put them beside data by custom;
+    /// nor do copies and unfinished files. A file that cannot be opened does not count either, since it was
+    /// not named.
     fn is_data(self, path: &Path) -> Result<bool> {
         let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
         let by_product = name.starts_with(b"_")
             || name.ends_with(b"~")
             || ending(path).is_some_and(|ending| BY_PRODUCTS.contains(&ending))
-            // `data.jsonl.1` is another `data.jsonl`.
+            // `data.jsonl.1` is a rotated `data.jsonl`.
             || path.file_stem().is_some_and(|stem| by_name(Path::new(stem)).0.is_some());
         if by_product || other_data(path) {
             return Ok(false);

@@ -1,7 +1,7 @@
 //! Checks that tables of other libraries follow Arrow's rules, before they are read.
 //!
-//! A file is checked by its decoder, and a single batch where it is taken over. A whole table is checked by nobody: an offset
-//! may point anywhere, and a text may be no text. Bytes are looked at only where they are text, at the speed of memory.
+//! A decoder checks files, and the import checks a single batch. Nothing checks a whole table: an offset may
+//! point anywhere, and a text may be invalid. Only the bytes of texts are read, at the speed of memory.
 
 use arrow::array::{
     Array, AsArray, GenericListArray, GenericListViewArray, GenericStringArray, OffsetSizeTrait,
@@ -56,7 +56,7 @@ fn check(array: &dyn Array) -> Checked {
     }
 }
 
-/// The start and end of the values that these offsets refer to. Fails if they are invalid for so many values.
+/// The start and end of the values of these offsets. Fails if they are invalid for `values` values.
 fn offsets<O: OffsetSizeTrait>(offsets: &[O], values: usize) -> Result<(usize, usize), String> {
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Ok((0, 0)) };
     let sorted = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
@@ -73,12 +73,12 @@ fn texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Checked {
     if bytes.is_ascii() {
         return Ok(());
     }
-    // The first byte of a character is any but 0b10xxxxxx.
+    // The first byte of a character never has the form 0b10xxxxxx.
     let begins = |at: &O| bytes.get(at.as_usize() - start).is_none_or(|byte| byte & 0xc0 != 0x80);
     if simdutf8::basic::from_utf8(bytes).is_ok() && ends.iter().all(begins) {
         return Ok(());
     }
-    // What stands where a text is null need not be one.
+    // The bytes of a null need not be text.
     let is_text = |at: usize| {
         let bytes = &texts.value_data()[ends[at].as_usize()..ends[at + 1].as_usize()];
         texts.is_null(at) || simdutf8::basic::from_utf8(bytes).is_ok()

@@ -1,4 +1,4 @@
-//! [`Format`]: the container and compression of a file, by its name, or by its content where the name does not tell.
+//! [`Format`]: the container and compression of a file, by its name, or else by its content.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::config::ShapeName;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Bytes looked at to recognise a file.
+/// Bytes that are read to recognise a file.
 const PEEKED: usize = 64 << 10;
 
 /// The first bytes of a Parquet file.
@@ -29,7 +29,7 @@ const CBOR_MAGIC: &[u8] = b"\xd9\xd9\xf7";
 /// The first bytes of CBOR maps, with which no UTF-8 text begins.
 const CBOR_MAPS: RangeInclusive<u8> = 0xa0..=0xbf;
 
-/// Bytes below the space that texts may hold: tab, line feed, form feed and carriage return.
+/// Control characters that texts may contain: tab, line feed, form feed and carriage return.
 const IN_TEXTS: [u8; 4] = *b"\t\n\x0c\r";
 
 /// The first bytes of an Arrow IPC stream.
@@ -56,7 +56,7 @@ pub enum Container {
     Arrow,
 }
 
-/// Each container with the endings of its files, the usual one first.
+/// Each container with the extensions of its files, the usual one first.
 const ENDINGS: [(Container, &[&str]); 8] = [
     (Container::Lines, &["jsonl", "ndjson"]),
     (Container::Json, &["json"]),
@@ -78,7 +78,7 @@ pub struct Format {
 }
 
 impl fmt::Display for Format {
-    /// As the endings of a file's name: `jsonl.gz`.
+    /// Written as file extensions: `jsonl.gz`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ending = ENDINGS.iter().find(|(container, _)| *container == self.container);
         f.write_str(ending.map_or("", |(_, endings)| endings[0]))?;
@@ -101,7 +101,7 @@ pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
     (container, compression)
 }
 
-/// The format of a file: what its name says, and where that says nothing, what it begins with.
+/// The format of a file: by its name, or else by its first bytes.
 ///
 /// # Errors
 ///
@@ -140,9 +140,9 @@ fn compression(
     Ok(Compression::by_content(&start))
 }
 
-/// Whether a file whose name does not say so is one of records: a list of objects, an object on each of its first two
-/// lines, a table in text whose columns show a shape, or one of the other containers by its mark. One that is JSON by its
-/// name is one of the first two.
+/// Whether a file without a known extension holds records: a list of objects, an object on each of its first
+/// two lines, a text table whose columns have the names of a shape, or another container, by its first bytes.
+/// A file named as JSON must be one of the first two.
 pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
     let (container, named) = by_name(path);
     let path = Arc::from(path);
@@ -158,7 +158,7 @@ pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
             let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
             let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
             let second = lines.find(|line| !line.is_empty()).unwrap_or(b"{");
-            // A record may be longer than what was looked at.
+            // A record may be longer than the bytes read.
             let goes_on = container.is_none() && text.starts_with(b"{\"") && start.len() >= PEEKED;
             is_object(first) && second.starts_with(b"{") || goes_on && !text.contains(&b'\n')
         }
@@ -170,7 +170,7 @@ pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
     })
 }
 
-/// Whether a line begins and ends as an object.
+/// Whether a line begins and ends as a JSON object.
 fn is_object(line: &[u8]) -> bool {
     line.starts_with(b"{") && line.ends_with(b"}")
 }
@@ -180,7 +180,7 @@ fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
-/// What the first bytes of a file say of it, and whether it is read from its end.
+/// The container according to the first bytes of a file, and whether it is read from its end.
 fn by_content(start: &[u8]) -> (Container, bool) {
     let text = text_of(start);
     if start.starts_with(PARQUET_MAGIC) {
@@ -202,11 +202,11 @@ fn by_content(start: &[u8]) -> (Container, bool) {
     }
 }
 
-/// Whether something begins as a text does, and has no object of JSON on a line of its own.
+/// Whether the bytes are text without a JSON object on a line of its own.
 fn is_text(start: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(start) {
         Ok(_) => true,
-        // The last character may go on behind what was looked at.
+        // The last character may continue after the bytes read.
         Err(error) => error.error_len().is_none(),
     };
     let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
@@ -215,7 +215,7 @@ fn is_text(start: &[u8]) -> bool {
         && !lines.any(is_object)
 }
 
-/// The kind of table in text whose first line names the columns of a shape.
+/// The kind of a text table whose first line names the columns of a shape.
 fn table(text: &[u8]) -> Option<Container> {
     let header = text.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
     let header = std::str::from_utf8(header).ok()?;
@@ -226,7 +226,7 @@ fn table(text: &[u8]) -> Option<Container> {
     })
 }
 
-/// Whether columns of these names are those of a shape.
+/// Whether these column names are those of a shape.
 fn show_shape(names: &[&str]) -> bool {
     let shapes = ShapeName::ALL.into_iter().filter(|shape| *shape != ShapeName::Tokens);
     let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));

@@ -1,4 +1,4 @@
-//! [`Found`]: the files of the inputs of a run, as they were when they were found.
+//! [`Found`]: the files of the inputs of a run, with their sizes and times when they were found.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::config::Source;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// A file to read, as it was when it was found.
+/// A file to read, with its size and time when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// The path.
     pub path: Arc<Path>,
     /// The container and compression.
     pub format: Format,
-    /// The source that it belongs to, by its place among [`Found::sources`].
+    /// The index of its source in [`Found::sources`].
     pub source: usize,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last changed, in nanoseconds since 1970; 0 where the system does not say.
+    /// The time of the last change, in nanoseconds since 1970; 0 where the system does not tell.
     pub modified: u128,
 }
 
@@ -41,7 +41,7 @@ impl SourceFile {
         })
     }
 
-    /// Fails with [`Error::Changed`] if the file is not what it was when it was found.
+    /// Fails with [`Error::Changed`] if the size or the time of the file has changed since.
     pub(crate) fn unchanged(&self) -> Result<()> {
         let same = self.path.metadata().is_ok_and(|metadata| {
             metadata.len() == self.size && modified(&metadata) == self.modified
@@ -50,7 +50,7 @@ impl SourceFile {
     }
 }
 
-/// When a file was last changed, in nanoseconds since 1970; 0 where the system does not say.
+/// The time of the last change of a file, in nanoseconds since 1970; 0 where the system does not tell.
 fn modified(metadata: &Metadata) -> u128 {
     let time = metadata.modified().ok();
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -64,12 +64,12 @@ pub struct Found {
     pub sources: Vec<Source>,
     /// The files to read: those of the first source first, in order.
     pub files: Vec<SourceFile>,
-    /// Files of a folder that fastpack does not read, for the report.
+    /// Files of a folder in formats that fastpack does not read, for the report.
     pub passed_over: Vec<PathBuf>,
 }
 
 impl Found {
-    /// The bytes that are read of all files, as often as they are read.
+    /// The bytes of all files, counted once for each reading.
     pub fn bytes(&self) -> u64 {
         self.bytes_of(&self.files)
     }
@@ -80,7 +80,7 @@ impl Found {
         files.map(|file| file.size).fold(0, u64::saturating_add)
     }
 
-    /// The bytes that are read of some of the files.
+    /// The bytes of some of the files, counted once for each reading.
     pub fn bytes_of<'a>(&self, files: impl IntoIterator<Item = &'a SourceFile>) -> u64 {
         let bytes = files
             .into_iter()

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 
 /// The files and folders that `pattern` matches, sorted.
 ///
-/// `**` stands for any number of folders. It follows links, but enters no folder twice: a link to a folder above would
-/// lead around for ever.
+/// `**` matches any number of folders. It follows links, but enters no folder twice, so a link to a parent
+/// folder ends.
 pub(super) fn matches(pattern: &str, control: &Control) -> Result<Vec<PathBuf>> {
     let refuse = |error| Error::option("files", format!("`{pattern}` is not a glob: {error}"));
     Pattern::new(pattern).map_err(refuse)?;
@@ -23,7 +23,7 @@ pub(super) fn matches(pattern: &str, control: &Control) -> Result<Vec<PathBuf>> 
             Component::Normal(part) => {
                 let part = part.to_str().unwrap_or_default();
                 let pattern = Pattern::new(part).map_err(refuse)?;
-                // `**/**` says no more than `**`.
+                // `**/**` matches the same as `**`.
                 if part != "**" || !matches!(parts.last(), Some(Part::Folders)) {
                     parts.push(match part {
                         "**" => Part::Folders,
@@ -60,10 +60,10 @@ enum Part {
 /// A walk through the folders that the first parts of a pattern match.
 struct Walk<'a> {
     parts: Vec<Part>,
-    /// Whether the pattern ends in a separator, so that it matches folders alone.
+    /// Whether the pattern ends in a separator, so that it matches folders only.
     folders_alone: bool,
     found: Vec<PathBuf>,
-    /// Folders to be entered, each with the part that its entries are to match.
+    /// Folders to enter, each with the index of the part that its entries must match.
     open: Vec<(PathBuf, usize)>,
     control: &'a Control,
 }
@@ -72,7 +72,8 @@ impl Walk<'_> {
     fn run(&mut self) -> Result<()> {
         let mut entered = HashSet::new();
         let mut links = BTreeSet::new();
-        // What is reached without links is called by its own path, in whatever order the system lists folders.
+        // A folder that is reached without links keeps its own path, whatever the listing order of the
+        // system.
         while let Some((folder, at)) = self.open.pop().or_else(|| links.pop_first()) {
             self.control.tick()?;
             let here = if folder.as_os_str().is_empty() { Path::new(".") } else { &*folder };
@@ -87,7 +88,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Matches what is in a folder, which is read as `here`.
+    /// Matches the entries of a folder, which is read as `here`.
     fn enter(
         &mut self,
         folder: &Path,
@@ -133,7 +134,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Takes an entry that matches a part: a result if that is the last part, else a folder to enter.
+    /// Takes an entry that matches a part. It is a result if that is the last part, else a folder to enter.
     fn take(&mut self, path: PathBuf, at: usize, is_last: bool) {
         if !is_last {
             self.open.push((path, at + 1));

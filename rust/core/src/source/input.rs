@@ -13,13 +13,13 @@ use super::compression::Compression;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Bytes that are read between two looks at the cancel flag: some milliseconds of a disk.
+/// Bytes that are read between two checks of the cancel flag: some milliseconds of a disk.
 const STEP_BYTES: usize = 4 << 20;
 
 /// Bytes that are decompressed at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Chunks that are decompressed before they are asked for: enough that no thread waits for a slow stretch.
+/// Chunks that are decompressed in advance: enough that no thread waits for a slow stretch.
 const CHUNKS_AHEAD: usize = 8;
 
 /// The bytes of one file.
@@ -94,7 +94,7 @@ impl Input {
         Ok(filled)
     }
 
-    /// The first bytes, at most `wanted`, which stay to be read.
+    /// The first bytes, at most `wanted`. They remain to be read.
     pub(super) fn peek(&mut self, wanted: usize, control: &Control) -> Result<&[u8]> {
         let mut bytes = Vec::new();
         self.fill(&mut bytes, wanted, control)?;
@@ -153,7 +153,7 @@ fn decompress(file: File, compression: Compression) -> io::Result<Background<Chu
             failure = decoder.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk).err();
         }
         let position = offset.load(Ordering::Relaxed);
-        // What was read before a failure is data; the failure comes after it.
+        // Bytes that were read before a failure are data. The failure comes after them.
         if !chunk.is_empty() {
             return Some((Ok(chunk), position));
         }

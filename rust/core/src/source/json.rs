@@ -1,4 +1,4 @@
-//! A JSON file of one array: cut into its values here, which are parsed on all threads.
+//! A JSON file of one array, cut into its values here. They are parsed on all threads.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(super) struct ArrayReader {
     expected: Expected,
     /// The beginning of the current value in `bytes`.
     start: usize,
-    /// Newlines before `counted` in `bytes`, and in all that was there before.
+    /// Newlines before `counted` in `bytes`, plus those in all bytes removed before.
     newlines: u64,
     counted: usize,
     began: bool,
@@ -34,13 +34,13 @@ pub(super) struct ArrayReader {
 enum Expected {
     /// The bracket that opens the array.
     Array,
-    /// A value, or the end of an array that has none.
+    /// A value, or the end of an empty array.
     First,
     /// A value.
     Value,
-    /// The rest of a list or object, that many brackets deep.
+    /// The rest of a list or object, at this bracket depth.
     Inside(u32),
-    /// The rest of a string, that many brackets deep.
+    /// The rest of a string, at this bracket depth.
     String(u32),
     /// The rest of a number or a word.
     Scalar,
@@ -67,14 +67,14 @@ impl ArrayReader {
         }
     }
 
-    /// The line on which byte `at` stands.
+    /// The line of byte `at`.
     fn line(&mut self, at: usize) -> u64 {
         self.newlines += memchr::memchr_iter(b'\n', &self.bytes[self.counted..at]).count() as u64;
         self.counted = at;
         self.newlines + 1
     }
 
-    /// Finds the values that end in what was read so far.
+    /// Finds the values that end in the bytes read so far.
     fn scan(&mut self, places: &mut Vec<(u64, Range<usize>)>) {
         while self.at < self.bytes.len() {
             let byte = self.bytes[self.at];
@@ -163,7 +163,7 @@ impl ArrayReader {
         std::mem::replace(&mut self.bytes, rest)
     }
 
-    /// Says that the file cannot be read from `at` on.
+    /// Records that the file cannot be read from `at` on.
     fn stop(&mut self, at: usize, reason: Reason, found: &str) {
         let wanted = match self.expected {
             Expected::Array => "a list of records",
@@ -177,7 +177,7 @@ impl ArrayReader {
         self.broken = Some(Content::Broken { line, reason, message });
     }
 
-    /// Finds out why the file ends here.
+    /// Handles the end of the file: an array that does not close is damage.
     fn finish(&mut self) {
         self.ended = true;
         let at = if self.is_in_value() { self.start } else { self.bytes.len() };

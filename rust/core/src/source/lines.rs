@@ -64,7 +64,7 @@ impl Reader for LineReader {
             }
         };
         if end == bytes.len() && self.input.is_damaged() {
-            // The line that the damage cuts is no record.
+            // The line that is cut off by the damage is dropped.
             bytes.truncate(memchr::memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1));
         } else {
             self.rest = bytes.split_off(end);

@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
 
-/// Rows that are hashed between two looks at the cancel flag: some milliseconds of long texts.
+/// Rows that are hashed between two checks of the cancel flag: some milliseconds of long texts.
 const HASHED: usize = 8192;
 
 /// Some records that the caller hands over.
@@ -25,7 +25,7 @@ pub enum Given {
     Rows(RecordBatch),
     /// The end: the reason that no more can be read.
     Broken(String),
-    /// Values as JSON: the place of each in the bytes, or the reason that it is no value.
+    /// JSON values, each with its place in the bytes or the reason that it is invalid.
     Values {
         /// All values, end to end.
         bytes: Vec<u8>,
@@ -99,7 +99,7 @@ impl Memory {
         Self { name, format, size: 0, known_as: None, supply }
     }
 
-    /// The same records, which are those of another process if they are known there by the same name.
+    /// The same records with an identity. Records of another process with the same name count as the same.
     #[must_use]
     pub fn known_as(self, name: Option<String>) -> Self {
         Self { known_as: name, ..self }
@@ -115,13 +115,14 @@ impl Memory {
     }
 }
 
-/// A hash of the batches of a table, in hexadecimal, and of where each ends: blocks end there too.
+/// A hash of the batches of a table, in hexadecimal. It includes the ends of batches, since blocks end there
+/// too.
 fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     for batch in batches {
         hasher.update(&(batch.num_rows() as u64).to_le_bytes());
         if let Some(fault) = fault(batch) {
-            // It cannot be read, so nothing else of it counts.
+            // A batch with a fault cannot be read, so only its fault counts.
             hasher.update(fault.as_bytes());
             continue;
         }
@@ -147,7 +148,7 @@ impl MemoryReader {
         Self { supply: memory.supply, rows: None, next_row: 1, position: 0 }
     }
 
-    /// The place at which the records cannot be read on.
+    /// The content for records that cannot be read further.
     fn broken(&self, message: String) -> Content {
         Content::Broken { line: self.next_row, reason: Reason::Damaged, message }
     }

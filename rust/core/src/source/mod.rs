@@ -1,7 +1,7 @@
-//! Reads inputs: finds their files, and cuts these into [`Block`]s of records.
+//! Reads inputs: finds their files, and cuts them into [`Block`]s of records.
 //!
-//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]), and so
-//! have the compressions ([`compression`]).
+//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]),
+//! and the compressions have one ([`compression`]).
 
 mod background;
 mod block;

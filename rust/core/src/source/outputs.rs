@@ -14,8 +14,8 @@ const REPORT: &str = "report.json";
 /// The name of the work folder.
 const WORK: &str = ".fastpack";
 
-/// Folders that fastpack wrote below the one that is searched: outputs, and the entries of a cache. Read with the data that
-/// they were made of, they would be packed a second time. A folder that is named is read, whatever it is.
+/// Folders below the searched one that fastpack wrote: outputs, and the entries of a cache. If they were read
+/// with the data that they were made from, it would be packed twice. A named folder is always read.
 #[derive(Debug)]
 pub(super) struct Outputs {
     root: PathBuf,
@@ -23,12 +23,12 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Those below the folder `root`.
+    /// The outputs below the folder `root`.
     pub(super) fn below(root: &Path) -> Self {
         Self { root: root.to_owned(), known: HashMap::new() }
     }
 
-    /// Those below the last folder that the glob `pattern` names.
+    /// The outputs below the last plain folder of the glob `pattern`.
     pub(super) fn of_glob(pattern: &str) -> Self {
         let is_named = |part: &Component<'_>| {
             let part = part.as_os_str().as_encoded_bytes();
@@ -39,7 +39,7 @@ impl Outputs {
         Self::below(&named)
     }
 
-    /// Whether `path` is one of them or lies in one, which is added to `passed_over` the first time.
+    /// Whether `path` is an output or lies in one. The output is added to `passed_over` the first time.
     pub(super) fn hold(&mut self, path: &Path, passed_over: &mut Vec<PathBuf>) -> bool {
         let Some(holder) = self.holder(path) else { return false };
         if !passed_over.iter().any(|passed| passed == holder) {
@@ -48,14 +48,14 @@ impl Outputs {
         true
     }
 
-    /// Whether `path` is a file that tells of an output, beside the rows of one that is named.
+    /// Whether `path` is a manifest or report beside the rows of a named output.
     pub(super) fn tell(&mut self, path: &Path) -> bool {
         let names = [MANIFEST, REPORT];
         path.file_name().is_some_and(|name| names.iter().any(|it| name == *it))
             && path.parent().is_some_and(|folder| self.is_one(folder))
     }
 
-    /// The outermost of them that `path` is or lies in.
+    /// The outermost output that `path` is or lies in.
     fn holder<'a>(&mut self, path: &'a Path) -> Option<&'a Path> {
         let below = path.ancestors().take_while(|folder| *folder != self.root);
         let below: Vec<&Path> = below.filter(|folder| *folder != Path::new("")).collect();

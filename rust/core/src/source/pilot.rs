@@ -1,4 +1,4 @@
-//! How much of the files a [`Sample`] takes, by a look at a few of their records.
+//! Chooses how much of the files a [`Sample`] reads, from a few of their records.
 
 use std::num::NonZeroU64;
 
@@ -11,22 +11,22 @@ use crate::config::Source;
 use crate::control::Control;
 use crate::error::Result;
 
-/// How many windows of a file are looked at to tell how long records are, and the bytes of each.
+/// The number of windows of a file from which the length of records is estimated, and the bytes of each.
 const PILOT: (f64, f64) = (16.0, 4096.0);
 
-/// Files whose first records are looked at to tell how long records are.
+/// The number of files from which the length of records is estimated.
 const PILOTS: usize = 8;
 
-/// Blocks and bytes that are looked at of a file that cannot be entered, at least: the first is often a stretch of its own
-/// kind, and those of tables may be small.
+/// The least number of blocks and bytes that are read of a file without random access. The first block is
+/// often unlike the rest, and those of tables may be small.
 const PILOT_STRETCH: (usize, u64) = (4, 512 << 10);
 
-/// Seconds for which files are read on that cannot be entered, all of them together, by one core: as long as a person
-/// waits without a thought.
+/// The seconds for which files without random access are read, all together on one core: as long as a person
+/// waits without noticing.
 const READ_ON: f64 = 1.0;
 
 impl Sample {
-    /// About `records` of all records; nothing if that is all of them.
+    /// A sample of about `records` records; `None` if that is all of them.
     pub fn of(records: u64, seed: u64, found: &Found, control: &Control) -> Result<Option<Self>> {
         let mean = mean_record(found, seed, control)?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -37,8 +37,8 @@ impl Sample {
     }
 }
 
-/// About how long one core reads the files that cannot be entered: measured on two shared cores in November 2026, with the
-/// programs that are named like the compressions.
+/// An estimate of the time in which one core reads the files without random access. It was measured on two
+/// shared cores in November 2026, with the programs that are named like the compressions.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn seconds_to_read(found: &Found) -> f64 {
     let through = found.files.iter().filter(|file| !Sample::spreads_over(file));
@@ -56,21 +56,21 @@ fn seconds_to_read(found: &Found) -> f64 {
     seconds.sum()
 }
 
-/// Bytes that a record has on average, by some records of some files.
+/// The mean bytes of a record, estimated from some records of some files.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn mean_record(found: &Found, seed: u64, control: &Control) -> Result<f64> {
     let (mut bytes, mut records) = (0.0, 0.0);
     let step = found.files.len().div_ceil(PILOTS).max(1);
     for file in found.files.iter().step_by(step) {
-        // A large file counts for more than a small one, though as much is looked at of both.
+        // A large file counts for more than a small one, though the same amount is read of both.
         bytes += file.size as f64;
         records += file.size as f64 * records_per_byte(found, file, seed, control)?;
     }
-    // Where nothing is known of records, all are read.
+    // Without an estimate, all records are read.
     Ok(if records > 0.0 { bytes / records } else { f64::INFINITY })
 }
 
-/// How many records there are to a byte of a file, by some of them.
+/// The records of a file for each byte, estimated from some of them.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn records_per_byte(found: &Found, file: &SourceFile, seed: u64, control: &Control) -> Result<f64> {
     let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };

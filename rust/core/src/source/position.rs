@@ -1,6 +1,6 @@
-//! [`Extent`]: a stretch of the input that can be entered at its beginning, and [`ExtentBlocks`], the blocks of one.
+//! [`Extent`]: a stretch of the input with random access to its start, and [`ExtentBlocks`], its blocks.
 //!
-//! Line files that are not compressed are cut into extents at newlines; an extent of a Parquet file is a row group. Any
+//! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group. Any
 //! other file is one extent, which is read from its beginning.
 
 use std::fs::File;
@@ -22,37 +22,38 @@ use crate::control::Control;
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Reason;
 
-/// Bytes that are read at a time to find the newline at which a file is cut: a page.
+/// Bytes that are read at a time to find the newline for a cut: a page.
 const STEP: usize = 4 << 10;
 
-/// A stretch of the input that can be entered at its beginning.
+/// A stretch of the input that can be read without reading what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// The file, by its place among those that were found; the first file of a source that is read as a whole.
+    /// The index of the file among those that were found. For a source that is read as a whole, its first
+    /// file.
     pub(crate) file: usize,
     /// Its number among the extents of the file.
     pub(crate) number: u32,
-    /// Bytes of the file that it takes.
+    /// Its bytes of the file.
     pub(crate) bytes: u64,
     place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// All files of a source that has a limit, up to it.
+    /// All files of a source with a limit, up to the limit.
     Source,
     /// The whole file.
     File,
-    /// Whole lines; the number of the first, if lines are counted.
+    /// Whole lines, and the number of the first if lines are counted.
     Lines { range: Range<u64>, first_line: Option<u64> },
     /// A row group of a Parquet file, and the number of its first row.
     Group { number: usize, first_row: u64 },
 }
 
-/// The extents of `files`, which are cut into stretches of about `most` bytes where they can be.
+/// The extents of `files`. Files that can be cut have extents of about `most` bytes.
 ///
-/// With `counted`, lines are counted, for which line files are read; without, a line is known by the byte at which it
-/// begins ([`line_of`] finds its number).
+/// With `counted`, line files are read to count lines. Without it, a line is identified by the offset at
+/// which it begins ([`line_of`] finds its number).
 pub(crate) fn extents(
     found: &Found,
     files: &[usize],
@@ -114,7 +115,7 @@ fn places(
         let mut first_row = 1;
         let mut places = Vec::with_capacity(groups.len());
         for (number, group) in groups.iter().enumerate() {
-            // The size in the file is what is counted, whatever the groups say that they take.
+            // The extent counts its share of the file's size, whatever size the groups state.
             let part = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
             let bytes = u64::try_from(part).unwrap_or(file.size);
             places.push((bytes, Place::Group { number, first_row }));
@@ -125,7 +126,7 @@ fn places(
     Ok(whole())
 }
 
-/// Whether a file is plain lines, which can be entered at any of them.
+/// Whether a file consists of uncompressed lines, so that reading can start at any line.
 pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
     let format = file.format;
     match (format.container, format.compression) {
@@ -135,7 +136,7 @@ pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
     }
 }
 
-/// Whether a line stands before each record that says where it belongs.
+/// Whether an index line stands before each record.
 fn is_indexed(path: &Path) -> Result<bool> {
     let start = beginning(path)?;
     Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))
@@ -152,7 +153,7 @@ fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
-/// Ranges of a file of about `most` bytes or fewer, each but the last ending behind a newline.
+/// Ranges of a file of at most about `most` bytes. Each but the last ends after a newline.
 fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u64>>> {
     let size = source.size;
     let count = size.div_ceil(most.max(1)).max(1);
@@ -177,7 +178,7 @@ fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u6
     Ok(ranges)
 }
 
-/// Where the first line begins at `near` or behind it; `None` if none does.
+/// The start of the first line at or after `near`; `None` if there is none.
 fn line_behind(file: &mut File, near: u64, path: &Path, control: &Control) -> Result<Option<u64>> {
     let mut at = near - 1;
     let mut bytes = vec![0; STEP];
@@ -214,7 +215,7 @@ fn newlines(file: &mut File, bytes: u64, path: &Path, control: &Control) -> Resu
     Ok(count)
 }
 
-/// The number of the line that begins at a byte of a file, from 1.
+/// The number of the line that begins at offset `byte` of a file, from 1.
 pub(crate) fn line_of(path: &Path, byte: u64, control: &Control) -> Result<u64> {
     let mut file = regular::open(path).map_err(Error::io(path))?;
     Ok(1 + newlines(&mut file, byte, path, control)?)
@@ -225,9 +226,9 @@ pub(crate) struct ExtentBlocks {
     reading: Reading,
     file: usize,
     source: usize,
-    /// The file, to see at the end that it has not changed; none where [`Blocks`] looks.
+    /// The file, for a check at the end that it has not changed; `None` where [`Blocks`] checks.
     entered: Option<SourceFile>,
-    /// Bytes of the extent that no block accounts for yet.
+    /// Bytes of the extent after the blocks so far.
     left: u64,
 }
 
@@ -238,7 +239,7 @@ enum Reading {
 }
 
 impl ExtentBlocks {
-    /// Enters an extent; of a table, the named columns are read, or all.
+    /// Opens an extent. Of a table, the named columns are read, or all.
     pub(crate) fn enter(
         found: &Found,
         extent: &Extent,
@@ -295,7 +296,7 @@ impl ExtentBlocks {
     }
 }
 
-/// The blocks of files of one source, which are read once.
+/// The blocks of files of one source, read once.
 fn blocks_of<'a>(
     found: &Found,
     files: impl IntoIterator<Item = &'a SourceFile>,
@@ -330,7 +331,7 @@ pub(crate) fn first_blocks(found: &Found, file: usize) -> ExtentBlocks {
     }
 }
 
-/// Gives a record that is known by the byte at which it begins the number of its line.
+/// Replaces the offset of a record by the number of its line.
 pub(crate) fn number_line(found: &Found, origin: &mut Origin, control: &Control) -> Result<()> {
     let file = found.files.iter().find(|file| file.path == origin.path);
     if let Some(file) = file
@@ -351,7 +352,7 @@ struct LineExtent {
     /// The number of the next line, if lines are counted.
     line: Option<u64>,
     indexed: bool,
-    /// Bytes that the last content took.
+    /// Bytes of the last content.
     taken: u64,
 }
 
@@ -364,7 +365,7 @@ impl LineExtent {
         Ok(Self { path, file, at, end, line, indexed, taken: 0 })
     }
 
-    /// Reads whole lines: about a block of them, or one that is longer.
+    /// Reads whole lines of about a block, or one line that is longer.
     fn read_lines(&mut self, control: &Control) -> Result<std::result::Result<Vec<u8>, u64>> {
         let mut bytes = Vec::new();
         loop {
@@ -386,7 +387,8 @@ impl LineExtent {
                 return Ok(Ok(bytes));
             }
             if bytes.len() > LONGEST_RECORD {
-                // What follows the first newline is read; one at least stands at the end of the extent.
+                // The bytes after the first newline are read. The extent ends with a newline, so there is
+                // one.
                 let at = self.at + bytes.len() as u64;
                 let next = line_behind(&mut self.file, at, &self.path, control)?;
                 return Ok(Err(next.unwrap_or(self.end).min(self.end)));

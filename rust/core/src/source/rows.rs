@@ -16,10 +16,10 @@ use crate::ledger::Reason;
 /// Batches that are read ahead.
 const BATCHES_AHEAD: usize = 2;
 
-/// Rows of a block: enough that handing it over costs nothing beside reading them.
+/// The most rows of a block: enough that handing it over costs nothing beside reading them.
 const BLOCK_ROWS: usize = 1024;
 
-/// Rows of a block, where `rows` take `bytes`.
+/// The rows of a block, given that `rows` rows take `bytes` bytes.
 pub(super) fn block_rows(rows: usize, bytes: usize) -> usize {
     let fitting = rows.saturating_mul(BLOCK_BYTES) / bytes.max(1);
     fitting.clamp(1, BLOCK_ROWS)
@@ -68,14 +68,14 @@ pub(super) struct RowReader {
     batches: Background<Batch>,
     /// The current batch.
     batch: Option<Parts>,
-    /// The bytes of the file that the batches before the one at hand took, and those with it.
+    /// The bytes of the file used before the current batch, and including it.
     before: u64,
     position: u64,
     next_row: u64,
 }
 
 impl RowReader {
-    /// Reads batches until there are none, or one failed.
+    /// Reads batches until the last, or until one fails.
     pub(super) fn start(
         path: &Arc<Path>,
         mut next: impl FnMut() -> Option<Batch> + Send + 'static,

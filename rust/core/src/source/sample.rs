@@ -1,8 +1,8 @@
 //! [`Sample`]: the part of the files from which `scan(sample=)` estimates the whole.
 //!
-//! A line file is read in windows that are spread over it: a record belongs to the window that it begins in, so long
-//! records are no likelier to be read than short ones. What cannot be entered in the middle is read from its beginning on,
-//! to the end where that takes a moment, and records are taken all over what was read.
+//! A line file is read in windows spread over it. A record belongs to the window in which it begins, so long
+//! records are no likelier to be read than short ones. A file without random access is read from its
+//! beginning, to its end if that is quick, and records are taken from all over the part that was read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,32 +14,35 @@ use super::through::Through;
 use super::windows::WindowReader;
 use crate::error::Result;
 
-/// Records of a window, about: neighbours are alike, so a few here and a few there tell more than many in one place.
+/// The approximate number of records of a window. Neighbours are alike, so many small windows tell more than
+/// a large one.
 pub(super) const WINDOW_RECORDS: f64 = 8.0;
 
 /// The denominator of random fractions.
 const WHOLE: u64 = 1 << 32;
 
-/// Groups that are taken of a file which cannot be entered, if there are so many records: fewer tell too little of it.
+/// The least number of groups taken from a file without random access, if it has enough records: fewer would
+/// say too little.
 const LEAST_GROUPS: f64 = 64.0;
 
-/// Records of a group at most. What is read between two groups drives the vocabulary out of a processor's caches: with 8
-/// records to a group, a token of a compressed file seemed to take 86 ns rather than 58 (November 2026, `qwen`, chats).
+/// The most records of a group. The records read between two groups displace the vocabulary in a processor's
+/// caches: with 8 records to a group, a token of a compressed file seemed to take 86 ns rather than 58
+/// (November 2026, `qwen`, chats).
 const MOST_TOGETHER: f64 = 32.0;
 
-/// A part of all files, the same one for the same seed.
+/// A part of all files. The same seed gives the same part.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The sampled fraction of all records, above 0 and below 1.
     share: f64,
-    /// The part of each file that is read, of those that cannot be entered; no less than what is taken.
+    /// The fraction of each file without random access that is read, no less than the fraction that is taken.
     reach: f64,
     /// Bytes of a window.
     window: f64,
     seed: u64,
     /// Bytes of the records that were taken.
     bytes: Arc<AtomicU64>,
-    /// Bytes that were read of files that cannot be entered.
+    /// Bytes read of files without random access.
     read: Arc<AtomicU64>,
 }
 
@@ -49,7 +52,7 @@ impl Sample {
         (share < 1.0).then_some(Self { share, reach: 1.0, window, seed, bytes, read })
     }
 
-    /// The same sample, of which files that cannot be entered are read up to this part.
+    /// The same sample, reading this fraction of files without random access.
     pub(super) fn reaching(self, reach: f64) -> Self {
         Self { reach, ..self }
     }
@@ -59,12 +62,12 @@ impl Sample {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read of files that cannot be entered in the middle.
+    /// Bytes read of files without random access.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// The part of each file that is read, from its beginning on, of those that cannot be entered in the middle.
+    /// The fraction of each file without random access that is read, from its beginning.
     pub fn reach(&self) -> f64 {
         self.reach
     }
@@ -74,13 +77,14 @@ impl Sample {
         file.format.container == Container::Lines && file.format.compression.is_none()
     }
 
-    /// The windows of a line file, which is read for the `times`th time; its records are told by the byte they begin at.
+    /// The windows of a line file in its `times`th reading. Its records are identified by the offset at which
+    /// they begin.
     pub(super) fn open(&self, file: &SourceFile, at: usize, times: u64) -> Result<WindowReader> {
         let windows = self.windows(file.size, at, times);
         WindowReader::open(&file.path, windows, Arc::clone(&self.bytes))
     }
 
-    /// Stretches of a file of `size` bytes that every byte is as likely to be in as any other.
+    /// Windows of a file of `size` bytes. Every byte is equally likely to be in one.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -96,11 +100,11 @@ impl Sample {
                 u64::try_from(at).expect("at most the size")
             };
             let (start, end) = (edge(number), edge(number + 1));
-            // Of many small files, a part of a byte each is some bytes.
+            // For many small files, a fraction of a byte each adds up to some bytes.
             let chance = self.chance(at, times, number, WHOLE) as f64 / WHOLE as f64;
             let length = (self.share * (end - start) as f64 + chance) as u64;
             let from = start + self.chance(at, times, count + number, end - start);
-            // What would reach beyond the end of its part goes on at the beginning of it.
+            // A window that would reach beyond the end of its part continues at the beginning of it.
             let beyond = (from + length).saturating_sub(end);
             windows.push(start..start + beyond);
             windows.push(from..end.min(from + length));
@@ -109,7 +113,7 @@ impl Sample {
         windows
     }
 
-    /// The sample of a file that cannot be entered in the middle, in its `times`th reading.
+    /// The sample of a file without random access, in its `times`th reading.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -121,7 +125,8 @@ impl Sample {
         let chance = self.chance(at, times, file.size, WHOLE) as f64 / WHOLE as f64;
         let records = self.share * size / self.window * WINDOW_RECORDS;
         let group = (records / LEAST_GROUPS).clamp(1.0, MOST_TOGETHER) as u64;
-        // Bytes are read before the records in them: those of the end are there before the last records are.
+        // Bytes are read before their records are parsed, so the end may be reached before the last records
+        // are.
         let end = if self.reach < 1.0 { (self.reach * size).ceil() as u64 } else { u64::MAX };
         Through::new(end, self.share / self.reach, group, chance)
     }

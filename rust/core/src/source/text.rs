@@ -1,4 +1,4 @@
-//! Files of plain text: each is one document, or one between every two separators.
+//! Files of plain text: each is one document, or a document between every two separators.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use crate::ledger::Reason;
 /// The texts of one file.
 pub(super) struct TextReader {
     input: Input,
-    /// The separator between two texts; without it the whole file is one.
+    /// The separator between two texts; without it the whole file is one text.
     separator: Option<Finder<'static>>,
-    /// The bytes that are in no block yet, and the line on which they begin.
+    /// The bytes that are in no block yet, and the line of the first.
     rest: Vec<u8>,
     line: u64,
     began: bool,
@@ -40,7 +40,7 @@ impl TextReader {
         }
     }
 
-    /// Reads on: a block more, or all there is where the file is one text.
+    /// Reads the next bytes: a block, or the whole rest if the file is one text.
     fn fill(&mut self, control: &Control) -> Result<()> {
         let before = self.rest.len();
         let wanted = match self.separator {
@@ -57,12 +57,12 @@ impl TextReader {
 
     /// Skips the rest of a text that is too long; false if nothing follows it.
     fn pass_over(&mut self, control: &Control) -> Result<bool> {
-        // The whole file is one text where nothing separates texts.
+        // Without a separator the whole file is one text.
         let Some(separator) = self.separator.clone() else { return Ok(false) };
         let mut more = true;
         loop {
             let found = separator.find(&self.rest).map(|at| at + separator.needle().len());
-            // The beginning of a separator may stand at the end.
+            // The end of the bytes may be the start of a separator.
             let kept = separator.needle().len() - 1;
             let passed = found.unwrap_or(self.rest.len().saturating_sub(kept));
             self.line += memchr::memchr_iter(b'\n', &self.rest[..passed]).count() as u64;
@@ -79,12 +79,12 @@ impl TextReader {
         }
     }
 
-    /// Where the texts stand that end in what was read so far, and where the first begins that does not.
+    /// The places of the texts that end in the bytes read so far, and the start of the first that does not.
     fn cut(&mut self) -> (Vec<(u64, Range<usize>)>, usize) {
         let mut places = Vec::new();
         let (mut start, mut line) = (0, self.line);
         let mut place = |text: Range<usize>, line: u64| {
-            // A file that is one text is one even if it is empty, which its error then says.
+            // An empty file counts as one text, which then fails as empty.
             if self.separator.is_none() || !self.rest[text.clone()].trim_ascii().is_empty() {
                 places.push((line, text));
             }
@@ -117,7 +117,7 @@ impl Reader for TextReader {
             if self.ended
                 && let Some(message) = self.input.take_damage()
             {
-                // The text that the damage cuts is no document.
+                // The text that is cut off by the damage is dropped.
                 let line = self.line;
                 self.broken = Some(Content::Broken { line, reason: Reason::Damaged, message });
             }

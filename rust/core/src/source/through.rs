@@ -1,45 +1,47 @@
-//! [`Through`]: the sample of a file that cannot be entered in the middle and is read from its beginning.
+//! [`Through`]: the sample of a file without random access, which is read from its beginning.
 
 use super::block::{Block, Raw};
 
 /// The part of a file that was read, and the records taken from it, spread evenly.
 ///
-/// Some neighbours are taken together, as in the windows of other files: a record alone would take longer than it does
-/// among others, and so would all of them seem to. Groups of records are counted over the whole file, so the blocks that
-/// they lie in do not make one record likelier to be taken than another.
+/// Neighbours are taken in groups, as in the windows of other files: a single record would take longer than
+/// among others, and make all seem slower. Groups are counted over the whole file, so their blocks do not
+/// make one record likelier to be taken than another.
 #[derive(Debug)]
 pub(super) struct Through {
     /// The byte of the file at which to stop; `None` to read it to its end.
     end: u64,
     /// The fraction of the groups that is taken.
     part: f64,
-    /// Where, between two groups that are taken, the first one lies, from 0 to 1.
+    /// The place of the first taken group between two, from 0 to 1.
     chance: f64,
     /// Records of a group.
     group: u64,
     /// Records that were read.
     records: u64,
-    /// The bytes read, and the bytes of text in them, since compressed bytes say nothing of a single record.
+    /// The bytes read, and the bytes of text in them. Compressed bytes cannot be assigned to a single record.
     bytes: u64,
     text: u64,
     text_taken: u64,
 }
 
 impl Through {
-    /// A `part` of what stands before the byte `end`, by groups of so many records; `chance`, from 0 to 1, decides which.
+    /// A fraction `part` of the bytes before `end`, in groups of `group` records. `chance`, from 0 to 1,
+    /// selects them.
     pub(super) fn new(end: u64, part: f64, group: u64, chance: f64) -> Self {
         let (records, bytes, text, text_taken) = (0, 0, 0, 0);
         Self { end, part, chance, group, records, bytes, text, text_taken }
     }
 
-    /// Leaves what is taken in the next block of the file; returns whether that is the last block to be read.
+    /// Keeps the taken records of the next block of the file. Returns whether it is the last block to read.
     pub(super) fn thin(&mut self, block: &mut Block) -> bool {
         let mut texts: Vec<u64> = block.records().map(|record| length(record.raw)).collect();
         let left = self.end.saturating_sub(self.bytes);
         let ends = block.size >= left;
         let size = block.size.min(left);
         if block.size > left {
-            // Nothing is known of where a record ends in a compressed file, but for about how many do before a byte.
+            // The end of a record in a compressed file is unknown. Only the approximate number before an
+            // offset is known.
             let before = texts.len() as u128 * u128::from(left) / u128::from(block.size);
             texts.truncate(usize::try_from(before + 1).unwrap_or(usize::MAX));
         }
@@ -66,14 +68,14 @@ impl Through {
         self.bytes
     }
 
-    /// How many of them are those of the records that were taken, by their part of the text.
+    /// The bytes of the records that were taken, estimated by their share of the text.
     pub(super) fn bytes_taken(&self) -> u64 {
         let taken = u128::from(self.bytes) * u128::from(self.text_taken);
         u64::try_from(taken / u128::from(self.text.max(1))).unwrap_or(self.bytes)
     }
 }
 
-/// How much text a record is, in bytes; the rows of a table count alike.
+/// The bytes of text of a record. All rows of a table count the same.
 fn length(raw: Raw<'_>) -> u64 {
     match raw {
         Raw::Json(bytes) | Raw::Text(bytes) | Raw::Cbor(bytes) => bytes.len() as u64,
@@ -92,7 +94,7 @@ mod tests {
     use super::super::block::Content;
     use super::*;
 
-    /// A block of lines, the first of which has this number; a byte of the file is a byte of text.
+    /// A block of lines with the number of the first. A byte of the file is a byte of text.
     fn block(first_line: u64, lines: &[String]) -> Block {
         let bytes: Vec<u8> =
             lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect();
@@ -100,7 +102,7 @@ mod tests {
         Block::new(&path, 0, 0, size, Content::Lines { first_line, bytes, indexed: false })
     }
 
-    /// Which lines are taken, from 0, of a file that is cut into blocks of so many lines.
+    /// The indices of the lines that are taken, in a file cut into blocks of these sizes.
     fn taken(through: &mut Through, lines: &[String], blocks: &[usize]) -> Vec<usize> {
         let (mut rest, mut first, mut taken) = (lines, 1, Vec::new());
         for most in blocks.iter().copied().cycle() {
@@ -159,7 +161,7 @@ mod tests {
             let taken = taken(&mut through, &lines, &[5]);
             let text: u64 = taken.iter().map(|&line| lines[line].len() as u64 + 1).sum();
             prop_assert_eq!(through.bytes(), end);
-            // Which line of a block ends before a byte is a guess.
+            // The line of a block that ends before an offset is an estimate.
             prop_assert!(text <= end + 6 * 60);
         }
     }

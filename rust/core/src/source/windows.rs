@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 
-/// Bytes that are read first beyond a window, to the end of its last line: a page, and more each time.
+/// Bytes that are first read beyond a window, to the end of its last line: a page, and more each time.
 const STEP: u64 = 4 << 10;
 
 /// The lines that begin in some windows of a file.
@@ -34,7 +34,8 @@ pub(super) struct WindowReader {
 }
 
 impl WindowReader {
-    /// The lines of the file at `path` that begin in `windows`, told by the byte they begin at. Counts their bytes in `bytes`.
+    /// The lines of the file at `path` that begin in `windows`, identified by the offset at which they begin.
+    /// Adds their bytes to `bytes`.
     pub(super) fn open(
         path: &Arc<Path>,
         windows: Vec<Range<u64>>,
@@ -49,7 +50,7 @@ impl WindowReader {
         Ok(Self { path, file, windows, position: 0, indexed, bytes, refused: None })
     }
 
-    /// Reads on: at least `wanted` bytes, if there are so many.
+    /// Reads at least `wanted` more bytes, if there are that many.
     fn read(&mut self, bytes: &mut Vec<u8>, wanted: u64) -> Result<bool> {
         let read = self.file.by_ref().take(wanted).read_to_end(bytes);
         Ok(read.map_err(Error::io(&*self.path))? as u64 == wanted)
@@ -62,7 +63,7 @@ impl Reader for WindowReader {
             return Ok(self.refused.take());
         }
         let Some(window) = self.windows.next() else { return Ok(None) };
-        // A line begins behind a newline, which may be the byte before the window.
+        // A line begins after a newline, which may be the byte before the window.
         let from = window.start.saturating_sub(1);
         self.file.seek(SeekFrom::Start(from)).map_err(Error::io(&*self.path))?;
         let mut bytes = Vec::new();

@@ -1,13 +1,13 @@
 //! [`BitWriter`] and [`BitReader`]: small numbers in few bits.
 
-/// Bits of a digit of a number of any size.
+/// Bits of one digit of a number of any size.
 const DIGIT: u32 = 4;
 
 /// Writes numbers, most of which are small.
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
-    /// Bits that are used of the last byte.
+    /// Used bits of the last byte.
     used: u32,
 }
 
@@ -40,7 +40,7 @@ impl BitWriter {
     /// Appends a number below `2^bits` most of the time (Rice's code): `bits` bits, and one for each `2^bits` in it.
     pub(super) fn rice(&mut self, number: u64, bits: u32) {
         let high = number >> bits;
-        // A number that is far off is written as any other.
+        // A number that is far too large is written like any other.
         if high < 8 {
             self.put((1 << high) - 1, u32::try_from(high).expect("below 8") + 1);
             self.put(number, bits);
@@ -55,7 +55,7 @@ impl BitWriter {
     }
 }
 
-/// Reads numbers as [`BitWriter`] wrote them; `None` behind the end, or for what it did not write.
+/// Reads numbers as [`BitWriter`] wrote them; `None` after the end, or for invalid bits.
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],

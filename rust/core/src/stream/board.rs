@@ -1,17 +1,18 @@
-//! [`Board`]: what the worker threads of a stream have made, by lane, and which lane needs the next block.
+//! [`Board`]: the blocks that worker threads have made for each lane, and the choice of the lane to read
+//! next.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// Blocks of a feed that are under way or wait, at least: one to be packed, one behind it.
+/// The least number of blocks of a feed in progress or waiting: one to be packed, and one after it.
 const LEAST_AHEAD: u64 = 2;
 
-/// Blocks for each thread that are under way or wait, over all feeds, if these have fewer.
+/// The number of blocks in progress or waiting for each thread, over all feeds, if that is more.
 const BLOCKS_PER_THREAD: u64 = 4;
 
-/// Ordered results for several feeds, each made by whichever thread is free.
+/// Ordered results for several feeds. A free thread makes the next one.
 #[derive(Debug)]
 pub(super) struct Board<T> {
     state: Mutex<State<T>>,
@@ -22,23 +23,23 @@ pub(super) struct Board<T> {
 #[derive(Debug)]
 struct State<T> {
     feeds: Vec<Feed<T>>,
-    /// The feed that is waited for, or the last that was.
+    /// The feed that is being waited for, or was last.
     wanted: usize,
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Feed<T> {
-    /// Results that were begun, and that were taken.
+    /// The numbers of results that were started and taken.
     begun: u64,
     taken: u64,
     ready: BTreeMap<u64, Result<T>>,
-    /// Whether a thread is reading for it.
+    /// Whether a thread is reading for the feed.
     reading: bool,
     ended: bool,
 }
 
-/// A place in a feed for which a thread reads.
+/// A place in the order of a feed, for which a thread reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) feed: usize,
@@ -57,8 +58,8 @@ impl<T> Board<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The feed that a free thread reads for next, once there is one; `None` when all is done. The caller must call
-    /// [`was_read`](Self::was_read).
+    /// The feed that a free thread reads next, once there is one; `None` when all is done. The caller must
+    /// call [`was_read`](Self::was_read).
     pub(super) fn claim(&self) -> Option<Claim> {
         let mut state = self.state();
         loop {
@@ -72,13 +73,13 @@ impl<T> Board<T> {
         }
     }
 
-    /// As [`claim`](Self::claim), for a caller that does not wait.
+    /// [`claim`](Self::claim) without waiting.
     pub(super) fn try_claim(&self) -> Option<Claim> {
         let mut state = self.state();
         self.choose(&mut state)
     }
 
-    /// The feed with the fewest blocks on their way; of several, the one that is waited for first.
+    /// The feed with the fewest blocks in progress; of several, the one that is needed first.
     fn choose(&self, state: &mut State<T>) -> Option<Claim> {
         let open = state.feeds.iter().filter(|feed| !feed.ended).count() as u64;
         let most = (self.threads * BLOCKS_PER_THREAD).div_ceil(open.max(1)).max(LEAST_AHEAD);
@@ -95,7 +96,7 @@ impl<T> Board<T> {
         Some(Claim { feed, number: chosen.begun - 1 })
     }
 
-    /// Says that a thread has read for its claim, and whether there was nothing left.
+    /// Reports that a thread has read for its claim, and whether the feed has ended.
     pub(super) fn was_read(&self, claim: Claim, ended: bool) {
         let mut state = self.state();
         let feed = &mut state.feeds[claim.feed];
@@ -105,14 +106,14 @@ impl<T> Board<T> {
         self.moved.notify_all();
     }
 
-    /// Hands over what a claim came to.
+    /// Stores the result of a claim.
     pub(super) fn put(&self, claim: Claim, result: Result<T>) {
         self.state().feeds[claim.feed].ready.insert(claim.number, result);
         self.moved.notify_all();
     }
 
-    /// The next result of a feed; `None` behind its last. Waits for it, or lets `help` make something meanwhile, which
-    /// says whether it did.
+    /// The next result of a feed; `None` after its last. Waits for it, or calls `help` meanwhile, which makes
+    /// a result and returns whether it did.
     pub(super) fn take(&self, feed: usize, mut help: impl FnMut() -> bool) -> Result<Option<T>> {
         let mut state = self.state();
         state.wanted = feed;
@@ -146,7 +147,7 @@ impl<T> Board<T> {
         }
     }
 
-    /// Takes back the claim of a feed that had nothing left.
+    /// Takes back the claim of a feed that has ended.
     pub(super) fn nothing(&self, claim: Claim) {
         let mut state = self.state();
         let feed = &mut state.feeds[claim.feed];
@@ -157,14 +158,14 @@ impl<T> Board<T> {
         self.moved.notify_all();
     }
 
-    /// Ends the work of all threads.
+    /// Stops all threads.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.moved.notify_all();
     }
 }
 
-/// Ends the work of all threads when it is dropped, by a panic too.
+/// Stops all threads when it is dropped, even by a panic.
 pub(super) struct CloseOnDrop<'a, T>(pub(super) &'a Board<T>);
 
 impl<T> Drop for CloseOnDrop<'_, T> {

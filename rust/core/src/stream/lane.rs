@@ -1,7 +1,7 @@
-//! [`Lane`]: packs its documents alone, one row after the other.
+//! [`Lane`]: packs its own documents, one row after the other.
 //!
-//! The rows of a lane, and its state behind each of them, depend on the inputs, the options, the seed and the number of the
-//! lane. Nothing else is looked at: not the time, not the other lanes, not how far threads ran ahead.
+//! The rows of a lane, and its state after each of them, depend on the inputs, the options, the seed and the
+//! number of the lane. They do not depend on the time, on other lanes, or on the progress of threads.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,30 +19,30 @@ use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::Books;
 use crate::store::Store;
 
-/// Pieces that may be added before an open row is closed, full or not, for each row that may be open: a long document does
-/// not wait for a short one for ever.
+/// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
+/// does not wait for a short one for ever.
 const AGE: u64 = 64;
 
-/// Runs of documents, and bytes of them, that are kept before those that no row needs are freed.
+/// Runs of documents, and their bytes, that are kept before unused ones are freed.
 const SEGMENTS: usize = 4;
 const BYTES: u64 = 256 << 10;
 
-/// Rows that were delivered and are kept before they are freed.
+/// Delivered rows that are kept before they are freed.
 const ROWS: usize = 64;
 
 /// Packs the documents of one lane.
 pub(super) struct Lane {
     open: OpenPacks,
-    /// The age at which an open row is closed.
+    /// The number of pieces after which an open row is closed.
     age: u64,
-    /// Closed rows, of which the first were delivered.
+    /// Closed rows. The first of them were delivered.
     closed: Plan,
     delivered: usize,
     store: Store,
     /// The blocks of the documents in the store.
     held: VecDeque<Held>,
     pools: Vec<Pool>,
-    /// Its number, and that of all lanes.
+    /// Its number, and the number of lanes.
     number: u64,
     lanes: u64,
     rows: u64,
@@ -51,7 +51,7 @@ pub(super) struct Lane {
     from: Option<LaneState>,
     pieces: Vec<Piece>,
     patience: (usize, u64),
-    /// What the lane was when its last row was delivered.
+    /// The state after the last delivered row.
     state: Arc<Vec<u8>>,
 }
 
@@ -70,33 +70,33 @@ struct Pool {
     next: (Address, u64),
     current: Option<Current>,
     ended: bool,
-    /// Whether it was read as often as the epochs say.
+    /// Whether it was read for all epochs.
     passed: bool,
-    /// What the lane owes it.
+    /// The credit of the pool in this lane.
     credit: i64,
-    /// Documents of the epoch at hand, if it was read from its beginning.
+    /// Documents of the current epoch, if it was read from its beginning.
     documents: Option<u64>,
 }
 
 /// The block that is being packed.
 struct Current {
-    /// The numbers of its documents that are to be packed.
+    /// The numbers of its documents that remain to be packed.
     numbers: std::ops::Range<u64>,
     places: VecDeque<u64>,
     address: Address,
     end: Option<Error>,
 }
 
-/// What a lane packs with.
+/// The parts of the run that a lane needs for packing.
 pub(super) struct Bench<'b> {
     pub(super) options: &'b Options,
     pub(super) mix: &'b Mix,
-    /// What was packed of each pool.
+    /// The packed documents and tokens of each pool.
     pub(super) shares: &'b mut [Count],
     pub(super) books: &'b mut Books,
     /// The next block of a pool.
     pub(super) take: &'b mut dyn FnMut(usize) -> Result<Option<Made>>,
-    /// Gives the line of a record that is known by its byte.
+    /// Returns the line of a record that is identified by its offset.
     pub(super) line_of: &'b dyn Fn(&Document<'_>) -> Result<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Lane {
         }
     }
 
-    /// The blocks that hold the documents of the rows of a state, for each pool.
+    /// The blocks with the documents of the rows in a state, for each pool.
     pub(super) fn blocks_again(
         state: &LaneState,
         pools: usize,
@@ -163,12 +163,12 @@ impl Lane {
         self.ended && self.delivered == self.closed.rows()
     }
 
-    /// What the lane was when its last row was delivered.
+    /// The state after the last delivered row.
     pub(super) fn state(&self) -> Arc<Vec<u8>> {
         Arc::clone(&self.state)
     }
 
-    /// The next row; `None` behind the last. Its pieces are those of the documents of [`stock`](Self::stock).
+    /// The next row; `None` after the last. Its pieces refer to documents of [`stock`](Self::stock).
     pub(super) fn next_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<Vec<Piece>>> {
         if let Some(state) = self.from.take() {
             self.restore(&state, bench)?;
@@ -189,12 +189,12 @@ impl Lane {
         Ok(Some(row))
     }
 
-    /// The documents that rows are made of, and the number of the document that pieces count from.
+    /// The store of the documents, and the number of the document that pieces count from.
     pub(super) fn stock(&self) -> (&Store, u64) {
         (&self.store, self.closed.first_document())
     }
 
-    /// Remembers the state, and frees what no row needs, once the rows that were handed out are made.
+    /// Saves the state and frees unused documents, after the rows that were handed out are assembled.
     pub(super) fn settle(&mut self) {
         self.state = Arc::new(self.snapshot().to_bytes());
         let (segments, resident) = (self.store.segments(), self.store.resident());
@@ -205,7 +205,7 @@ impl Lane {
         }
     }
 
-    /// The pool that the next document comes from; `None` where no document follows.
+    /// The pool of the next document; `None` if there is no document left.
     fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Option<usize>> {
         loop {
             let weights = bench.mix.weights(self.rows * self.lanes + self.number);
@@ -228,7 +228,7 @@ impl Lane {
         }
     }
 
-    /// Fails for a pool that has a weight and gives this lane nothing, unless the others take its share.
+    /// Fails for a pool with a weight but without documents for this lane, unless the others take its share.
     fn refuse_empty(&self, pool: usize, bench: &Bench<'_>) -> Result<()> {
         if bench.mix.on_exhausted == OnExhausted::Drop {
             return Ok(());
@@ -241,7 +241,7 @@ impl Lane {
         Err(Error::option("weights", reason))
     }
 
-    /// Whether a document of a pool is there to be packed; takes blocks until one is.
+    /// Whether a document of a pool is ready to be packed. Takes blocks until one is.
     fn is_ready(&mut self, number: usize, bench: &mut Bench<'_>) -> Result<bool> {
         loop {
             let pool = &mut self.pools[number];
@@ -261,7 +261,7 @@ impl Lane {
             pool.passed |=
                 repeats && bench.mix.epochs.is_some_and(|epochs| made.address.epoch >= epochs);
             if made.address.epoch > pool.next.0.epoch {
-                // An epoch without a document is followed by others without one.
+                // After an epoch without a document, all later epochs have none.
                 if pool.documents == Some(0) {
                     return Ok(false);
                 }
@@ -296,7 +296,7 @@ impl Lane {
         let name = name.expect("few documents wait for their rows");
         let found = self.store.document(document);
         if let Err(refused) = bench.books.pieces(found, name, bench.options, &mut self.pieces) {
-            // The error names a line, for which the record has to be counted.
+            // The error names a line, so the line of the record is counted.
             let line = (bench.line_of)(&found)?;
             let again = found.at_line(line);
             let said = bench.books.pieces(again.document(0), name, bench.options, &mut self.pieces);
@@ -331,7 +331,7 @@ impl Lane {
         self.ended = true;
     }
 
-    /// What the lane is behind the row that was handed out last.
+    /// The state after the last row that was handed out.
     fn snapshot(&self) -> LaneState {
         let first = self.closed.first_document();
         let waiting = self.delivered..self.closed.rows();
@@ -351,7 +351,7 @@ impl Lane {
         }
     }
 
-    /// The place of a piece, whose document is counted from `first`.
+    /// The place of a piece whose document is counted from `first`.
     fn place(&self, piece: &Piece, first: u64) -> PiecePlace {
         let number = first + u64::from(piece.document);
         let after = self.held.partition_point(|held| held.first <= number);
@@ -364,7 +364,7 @@ impl Lane {
         PiecePlace { document, part: (!is_whole).then_some((piece.start, piece.length)) }
     }
 
-    /// Frees the documents that no row needs.
+    /// Frees the documents that no row uses.
     fn free(&mut self) {
         let first = self.closed.first_document();
         let end = self.store.end();
@@ -435,7 +435,7 @@ impl Lane {
     }
 }
 
-/// The error of a state whose documents are not there.
+/// The error of a state whose documents are missing from the input.
 fn missing() -> Error {
     Error::option(
         "state",

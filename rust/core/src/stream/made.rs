@@ -1,4 +1,4 @@
-//! [`Made`]: the documents of a block of a lane, in the order in which they are packed.
+//! [`Made`]: the documents of a block of a lane, in packing order.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::timing::Work;
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) address: Address,
-    /// The documents, in the order in which they are packed, and the place of each in that order.
+    /// The documents in packing order, and the place of each in the order of the block.
     pub(super) documents: Documents,
     pub(super) places: Vec<u64>,
-    /// The counts of records that were read here first.
+    /// The counts of the records that were read here for the first time.
     pub(super) ledger: Ledger,
     pub(super) work: Work,
-    /// Why the run ends behind these documents, if it does.
+    /// The error that ends the run after these documents, if any.
     pub(super) end: Option<Error>,
 }
 
@@ -71,7 +71,7 @@ impl Made {
             address,
             documents,
             places: of.into_iter().map(|(place, _)| place).collect(),
-            // What was counted before a resume is not counted again.
+            // Records that were counted before a resume are not counted again.
             ledger: if is_new { made.ledger } else { Ledger::default() },
             work: made.work,
             end: made.end,

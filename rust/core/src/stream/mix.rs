@@ -1,24 +1,24 @@
-//! [`Mix`]: which pool the next document of a lane comes from, by weights.
+//! [`Mix`]: chooses the pool of the next document of a lane, by weights.
 //!
-//! Each lane keeps a credit for each pool. A document of a pool costs it what all pools together get for it, each by its
-//! weight; the pool with the most credit gives the next document. So the shares of a lane are off by a document at most,
-//! and a few whole numbers are all there is to remember.
+//! Each lane keeps a credit for each pool. A document adds credit to all pools, each by its weight, and takes
+//! the sum from its own pool. The pool with the most credit gives the next document. So the shares of a lane
+//! are off by one document at most, and the state is a few integers.
 
 use std::cmp::Reverse;
 
 use super::options::{MixUnit, OnExhausted, StreamOptions};
 
-/// The sum of the weights of all pools, about.
+/// The approximate sum of the weights of all pools.
 const WHOLE: f64 = 65_536.0;
 
 /// Chooses among the pools of a lane.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    /// The weights, each from a row of the run on.
+    /// The weights, each list from a row of the run on.
     schedule: Vec<(u64, Vec<i64>)>,
     unit: MixUnit,
     pub(super) on_exhausted: OnExhausted,
-    /// The epochs after which a pool that repeats counts as read.
+    /// The epochs after which a repeated pool counts as read.
     pub(super) epochs: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Mix {
             let sum: f64 = weights.iter().sum();
             #[expect(clippy::cast_possible_truncation, reason = "a part of 65,536")]
             let part = |weight: &f64| (weight / sum * WHOLE).round() as i64;
-            // The least weight is one, or a pool would never be chosen.
+            // The least weight is one, or the pool would never be chosen.
             let part = |weight: &f64| if *weight > 0.0 { part(weight).max(1) } else { 0 };
             weights.iter().map(part).collect()
         };

@@ -1,20 +1,21 @@
-//! Packs while the input is read: tables of rows one after the other, from any place in the run on.
+//! Packs while the input is read: tables of rows one after the other, resumable at any table.
 //!
-//! A run is made of **lanes**, 64 or more. Each lane reads its own part of the input, in an order that the seed decides, and
-//! packs it alone. Row `g` of the run is row `g / lanes` of lane `g % lanes`. So the rows of a run are a function of the
-//! inputs, the options and the seed. Ranks, threads and prefetching decide who makes them, and when.
+//! A run is made of **lanes**, 64 or more. Each lane reads its own part of the input, in an order that the
+//! seed decides, and packs it alone. Row `g` of the run is row `g / lanes` of lane `g % lanes`. So the rows
+//! of a run are a function of the inputs, the options and the seed. Ranks, threads and prefetching only
+//! decide who makes them, and when.
 //!
-//! * [`order`] says which lane reads which stretches of which files in which order: permutations computed from the seed,
-//!   no buffer of records.
+//! * [`order`] decides which lane reads which extents in which order. The orders are permutations computed
+//!   from the seed, without a buffer of records.
 //! * [`walk`] reads the blocks of one lane, from any block on.
 //! * [`lane`] packs the documents of one lane. Its state is the place of the next record, and the places of the documents
 //!   in its open rows.
-//! * [`board`] is where worker threads find the lane that needs a block, and leave what they made of it.
-//! * [`state`] is the state of a run behind a table: the states of its lanes, and what the run is.
+//! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
+//! * [`state`] is the state of a run after a table: the states of its lanes, and the identity of the run.
 //!
-//! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries the state
-//! behind it, so what was read ahead is never part of a state. Who loads a state makes the open rows again: the blocks
-//! that hold their documents are read, and only these documents are tokenized.
+//! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
+//! the state after it, so data that was read ahead is never part of a state. Loading a state makes the open
+//! rows again: the blocks of their documents are read, and only these documents are tokenized.
 
 mod bits;
 mod board;
@@ -60,17 +61,17 @@ use walk::{Files, Walk};
 pub use options::{MOST_LANES, MixUnit, OnExhausted, Share, StreamOptions};
 pub use state::{State, merge_states};
 
-/// The metadata key under which a table of a stream carries the state behind it, as JSON.
+/// The metadata key of the state after a table of a stream, as JSON.
 pub const STATE_KEY: &str = "fastpack_state";
 
-/// Packs `inputs` on the fly and hands over a table for each step, with the state behind it in its metadata.
+/// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
-/// Begins where `from` was taken, or at the beginning.
+/// Starts at the state `from`, or at the beginning.
 ///
 /// # Errors
 ///
-/// [`Error::Option`] for a strategy that needs to see all lengths first, for ranks that cannot share the lanes, and for a
-/// state of another run.
+/// [`Error::Option`] for a strategy that needs all lengths first, for ranks that cannot share the lanes, and
+/// for a state of another run.
 pub fn stream(
     job: &Job,
     inputs: &Inputs,
@@ -86,7 +87,7 @@ pub fn stream(
     run.deliver(started, emit)
 }
 
-/// All that a run is made of.
+/// The parts of a run.
 struct Run<'a> {
     job: &'a Job,
     found: &'a Found,
@@ -219,7 +220,7 @@ impl<'a> Run<'a> {
         books.close(&job.options).report(&job.options, about, started)
     }
 
-    /// The sources that are read as one, in each pool.
+    /// The sources of each pool.
     fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
         let sources = 0..self.found.sources.len();
         if self.options.weights.is_empty() {
@@ -236,7 +237,7 @@ impl<'a> Run<'a> {
         Ok(sources.map(|source| vec![source]).collect())
     }
 
-    /// What was packed of a source before.
+    /// The packed documents and tokens of a source before.
     fn packed_of(&self, name: &str) -> Count {
         let before = self.from.as_ref();
         before.map_or_else(Count::default, |state| state.counts.share(name, self.share.rank))
@@ -262,7 +263,7 @@ impl<'a> Run<'a> {
 /// The threads that make documents for the lanes.
 struct Makers<'m, 'w, 'a> {
     board: &'m Board<Made>,
-    /// For each lane, one for each pool.
+    /// The walks of each lane, one for each pool.
     walks: &'m [Mutex<Walk<'w, 'a>>],
     orders: &'m [Order<'a>],
     single: &'m SingleBlocks<'a>,
@@ -270,7 +271,7 @@ struct Makers<'m, 'w, 'a> {
 }
 
 impl Makers<'_, '_, '_> {
-    /// Runs `deliver` on this thread, which takes what `threads` others make.
+    /// Runs `deliver` on this thread, with the documents that `threads` other threads make.
     fn run(
         &self,
         threads: usize,
@@ -325,7 +326,7 @@ impl Makers<'_, '_, '_> {
             let mut walk = self.walks[claim.feed].lock().unwrap_or_else(PoisonError::into_inner);
             self.control.tick().and_then(|()| walk.next()).and_then(|found| match found {
                 None => Ok(None),
-                // Functions of the caller see the blocks of a lane in their order.
+                // The caller's functions see the blocks of a lane in order.
                 Some(found) => {
                     let block = self.single.transformed(found.block)?;
                     Ok(Some(walk::Found { block, ..found }))
@@ -347,14 +348,14 @@ impl Makers<'_, '_, '_> {
     }
 }
 
-/// Makes tables of the rows of the lanes of a rank.
+/// Makes tables from the rows of a rank's lanes.
 struct Delivery<'d, 'a> {
     run: &'d Run<'a>,
     /// The numbers of the lanes of this rank, and the lanes.
     numbers: Vec<usize>,
     lanes: Vec<Lane>,
     mix: &'d Mix,
-    /// The pools by their names, and what was packed of each.
+    /// The names of the pools, and the packed documents and tokens of each.
     names: Vec<String>,
     shares: Vec<Count>,
     books: &'d mut Books,
@@ -374,7 +375,7 @@ impl Delivery<'_, '_> {
         while self.run.options.max_steps.is_none_or(|most| self.step < most) {
             let Some(batch) = self.table(take)? else {
                 if self.names.len() > 1 {
-                    // Blocks that were begun may not be packed to their ends.
+                    // The last blocks may not be packed to their ends.
                     self.books.end_early();
                 }
                 return Ok(());
@@ -382,12 +383,12 @@ impl Delivery<'_, '_> {
             self.run.control.count_rows(batch.num_rows() as u64);
             emit(batch)?;
         }
-        // What waits in open rows was read, and is in no row: the books are of what was packed.
+        // Documents in open rows were read, and are in no row. The books count only packed ones.
         self.books.end_early();
         Ok(())
     }
 
-    /// The next table; `None` behind the last.
+    /// The next table; `None` after the last.
     fn table(
         &mut self,
         take: &mut dyn FnMut(usize) -> Result<Option<Made>>,
@@ -456,7 +457,7 @@ impl Delivery<'_, '_> {
         self.lanes[at].next_row(&mut bench)
     }
 
-    /// The state behind the last table.
+    /// The state after the last table.
     fn state(&self) -> State {
         let share = self.run.share;
         let named = self.names.iter().cloned().zip(self.shares.iter().copied());

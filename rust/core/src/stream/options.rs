@@ -1,18 +1,18 @@
-//! [`StreamOptions`]: how a stream packs, and [`Share`]: which of its rows a rank takes.
+//! [`StreamOptions`]: the options of a stream, and [`Share`]: the rows of one rank.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use crate::config::option_words;
 use crate::error::{Error, Result};
 
-/// Lanes at least, where nobody says how many.
+/// The least number of lanes by default.
 const LANES: usize = 64;
 
-/// Lanes at most: each takes some kilobytes, read or not.
+/// The most lanes: each takes some kilobytes, even if it is not read.
 pub const MOST_LANES: usize = 1 << 16;
 
 option_words! {
-    /// What the weights of sources are parts of.
+    /// The unit of the weights of sources.
     pub enum MixUnit {
         /// Tokens.
         Tokens = "tokens",
@@ -22,7 +22,7 @@ option_words! {
 }
 
 option_words! {
-    /// What happens in a lane when it has read a source as often as the epochs say.
+    /// The treatment of a source that a lane has read for all epochs.
     pub enum OnExhausted {
         /// The source is read again, until all sources have been read.
         Repeat = "repeat",
@@ -33,16 +33,17 @@ option_words! {
     }
 }
 
-/// How a stream packs.
+/// The options of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// The names of the sources; their numbers serve where there are none.
+    /// The names of the sources; by default their numbers.
     pub names: Vec<String>,
-    /// The weights of the sources, each list from a row of the run on; without any, the sources are read as one.
+    /// The weights of the sources, each list from a row of the run on. Without weights, the sources are read
+    /// as one.
     pub weights: Vec<(u64, Vec<f64>)>,
-    /// What weights are parts of.
+    /// The unit of the weights.
     pub weight_unit: MixUnit,
-    /// What happens when a lane has read a source.
+    /// The treatment of a source that a lane has read for all epochs.
     pub on_exhausted: OnExhausted,
     /// Rows a table holds; the last may hold fewer.
     pub batch_rows: NonZeroUsize,
@@ -50,17 +51,17 @@ pub struct StreamOptions {
     pub open_packs: NonZeroUsize,
     /// Whether records are read in an order that the seed decides.
     pub shuffle: bool,
-    /// How often the input is read; without end if not given.
+    /// The number of epochs; endless by default.
     pub epochs: Option<NonZeroU64>,
-    /// The lanes; as few as ranks can share, but 64 at least, if not given.
+    /// The number of lanes; by default the least that the ranks can share, but at least 64.
     pub lanes: Option<NonZeroUsize>,
     /// The number of this rank.
     pub rank: usize,
-    /// The ranks that share the rows.
+    /// The number of ranks that share the rows.
     pub world_size: NonZeroUsize,
-    /// What names the rank, where the caller does not.
+    /// The origin of the rank, where the caller does not give it.
     pub rank_source: Option<String>,
-    /// The tables that each rank takes at most.
+    /// The most tables that each rank takes.
     pub max_steps: Option<u64>,
     /// Whether a state of a run with other options is refused.
     pub strict: bool,
@@ -96,7 +97,7 @@ impl StreamOptions {
         self.names.get(source).map_or_else(|| source.to_string(), Clone::clone)
     }
 
-    /// The rows of this rank, in a run of so many lanes if it was begun with them.
+    /// The rows of this rank. `begun` is the number of lanes of a resumed run.
     pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
         let (batch, world_size) = (self.batch_rows.get(), self.world_size.get());
         if self.rank >= world_size {
@@ -104,7 +105,7 @@ impl StreamOptions {
                 format!("is {}, but the ranks of world_size={world_size} count from 0", self.rank);
             return Err(Error::option("rank", reason));
         }
-        // A rank alone takes rows from all lanes, whatever the size of its tables.
+        // A single rank takes rows from all lanes, whatever the size of its tables.
         let alone = world_size == 1;
         let step = batch.checked_mul(world_size).filter(|step| *step <= MOST_LANES);
         let step = match step {
@@ -159,16 +160,16 @@ fn listed(values: &[String]) -> String {
     if values.is_empty() { "none".to_owned() } else { values.join(", ") }
 }
 
-/// The rows that a rank takes.
+/// The rows of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The lanes of the run.
+    /// The number of lanes of the run.
     pub lanes: usize,
-    /// The rows of a table.
+    /// The number of rows in a table.
     pub batch: usize,
     /// The number of the rank.
     pub rank: usize,
-    /// The ranks.
+    /// The number of ranks.
     pub world_size: usize,
 }
 
@@ -178,12 +179,12 @@ impl Share {
         (self.batch * self.world_size) as u64
     }
 
-    /// Whether there is one rank, which takes all rows.
+    /// Whether there is only one rank, which takes all rows.
     pub(super) fn is_alone(self) -> bool {
         self.world_size == 1
     }
 
-    /// The lanes of which the rank takes rows, ascending, in a run that goes on with the row `first`.
+    /// The lanes of this rank, ascending, in a run that resumes at the row `first`.
     pub(super) fn lanes_of_rank(self, first: u64) -> Vec<usize> {
         let step = self.batch * self.world_size;
         let mine = |lane: &usize| {

@@ -1,8 +1,8 @@
-//! [`Order`]: which lane reads which extents in which order, as a function of seed, epoch and position.
+//! [`Order`]: the lane and the place of each extent, as a function of seed, epoch and position.
 //!
-//! An epoch is a number of passes over the files, more than one where a source is repeated. A pass is cut into portions
-//! of neighbouring files. The extents of a portion are dealt to the lanes by their bytes, so only the portions that are
-//! being read have to be known.
+//! An epoch is a number of passes over the files, more than one where a source is repeated. A pass is cut
+//! into portions of neighbouring files. The extents of a portion are dealt to the lanes by their bytes, so
+//! only the portions that are being read have to be computed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,27 +15,27 @@ use crate::pack::random::Random;
 use crate::source::Found;
 use crate::source::position::{Extent, extents};
 
-/// Extents that each lane gets of a portion, if the files can be cut into so many. With 16, the lanes of the smallest
-/// inputs differ by a sixteenth of their bytes at most.
+/// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
+/// smallest inputs differ by a sixteenth of their bytes at most.
 const EXTENTS_PER_LANE: u64 = 16;
 
-/// Bytes of an extent at most: a block. Those of files of more than 64 GiB are larger, up to [`LARGEST`].
+/// The most bytes of an extent: a block. Extents of files of more than 64 GiB are larger, up to [`LARGEST`].
 const EXTENT: u64 = 256 << 10;
 const LARGEST: u64 = 4 << 20;
 
-/// A place in the order of a lane: a block, by the numbers that lead to it.
+/// The address of a block in the order of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Address {
     pub(super) epoch: u64,
     pub(super) pass: u64,
     pub(super) portion: u64,
-    /// The extent, by its place among those of the lane in the portion.
+    /// The index of the extent among those of the lane in the portion.
     pub(super) extent: u64,
-    /// The block, by its place in the extent.
+    /// The index of the block in the extent.
     pub(super) block: u64,
 }
 
-/// The extents of a portion, by the lanes that read them.
+/// The extents of a portion, by lane.
 #[derive(Debug)]
 pub(super) struct Dealt {
     lanes: Vec<Vec<Extent>>,
@@ -51,11 +51,11 @@ impl Dealt {
 /// A portion, by epoch, pass and number.
 type Key = (u64, u64, u64);
 
-/// The order of the records of some sources that are read as one.
+/// The order of the records of sources that are read as one.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
     pub(super) found: &'a Found,
-    /// The sources, by their places among those that were found.
+    /// The sources, by their indices among those that were found.
     sources: Vec<usize>,
     seed: u64,
     shuffle: bool,
@@ -77,18 +77,18 @@ impl<'a> Order<'a> {
         Self { found, sources, seed, shuffle, lanes, counted, dealt: Mutex::default() }
     }
 
-    /// Whether records of line files are known by the bytes at which they begin.
+    /// Whether records of line files are identified by their offsets.
     pub(super) fn names_bytes(&self) -> bool {
         !self.counted
     }
 
-    /// The passes of an epoch.
+    /// The number of passes of an epoch.
     pub(super) fn passes(&self) -> u64 {
         let times = self.sources.iter().map(|&source| self.found.sources[source].repeat.get());
         if self.shuffle { times.max().unwrap_or(0) } else { times.fold(0, u64::saturating_add) }
     }
 
-    /// The extents of a portion; `None` behind the last of its pass.
+    /// The extents of a portion; `None` after the last of its pass.
     pub(super) fn dealt(&self, at: &Address, control: &Control) -> Result<Option<Arc<Dealt>>> {
         let key = (at.epoch, at.pass, at.portion);
         let mut known = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
         Ok(Some(dealt))
     }
 
-    /// The files of a pass, in their order; of a source with a limit, which is read as one, the first.
+    /// The files of a pass, in order. For a source with a limit, which is read as one, its first file.
     fn files(&self, at: &Address) -> Vec<usize> {
         let mut sources: Vec<usize> = Vec::new();
         let mut before = 0_u64;
@@ -131,7 +131,7 @@ impl<'a> Order<'a> {
         files
     }
 
-    /// The files of a portion, by their places in the order of the pass.
+    /// The files of a portion, by their indices in the order of the pass.
     fn portion(&self, files: &[usize], portion: u64) -> Option<Range<usize>> {
         let enough = self.lanes as u64 * EXTENTS_PER_LANE * EXTENT;
         let (mut start, mut bytes, mut at) = (0, 0_u64, 0);
@@ -147,8 +147,8 @@ impl<'a> Order<'a> {
         None
     }
 
-    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the fewest bytes; in the
-    /// order of the input without `shuffle`.
+    /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the fewest
+    /// bytes. Without `shuffle`, in the order of the input.
     fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
         let bytes: u64 = files.iter().map(|&file| self.found.files[file].size).sum();
         let most = EXTENT.max((bytes >> 18).min(LARGEST));
@@ -165,7 +165,8 @@ impl<'a> Order<'a> {
                     u64::from(extent.number),
                 ]
             };
-            // Extents of about the same size are dealt at random, so that another epoch gives a lane others.
+            // Extents of similar size are dealt at random, so that a lane gets other extents in another
+            // epoch.
             all.sort_by_cached_key(|extent| {
                 (Reverse(size_class(extent.bytes)), number(&place(extent)))
             });
@@ -175,7 +176,7 @@ impl<'a> Order<'a> {
             (0..self.lanes).map(|lane| Reverse((0, lane))).collect();
         for extent in all {
             let Some(Reverse((bytes, lane))) = emptiest.pop() else { break };
-            // An extent without bytes counts too, or the first lane would get all of them.
+            // An empty extent counts too, or the first lane would get all of them.
             emptiest.push(Reverse((bytes + extent.bytes.max(1), lane)));
             lanes[lane].push(extent);
         }
@@ -188,7 +189,7 @@ impl<'a> Order<'a> {
         Ok(Dealt { lanes })
     }
 
-    /// The records of a block in the order in which they are packed: which record comes first, second and so on.
+    /// The packing order of the records of a block, as indices.
     pub(super) fn records(
         &self,
         at: &Address,
@@ -208,13 +209,13 @@ impl<'a> Order<'a> {
     }
 }
 
-/// What a random number is for: numbers for other things are others.
+/// The purpose of a random number. Numbers for different purposes are independent.
 const FILES: u64 = 1;
 const EXTENTS: u64 = 2;
 const LANE: u64 = 3;
 const RECORDS: u64 = 4;
 
-/// A number that the given ones decide, and of which nothing else can be told.
+/// A pseudo-random number from the given ones.
 fn number(of: &[u64]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for number in of {
@@ -223,7 +224,7 @@ fn number(of: &[u64]) -> u64 {
     u64::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("a hash of 32 bytes"))
 }
 
-/// Sizes of one class differ by less than a quarter.
+/// The size class of a number of bytes. Sizes of one class differ by less than a quarter.
 fn size_class(bytes: u64) -> u64 {
     let bytes = bytes.max(1);
     let magnitude = u64::from(bytes.ilog2());

@@ -1,9 +1,10 @@
-//! [`LaneState`]: where a lane is, in few bytes: its place in each pool, and the documents of its open rows by their places.
+//! [`LaneState`]: the position of a lane in a compact form: its place in each pool, and the places of the
+//! documents of its open rows.
 
 use super::bits::{BitReader, BitWriter};
 use super::order::Address;
 
-/// The place of a document: the pool, the block, and its place in the order of the block.
+/// The place of a document: the pool, the block, and the index in the order of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DocumentPlace {
     pub(super) pool: usize,
@@ -15,7 +16,7 @@ pub(super) struct DocumentPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PiecePlace {
     pub(super) document: DocumentPlace,
-    /// The first token and the number of tokens, unless the piece is the whole document.
+    /// The first token and the number of tokens, unless the piece is a whole document.
     pub(super) part: Option<(u32, u32)>,
 }
 
@@ -24,26 +25,26 @@ pub(super) struct PiecePlace {
 pub(super) struct PoolState {
     /// The next block, and the place of the next record in it.
     pub(super) next: (Address, u64),
-    /// What the lane owes the pool, in parts of a unit of its weight.
+    /// The credit of the pool, in parts of a unit of its weight.
     pub(super) credit: i64,
 }
 
-/// Where a lane is.
+/// The position of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LaneState {
-    /// Rows that were delivered.
+    /// The number of delivered rows.
     pub(super) rows: u64,
     /// Whether no row follows.
     pub(super) ended: bool,
     pub(super) pools: Vec<PoolState>,
-    /// Rows that are closed and were not delivered, in their order.
+    /// Rows that are closed but not delivered, in order.
     pub(super) closed: Vec<Vec<PiecePlace>>,
-    /// The open rows with their ages, the one that was added to last at the end.
+    /// The open rows with their ages. The last row is the one that was added to last.
     pub(super) open: Vec<(u64, Vec<PiecePlace>)>,
 }
 
 impl LaneState {
-    /// The state in few bytes.
+    /// The state as compact bytes.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bits = BitWriter::default();
         bits.number(self.rows);
@@ -52,7 +53,7 @@ impl LaneState {
         for PoolState { next: (address, place), credit } in &self.pools {
             write_address(&mut bits, address);
             bits.number(*place);
-            // The sign goes last, so that small numbers are short.
+            // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
         }
         let pieces = self.pieces();
@@ -66,7 +67,7 @@ impl LaneState {
             .rows()
             .map(|row| row.iter().map(|piece| pieces.partition_point(|it| it < piece)).collect())
             .collect();
-        // Rows whose pieces stand in the order of the input need no more than the number of the row of each piece.
+        // If the pieces of each row are in input order, the row number of each piece is enough.
         let sorted = rows.iter().all(|row| row.is_sorted());
         bits.put(u64::from(sorted), 1);
         if sorted {
@@ -103,7 +104,7 @@ impl LaneState {
         pieces
     }
 
-    /// The state that was written; `None` if it is none.
+    /// The state from its bytes; `None` if they are invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bits = BitReader::new(bytes);
         let delivered = bits.number()?;
@@ -123,7 +124,7 @@ impl LaneState {
         }
         let count = usize::try_from(closed.checked_add(open)?).ok()?;
         let sorted = bits.take(1)? == 1;
-        // A row has a piece: what says otherwise is no state.
+        // Every row has a piece, so a larger count is invalid.
         if count > pieces.len() {
             return None;
         }
@@ -153,9 +154,9 @@ fn same_list(a: &Address, b: &Address) -> bool {
     list(a) == list(b) && (a.extent, a.block) <= (b.extent, b.block)
 }
 
-/// The bits that tell so many things apart.
+/// The bits needed for numbers below `count`.
 fn bits_for(count: usize) -> u32 {
-    // Nothing is written in no bits: what is read ends with its bytes.
+    // At least one bit, so that the length of the data bounds the number of values.
     (usize::BITS - count.saturating_sub(1).leading_zeros()).max(1)
 }
 
@@ -177,7 +178,7 @@ fn read_address(bits: &mut BitReader<'_>) -> Option<Address> {
     })
 }
 
-/// Writes pieces that ascend, block by block.
+/// Writes ascending pieces, block by block.
 fn write_pieces(bits: &mut BitWriter, pieces: &[PiecePlace]) {
     let block_of = |piece: &PiecePlace| (piece.document.pool, piece.document.address);
     let blocks: Vec<&[PiecePlace]> = pieces.chunk_by(|a, b| block_of(a) == block_of(b)).collect();
@@ -190,7 +191,7 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[PiecePlace]) {
         if near.is_none() {
             bits.number(pool as u64);
         }
-        // Most blocks are the next but some of the block before them.
+        // Most blocks follow shortly after the block before them.
         match near {
             Some((_, near)) if same_list(&near, &address) => {
                 bits.put(1, 1);

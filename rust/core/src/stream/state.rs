@@ -1,4 +1,4 @@
-//! [`State`]: where a run is behind a table, as JSON, and what the run is.
+//! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,27 +18,27 @@ use crate::ledger::Count;
 use crate::pipeline::{Books, Job, JobTemplate};
 use crate::source::{Found, SourceFile};
 
-/// The version of the order and of the states: another one reads others.
+/// The version of the order and of the states. Other versions cannot be resumed.
 const VERSION: u64 = 1;
 
-/// Bytes at the beginning and at the end of a file by which it is known.
+/// Bytes at the beginning and at the end of a file that identify it.
 const SAMPLE: u64 = 4 << 10;
 
-/// Names of lanes in one message.
+/// The most lanes named in one message.
 const NAMED: usize = 8;
 
-/// Where a run is behind a table: one for all ranks, or that of one of them.
+/// The position of a run after a table: for all ranks, or for one of them.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The rows that all ranks together have delivered.
+    /// The number of rows that all ranks together have delivered.
     pub rows: u64,
-    /// The tables that each rank has delivered.
+    /// The number of tables that each rank has delivered.
     pub step: u64,
-    /// The lanes of the run.
+    /// The number of lanes of the run.
     pub lanes: usize,
-    /// The rows of a table.
+    /// The number of rows in a table.
     pub batch_size: usize,
-    /// The ranks.
+    /// The number of ranks.
     pub world_size: usize,
     pub(super) identity: Identity,
     pub(super) counts: Counts,
@@ -46,12 +46,12 @@ pub struct State {
     pub(super) states: BTreeMap<usize, Arc<Vec<u8>>>,
 }
 
-/// What decides the rows of a run.
+/// The options and inputs that decide the rows of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Identity(Map<String, Value>);
 
-/// What was counted up to a table.
+/// The counts up to a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     read: Count,
@@ -60,7 +60,7 @@ pub(super) struct Counts {
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
     trained_tokens: u64,
-    /// What was packed of each source that has a weight.
+    /// The packed documents and tokens of each source with a weight.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     shares: BTreeMap<String, Count>,
 }
@@ -79,12 +79,12 @@ impl Counts {
         }
     }
 
-    /// What was packed of a source.
+    /// The packed documents and tokens of a source.
     pub(super) fn share(&self, name: &str, rank: usize) -> Count {
         self.shares.get(name).copied().filter(|_| rank == 0).unwrap_or_default()
     }
 
-    /// Goes on counting from here; on the first rank alone, so that the ranks together count everything once.
+    /// Restores the counts, on the first rank only, so that the ranks together count everything once.
     pub(super) fn put_into(&self, books: &mut Books, rank: usize) {
         if rank > 0 {
             return;
@@ -112,7 +112,7 @@ impl Counts {
 }
 
 impl Identity {
-    /// What decides the rows of a stream of `found`.
+    /// The identity of a stream of `found`.
     pub(super) fn of(
         job: &Job,
         found: &Found,
@@ -152,7 +152,7 @@ impl Identity {
         Ok(Self(identity))
     }
 
-    /// What differs, with what the state says and what is given now.
+    /// The differences, each with the value in the state and the current value.
     fn differences(&self, now: &Self) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys().filter(|name| !self.0.contains_key(*name)));
         let null = &Value::Null;
@@ -185,7 +185,8 @@ fn short(hash: &str) -> &str {
     hash.get(..16).unwrap_or(hash)
 }
 
-/// A hash of the files of a source: their names below the folder that they share, sizes, and a part of the content.
+/// A hash of the files of a source: their names below their common folder, their sizes, and samples of their
+/// content.
 fn files_hash<'a>(
     files: impl Iterator<Item = &'a SourceFile>,
     control: &Control,
@@ -219,7 +220,7 @@ fn sample(file: &mut File, size: u64, hasher: &mut blake3::Hasher) -> std::io::R
     Ok(())
 }
 
-/// The folder that all files lie in, at any depth.
+/// The deepest folder that contains all files.
 fn shared_folder<'a>(files: &[&'a SourceFile]) -> &'a Path {
     let Some(first) = files.first() else { return Path::new("") };
     let mut shared = first.path.parent().unwrap_or(Path::new(""));
@@ -249,7 +250,7 @@ impl State {
         ))
     }
 
-    /// Fails if the state is of a run whose rows are decided by something else than those of `identity`.
+    /// Fails if the identity of the state's run is not `identity`.
     pub(super) fn check(&self, identity: &Identity, strict: bool) -> Result<()> {
         let differences = self.identity.differences(identity);
         if differences.is_empty() || !strict {
@@ -284,7 +285,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// [`Error::Option`] about `state` if it is none.
+    /// [`Error::Option`] about `state` if it is invalid.
     pub fn from_json(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Written {
@@ -334,11 +335,12 @@ fn refused(reason: &str) -> Error {
     Error::option("state", reason)
 }
 
-/// The state of a run from those of its ranks behind the same step.
+/// The state of a run, merged from the states of its ranks after the same step.
 ///
 /// # Errors
 ///
-/// [`Error::Option`] about `state` if they are of several runs or steps, or a lane is in none of them.
+/// [`Error::Option`] about `state` if the states are of different runs or steps, or a lane is in none of
+/// them.
 pub fn merge_states(states: &[State]) -> Result<State> {
     let Some((first, rest)) = states.split_first() else {
         return Err(refused("must be at least one"));
@@ -373,7 +375,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
 /// Digits of base 64 (RFC 4648, for URLs), without padding.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bytes as text.
+/// Bytes as base-64 text.
 fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
@@ -389,7 +391,7 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Text as the bytes that it was made of; `None` if it was made of none.
+/// The bytes of base-64 text; `None` if it is invalid.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     for four in text.as_bytes().chunks(4) {

@@ -1,4 +1,4 @@
-//! [`Walk`]: the blocks of one lane, in its order, from any place on.
+//! [`Walk`]: the blocks of one lane, in order, from any place on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::record::Shape;
 use crate::source::Block;
 use crate::source::position::{Extent, ExtentBlocks};
 
-/// The records of a block that are packed, by their places in the order of the block.
+/// The records of a block that are packed, by their indices in the order of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
-    /// Those from this place on.
+    /// The records from this index on.
     From(u64),
-    /// Those at these places, ascending: they are in open rows.
+    /// The records at these indices, ascending: they are in open rows.
     Only(Vec<u64>),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) shape: Option<Arc<Shape>>,
 }
 
-/// What a walk looks files up with.
+/// The files of a run, and the parts that a walk needs to read them.
 #[derive(Clone, Copy)]
 pub(super) struct Files<'w, 'a> {
     pub(super) heads: &'w FileHeads<'a>,
@@ -42,20 +42,20 @@ pub(super) struct Walk<'w, 'a> {
     order: &'w Order<'a>,
     files: Files<'w, 'a>,
     lane: usize,
-    /// The epochs that are read; all if none.
+    /// The number of epochs; endless if `None`.
     epochs: Option<u64>,
     /// Blocks with documents of open rows, which are read again first.
     again: VecDeque<(Address, Vec<u64>)>,
     /// The next block, and the place of its first record.
     next: (Address, u64),
-    /// Whether the lane is known to read something in each epoch.
+    /// Whether the lane is known to read a block in each epoch.
     reads: bool,
     entered: Option<Entered>,
 }
 
 /// An extent that is being read.
 struct Entered {
-    /// The place of its next block.
+    /// The address of its next block.
     at: Address,
     dealt: Arc<Dealt>,
     extent: Extent,
@@ -64,7 +64,7 @@ struct Entered {
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
-    /// The blocks from `next` on, and before them those of `again`, in ascending order.
+    /// The blocks from `next` on, after those of `again` in ascending order.
     pub(super) fn new(
         order: &'w Order<'a>,
         files: Files<'w, 'a>,
@@ -77,14 +77,14 @@ impl<'w, 'a> Walk<'w, 'a> {
         Self { order, files, lane, epochs, again, next, reads, entered: None }
     }
 
-    /// The next block; `None` behind the last.
+    /// The next block; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Found>> {
         if let Some((address, places)) = self.again.pop_front() {
             let found = self.go_to(address)?;
             let found = found.map(|found| Found { chosen: Chosen::Only(places), ..found });
             return match found {
                 Some(found) => Ok(Some(found)),
-                // What is missing is said by whoever misses its documents.
+                // The lane reports the missing documents of this block.
                 None => self.next(),
             };
         }
@@ -133,7 +133,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// The block at an address, all of its records; `None` if there is none.
+    /// The block at an address, with all its records; `None` if there is none.
     fn go_to(&mut self, address: Address) -> Result<Option<Found>> {
         let Files { heads, single, control } = self.files;
         let in_extent = |at: &Address| Address { block: 0, ..*at };

@@ -1,4 +1,4 @@
-//! [`About`]: what a report says of the inputs and the tokenizer.
+//! [`About`]: the facts of a report about the inputs and the tokenizer.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
 use crate::source::{Found, Memory};
 
-/// What a report says of the inputs and the tokenizer.
+/// The facts of a report about the inputs and the tokenizer.
 pub(crate) struct About {
     pub(crate) facts: RunFacts,
     /// The files by the numbers that rows give them.
     pub(crate) sources: Sources,
 }
 
-/// The warning of a run whose tokenizer no compiled engine knows.
+/// The warning of a run whose tokenizer the compiled engine does not support.
 fn slow(reason: &str) -> String {
     format!(
         "the tokenizer runs on the Hugging Face crate, which takes 20 to 80 times as long as a compiled engine: {reason}"
@@ -29,7 +29,7 @@ fn slow(reason: &str) -> String {
 }
 
 impl About {
-    /// What is known of files before they are read.
+    /// The facts about files before they are read.
     pub(crate) fn new(job: &Job, found: &Found) -> Self {
         let (engine, engine_reason) = match job.tokenizer.as_ref().map(Tokenizer::engine) {
             None => ("none", None),
@@ -59,12 +59,12 @@ impl About {
         Self { facts, sources }
     }
 
-    /// What is known of records in memory.
+    /// The facts about records in memory.
     pub(in crate::pipeline) fn of_memory(job: &Job, memory: &Memory) -> Self {
         Self { sources: Sources::new([memory.name()]), ..Self::new(job, &Found::default()) }
     }
 
-    /// The facts of an earlier report, whose files were `sources`.
+    /// The facts of an earlier report about these `sources`.
     pub(in crate::pipeline) fn of(report: Report, sources: Sources) -> Self {
         let facts = RunFacts { sources: Vec::new(), warnings: Vec::new(), ..report.facts };
         Self { facts, sources }
@@ -78,7 +78,7 @@ impl About {
         Self { facts, sources: Sources::default() }
     }
 
-    /// Adds what the files were recognised as, and what put them into words, once all is read.
+    /// Adds the formats and shapes of the files, and the engines that rendered them, after all is read.
     pub(crate) fn read(&mut self, job: &Job, seen: Seen) {
         let facts = &mut self.facts;
         facts.inputs = seen.inputs;
@@ -103,7 +103,7 @@ impl About {
         }
     }
 
-    /// A report of nothing else.
+    /// A report with these facts and no counts.
     pub(in crate::pipeline) fn alone(self, options: &Options) -> Report {
         let facts = RunFacts { sources: self.sources.names(), ..self.facts };
         Report::timeless(facts, Tally::default(), options)

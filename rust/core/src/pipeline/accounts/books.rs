@@ -1,4 +1,4 @@
-//! [`Books`]: what is counted on the way from documents to rows.
+//! [`Books`]: the counts of a run, from documents to rows.
 
 use std::mem;
 use std::ops::Range;
@@ -18,15 +18,15 @@ use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
 
-/// What is counted on the way.
+/// The counts of a run, job or split.
 #[derive(Clone, Default)]
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
-    /// Lengths of the documents that have something to learn from.
+    /// Lengths of the documents with trained tokens.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
     packed: Histogram,
-    /// The rows that no packing can do without, once they are counted.
+    /// The lower bound of the number of rows, once the rows are counted.
     lower_bound: u64,
     pub(crate) trained_tokens: u64,
     pub(crate) rows: u64,
@@ -39,7 +39,7 @@ impl Books {
         self.rows == 0
     }
 
-    /// Adds what was packed apart.
+    /// Adds the books of documents that were packed separately.
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.ledger.merge(later.ledger);
         self.lengths.merge(&later.lengths);
@@ -49,7 +49,7 @@ impl Books {
         self.work += later.work;
     }
 
-    /// Adds what became of documents that are counted as read already.
+    /// Adds the books of documents that are already counted as read.
     pub(in crate::pipeline) fn merge_read(&mut self, later: Self) {
         let read = self.ledger.read;
         self.merge(later);
@@ -61,7 +61,7 @@ impl Books {
         self.ledger.allow(most)
     }
 
-    /// Counts as read what was packed or dropped alone, where a run ends before its input.
+    /// Counts only the packed and dropped documents as read, for a run that ends before its input does.
     pub(crate) fn end_early(&mut self) {
         let Ledger { kept, truncated, .. } = self.ledger;
         let dropped = self.ledger.dropped_in_all();
@@ -69,7 +69,7 @@ impl Books {
         self.ledger.read.tokens = kept.tokens + dropped.tokens + truncated.tokens;
     }
 
-    /// What the books come to.
+    /// The report of the books.
     pub(crate) fn report(
         self,
         options: &Options,
@@ -94,7 +94,7 @@ impl Books {
         ))
     }
 
-    /// Appends the pieces of a document that are packed, and counts what is not.
+    /// Appends the packed pieces of a document, and counts the rest.
     pub(crate) fn pieces(
         &mut self,
         document: Document<'_>,
@@ -107,7 +107,7 @@ impl Books {
         Ok(())
     }
 
-    /// Counts what becomes of a document that was read.
+    /// Counts the fate of a document that was read.
     pub(in crate::pipeline) fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
         let Fate { length, kept, truncated, dropped } = *fate;
         self.lengths.add(length);
@@ -125,13 +125,13 @@ impl Books {
         }
     }
 
-    /// Reads a document, and counts what becomes of it.
+    /// Counts a document as read, and its fate.
     pub(in crate::pipeline) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
         self.ledger.read.add(u64::from(fate.length));
         self.count(fate, origin);
     }
 
-    /// Counts the rows that no packing can do without, once all rows are counted.
+    /// Computes the lower bound of the number of rows, after all rows are counted.
     pub(crate) fn close(mut self, options: &Options) -> Self {
         let packed = mem::take(&mut self.packed);
         let packing = &options.rows.packing;
@@ -143,7 +143,7 @@ impl Books {
         self
     }
 
-    /// Counts the pieces that a plan leaves out, and the documents that are in no row at all for it.
+    /// Counts the pieces that a plan leaves out, and the documents that are in no row because of that.
     pub(in crate::pipeline) fn leave_out(
         &mut self,
         planned: &Planned,
@@ -161,8 +161,8 @@ impl Books {
         Ok(())
     }
 
-    /// Counts the pieces of a tail that is dropped, and the documents that begin in it; `store` knows document 0 as
-    /// `first`.
+    /// Counts the pieces of a dropped tail, and the documents that begin in it. Document 0 of the pieces has
+    /// the number `first` in `store`.
     pub(crate) fn drop_tail(&mut self, tail: &[Piece], first: u64, store: &Store) {
         for piece in tail {
             let origin = || store.origin(first + u64::from(piece.document));
@@ -173,13 +173,13 @@ impl Books {
         }
     }
 
-    /// Counts a document that was to be kept as dropped.
+    /// Moves a document from kept to dropped.
     fn lose(&mut self, reason: Reason) {
         self.ledger.kept.documents -= 1;
         self.ledger.dropped.entry(reason).or_default().documents += 1;
     }
 
-    /// Counts rows and hands them over, unless that was done before.
+    /// Counts rows and hands over their batch; without a batch, an earlier run did so.
     pub(crate) fn hand_over(
         &mut self,
         gathered: &Gathered<'_>,
@@ -212,20 +212,20 @@ impl Books {
     }
 }
 
-/// What becomes of a document before packing.
+/// The fate of a document before packing.
 #[derive(Clone, Copy)]
 pub(in crate::pipeline) struct Fate {
     /// Its tokens.
     length: u32,
-    /// The tokens of its pieces that are packed.
+    /// The tokens of its packed pieces.
     kept: u32,
-    /// The tokens that were cut off it.
+    /// The tokens that were cut off.
     truncated: u32,
-    /// Why none is packed, if none is.
+    /// The reason for dropping it, if it is dropped.
     dropped: Option<Reason>,
 }
 
-/// Fails where a document has a weight that the rows have no column for.
+/// Fails if a document has weights and the rows have no column for them.
 fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
     if options.rows.columns.contains(&RowColumn::LossWeights) {
         return Ok(());
@@ -238,7 +238,7 @@ fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
     Err(Error::option("columns", reason))
 }
 
-/// Appends the pieces of a document that are packed, which call it `name`.
+/// Appends the packed pieces of a document, under the document number `name`.
 pub(in crate::pipeline) fn fate(
     document: Document<'_>,
     name: u32,

@@ -1,4 +1,4 @@
-//! What is counted on the way from records to rows, and what the report says of a run.
+//! The counts of a run, and the facts of its report.
 
 pub(crate) mod about;
 pub(crate) mod books;

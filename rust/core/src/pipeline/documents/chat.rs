@@ -1,4 +1,4 @@
-//! One conversation to ids and a mask, as a run makes them: for looking at what a run would train on.
+//! Renders and encodes one conversation as a run does, to show what a run would train on.
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens};
 
@@ -6,26 +6,26 @@ use crate::error::{Error, Result};
 use crate::pipeline::job::JobTemplate;
 use crate::record::{Conversation, Fault};
 
-/// A conversation as a run sees it.
+/// One conversation as a run sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chat {
-    /// The ids of what the template renders.
+    /// The ids of the rendered text.
     pub ids: Vec<u32>,
-    /// For each id, whether the assistant wrote it; empty where that was not asked for.
+    /// Whether the assistant wrote each id; empty if that was not requested.
     pub trained: Vec<bool>,
 }
 
-/// Renders a conversation: the text alone.
+/// Renders a conversation as text.
 pub fn render(template: &JobTemplate, conversation: &Conversation) -> Result<String> {
     ready(template)?.render(conversation).map_err(refused)
 }
 
-/// Renders and encodes a conversation, and marks what the assistant wrote if `mask` asks for it.
+/// Renders and encodes a conversation. With `mask`, marks the ids that the assistant wrote.
 ///
 /// # Errors
 ///
 /// [`Error::Option`] about `messages` for a conversation that the template refuses, or that cannot be masked;
-/// the template's own error where there is none to use.
+/// the error of the template if it cannot be used.
 pub fn chat(
     template: &JobTemplate,
     conversation: &Conversation,

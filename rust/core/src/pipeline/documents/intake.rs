@@ -23,37 +23,37 @@ use crate::source::{Block, Blocks, RawRecord};
 use crate::store::{Log, Place};
 use crate::timing::{Clock, Stage, Stages, Work};
 
-/// Gives a record the number of its line, where it is known by something else.
+/// Replaces the offset of a record by the number of its line.
 pub(crate) type Numbering<'a> = dyn Fn(&mut Origin) -> Result<()> + Sync + 'a;
 
-/// From files to documents.
+/// Reads files and makes documents.
 pub(crate) struct Intake<'a> {
     job: &'a Job,
     control: &'a Control,
-    /// Whether what was worked on is handed over too.
+    /// Whether the blocks are handed over too.
     keeps_shares: bool,
-    /// Whether every record that is left out is named.
+    /// Whether every record that is left out is listed.
     names_all: bool,
-    /// Makes the number of a line of what records are known by, where that is something else.
+    /// Finds the line number of a record that is identified by its offset.
     number: Option<&'a Numbering<'a>>,
 }
 
-/// What one block came to.
+/// The result of one block.
 pub(crate) struct Outcome {
     pub(crate) documents: Documents,
     pub(crate) ledger: Ledger,
     pub(crate) work: Work,
-    /// Where the documents lie in the log, if there is one.
+    /// The place of the documents in the log, if there is one.
     pub(crate) place: Option<Place>,
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
-    /// The block, where it is asked for.
+    /// The block, if it was requested.
     pub(crate) share: Option<Share>,
-    /// The records that were left out, where all are to be named.
+    /// The records that were left out, if all are listed.
     pub(crate) left_out: Vec<Lost>,
-    /// The record that each document is of, counted from 0 in the block, where some records alone were wanted.
+    /// The record of each document, counted from 0 in the block, if only some records were wanted.
     pub(crate) records: Vec<u32>,
-    /// Why the run ends with the record behind these documents, if it does.
+    /// The error that ends the run after these documents, if any.
     pub(crate) end: Option<Error>,
 }
 
@@ -67,20 +67,20 @@ impl<'a> Intake<'a> {
         Self { number: Some(number), ..self }
     }
 
-    /// Names every record that is left out.
+    /// Lists every record that is left out.
     pub(in crate::pipeline) fn naming_all(self) -> Self {
         Self { names_all: true, ..self }
     }
 
-    /// Hands over the blocks too, so that they can be worked on [`twice`](Self::twice).
+    /// Hands over the blocks too, so that they can be processed [`twice`](Self::twice).
     pub(in crate::pipeline) fn keeping_shares(self) -> Self {
         Self { keeps_shares: true, ..self }
     }
 
-    /// Reads `blocks` on all threads and hands over what each came to, in input order.
+    /// Reads `blocks` on all threads and hands over the result of each, in input order.
     ///
-    /// With a log, what a block came to is taken from there if it is there, and is written there else.
-    /// Returns what the files were recognised as.
+    /// With a log, the result of a block is taken from the log if it is there, and is written there
+    /// otherwise. Returns the formats and shapes of the files.
     pub(crate) fn read(
         &self,
         mut blocks: Blocks,
@@ -127,7 +127,8 @@ impl<'a> Intake<'a> {
                 Ok(Outcome { share: self.keeps_shares.then_some(share), ..outcome })
             }
         };
-        // What a record ends the run with waits for the documents before it, wherever blocks are cut.
+        // An error that ends the run waits for the documents before it, so the cuts between blocks do not
+        // matter.
         let consume = |mut outcome: Outcome| {
             let end = outcome.end.take();
             consume(outcome)?;
@@ -138,8 +139,9 @@ impl<'a> Intake<'a> {
         Ok(recogniser.into_seen())
     }
 
-    /// The tokens of `shares`, and what it takes to work on them on this thread: by a worker that has met nothing
-    /// before, and by the same one another time. Of `shares`, the first are taken that are done within `most` once.
+    /// Processes `shares` on this thread twice, first by a new worker and then by the same worker again.
+    /// Returns the tokens, and the time of both rounds. Takes only as many shares as the first round starts
+    /// within `most`.
     pub(in crate::pipeline) fn twice(
         &self,
         sources: &[Source],
@@ -162,12 +164,12 @@ impl<'a> Intake<'a> {
         Ok((tokens, took))
     }
 
-    /// What puts the records of each source into words.
+    /// The renderer of each source.
     pub(super) fn words(&self, sources: &[Source]) -> Result<Vec<Renderer<'a>>> {
         sources.iter().map(|source| Renderer::new(self.job, &source.reading)).collect()
     }
 
-    /// One thread's way from blocks to documents.
+    /// The function of one thread that makes documents from a block.
     pub(super) fn worker(
         &self,
         sources: &[Source],
@@ -242,7 +244,7 @@ impl<'a> Intake<'a> {
                     break;
                 }
             }
-            // What a record came to while the run was cancelled is not to be believed.
+            // The result of a record is invalid if the run was cancelled meanwhile.
             self.control.tick()?;
             if let Some(log) = log.filter(|_| outcome.end.is_none()) {
                 outcome.write_down(log, *number)?;
@@ -254,7 +256,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// One line, through all stages to a document.
+    /// Processes one record, through all stages to a document.
     fn record(
         raw: RawRecord<'_>,
         asked: Asked<'_, 'a>,
@@ -298,7 +300,7 @@ impl<'a> Intake<'a> {
         line: u64,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        // What was given up for it is no fault of the record.
+        // If the run was cancelled, the record is not at fault.
         self.control.tick()?;
         if let JobTemplate::Ready(template) = &self.job.template
             && let Some(error) = template.broken()
@@ -336,7 +338,7 @@ impl<'a> Intake<'a> {
 }
 
 impl Outcome {
-    /// Takes what the block came to before; false if it is not known.
+    /// Takes the result of the block from the log; false if it is not there.
     pub(in crate::pipeline) fn take_back(
         &mut self,
         log: &Log,
@@ -353,7 +355,7 @@ impl Outcome {
         Ok(true)
     }
 
-    /// Writes down what the block came to.
+    /// Writes the result of the block to the log.
     pub(in crate::pipeline) fn write_down(&mut self, log: &Log, number: u64) -> Result<()> {
         let fingerprint = self.fingerprint.as_deref().unwrap_or_default();
         self.place = Some(log.append(number, fingerprint, &self.documents, &self.ledger)?);
@@ -361,27 +363,27 @@ impl Outcome {
     }
 }
 
-/// A block on its way to a thread.
+/// A block for a worker thread.
 pub(crate) struct Share {
-    /// Which of all blocks it is.
+    /// The number of the block.
     pub(super) number: u64,
     pub(super) block: Block,
-    /// The shape of its file, if that is known.
+    /// The shape of its file, if known.
     pub(super) shape: Option<Arc<Shape>>,
-    /// What reading it took.
+    /// The time of reading it.
     pub(super) read: Stages,
-    /// How many of its documents are encoded by the reference engine too.
+    /// The number of its documents that the reference engine encodes too.
     pub(super) verify: u64,
-    /// The records that documents are made of, if not all are.
+    /// The records to make documents from, if not all.
     pub(super) wanted: Option<Vec<bool>>,
 }
 
-/// One thread's ways from a record to what is tokenized, to a document if there is a tokenizer, and to one by the
-/// reference engine if it is compared.
+/// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared
+/// with it.
 type Ways<'w, 'a> =
     (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
 
-/// Whether a document was compared with what the reference engine makes.
+/// Whether a document was compared with the reference engine.
 enum Checked {
     No,
     Agrees,

@@ -1,18 +1,19 @@
-//! Warnings about texts of a chat template that look like special tokens, and that the tokenizer has no token for.
+//! Warnings about markers in a chat template that look like special tokens, but are no tokens of the
+//! tokenizer.
 
 use fastpack_tokenize::{Encoding, SpecialTokens, Tokenizer};
 
 use crate::template::ChatTemplate;
 
-/// Markers that are named, of more.
+/// The most markers in a warning.
 const MOST_NAMED: usize = 8;
 
-/// Tokens of a marker that are named, of more.
+/// The most tokens of a marker in a warning.
 const MOST_TOKENS: usize = 16;
 
-/// A warning for each marker of the template that is several tokens.
+/// A warning for each marker of the template that becomes several tokens.
 ///
-/// A model that was not trained with such a marker knows it as little as a tokenizer that has no token for it.
+/// A model that was not trained with such a marker does not know it, and its tokenizer has no token for it.
 pub(in crate::pipeline) fn cut_markers(
     template: &ChatTemplate,
     tokenizer: &Tokenizer,

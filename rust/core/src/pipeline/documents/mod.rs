@@ -1,4 +1,4 @@
-//! From blocks of records to documents: recognised, put into words, tokenized, with what is trained of them.
+//! From blocks of records to documents: recognises shapes, renders, tokenizes, and finds the trained tokens.
 
 pub(crate) mod chat;
 pub(crate) mod intake;

@@ -1,4 +1,4 @@
-//! [`Recogniser`]: what the files of a run hold, found once a file by its first records.
+//! [`Recogniser`]: the shapes of the files of a run, each found once by the first records of the file.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -16,13 +16,13 @@ use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
 use crate::report::InputReport;
 use crate::source::{Block, Blocks, Raw};
 
-/// Records of a block that are looked at for a shape: if none of these has one, the file is not what it was taken for.
+/// Records of a block in which a shape is searched. If none has one, the file has no known shape.
 const LOOKED_AT: usize = 100;
 
-/// Files of a kind whose paths a report names: enough to know the job again.
+/// The most paths of files of one kind in a report: enough to recognise the job.
 const NAMED: usize = 3;
 
-/// What is said of the records of a source.
+/// The options of a source that decide the shape of its records.
 pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
     let columns = TokenColumns {
         input_ids: RowColumn::InputIds.name(),
@@ -33,7 +33,7 @@ pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
     Expectation { shape: reading.shape, fields: &reading.fields, columns }
 }
 
-/// The columns that are read of a table that begins with these rows, if one of them shows a shape.
+/// The columns to read of a table that begins with these rows, if one of the rows shows a shape.
 pub(in crate::pipeline) fn columns_read(
     reading: &Reading,
     rows: &RecordBatch,
@@ -42,24 +42,24 @@ pub(in crate::pipeline) fn columns_read(
     find_shape(rows, expectation(reading)).map(|shown| shown.shape.columns())
 }
 
-/// What the files of a run hold.
+/// The shapes of the files of a run.
 pub(in crate::pipeline) struct Recogniser<'a> {
     job: &'a Job,
-    /// The shape of each file whose shape is known.
+    /// The known shapes of files.
     shapes: HashMap<usize, Arc<Shape>>,
-    /// The shape that was found last: files that are alike share one.
+    /// The shape that was found last. Files of the same shape share one.
     last: Option<Arc<Shape>>,
     seen: Seen,
-    /// Whether a prompt that was given put something into words.
+    /// Whether a given prompt was used.
     prompted: bool,
 }
 
-/// What files were recognised as.
+/// The formats and shapes of the files of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Each kind once, in the order in which it came first.
+    /// Each kind of file once, in the order of its first file.
     pub(in crate::pipeline) inputs: Vec<InputReport>,
-    /// What a prompt was given for, if nothing in the run has a use for one.
+    /// The kinds of records for which a prompt was given in vain, if nothing in the run uses one.
     pub(in crate::pipeline) unprompted: Vec<&'static str>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Recogniser<'a> {
         Self { job, shapes: HashMap::new(), last: None, seen: Seen::default(), prompted: false }
     }
 
-    /// The shape of the file that `block`, one of `blocks`, is of. Blocks come in the order of the input.
+    /// The shape of the file of `block`, one of `blocks`. Blocks come in input order.
     pub(in crate::pipeline) fn shape(
         &mut self,
         block: &Block,
@@ -122,7 +122,7 @@ impl<'a> Recogniser<'a> {
         }
     }
 
-    /// What the files were recognised as.
+    /// The formats and shapes of the files.
     pub(in crate::pipeline) fn into_seen(mut self) -> Seen {
         if self.prompted {
             self.seen.unprompted.clear();

@@ -1,4 +1,4 @@
-//! [`Renderer`]: which words a record is put into, and what of them is trained.
+//! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
 use crate::config::{Prompt, Reading, ShapeName};
 use crate::document::ids::Trains;
@@ -10,21 +10,21 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Conversation, Fault, Pair, Record, Shown, Skim, Takes, Tokens, as_messages};
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
-/// What a record became.
+/// The result of a record.
 pub(in crate::pipeline) enum Made {
     /// A text to be tokenized.
     Text(Rendered, Kind),
-    /// Ids, and what is trained of them.
+    /// Ids, and the trained part of them.
     Tokens(Tokens, Trains),
 }
 
-/// Why a record became nothing.
+/// The reason that a record has no result.
 pub(in crate::pipeline) enum Failure<'a> {
     /// The record is at fault.
     Record(Fault),
-    /// The job is: it has no template for conversations.
+    /// The job has no template for conversations.
     NoTemplate(&'a Error),
-    /// The job is: it has no tokenizer for texts.
+    /// The job has no tokenizer for texts.
     NoTokenizer,
 }
 
@@ -34,22 +34,22 @@ impl From<Fault> for Failure<'_> {
     }
 }
 
-/// What puts records into words.
+/// Renders the records of a source as text.
 pub(in crate::pipeline) struct Renderer<'a> {
-    /// What is trained of them.
+    /// The choice of the trained part.
     training: Training,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
-    /// What was named; nothing where that is left to fastpack.
+    /// The prompt format that the caller chose, if any.
     named: Option<Prompts>,
-    /// What serves where there is no template.
+    /// The Alpaca prompt, for requests without a chat template.
     alpaca: Prompts,
-    /// What serves for a prompt and its completion.
+    /// The plain prompt, for a prompt and its completion.
     joined: Prompts,
-    /// What stands before each request.
+    /// The examples before each request.
     examples: Vec<(String, String)>,
-    /// The token that begins a text, if the tokenizer names one.
+    /// The beginning-of-text token, if the tokenizer has one.
     begin: Option<String>,
-    /// The token that ends a text, if the chat template writes it behind an answer.
+    /// The end-of-text token, if the chat template writes it after an answer.
     end: Option<String>,
 }
 
@@ -73,13 +73,13 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// What the chat template takes of messages.
+    /// The forms of messages that the chat template takes.
     pub(in crate::pipeline) fn takes(&self) -> Takes {
         self.template.map_or(Takes { calls: false, parts: true }, ChatTemplate::takes)
     }
 
-    /// The record as a conversation, where the chat template is what puts it into words; its prompt counts only where
-    /// what completes it is trained.
+    /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
+    /// completions are trained.
     pub(in crate::pipeline) fn as_rendered(
         &self,
         record: Record,
@@ -102,7 +102,7 @@ impl<'a> Renderer<'a> {
         Ok(Record::Conversation(conversation))
     }
 
-    /// Puts a record into words, which is [as it is rendered](Renderer::as_rendered).
+    /// Renders a record, as [`as_rendered`](Renderer::as_rendered) returned it.
     pub(in crate::pipeline) fn render(
         &self,
         record: Record,
@@ -115,12 +115,12 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Whether conversations are trained that have no prompt.
+    /// Whether conversations without a prompt are trained.
     pub(in crate::pipeline) fn takes_unprompted(&self) -> bool {
         self.training.takes_unprompted()
     }
 
-    /// What became of a conversation that was replayed, as far as it is trained and may be cut.
+    /// The result of a replayed conversation, with its trained part and the places at which it may be cut.
     pub(in crate::pipeline) fn replayed(
         &self,
         replayed: &mut Replayed,
@@ -153,13 +153,13 @@ impl<'a> Renderer<'a> {
         };
         let (text, answer) = prompts.render(pair)?;
         let trained = self.training.of_pair(answer);
-        // A prompt that writes the token that begins a text has it once.
+        // A prompt that starts with the beginning-of-text token gets no second one.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { Kind::BegunText } else { Kind::Text };
         Ok(self.made(Rendered { text, trained, ..Rendered::default() }, kind))
     }
 
-    /// A text with what is trained of it.
+    /// A text with its trained part.
     fn made(&self, mut rendered: Rendered, kind: Kind) -> Made {
         rendered.end_untrained = self.training.leaves_end();
         Made::Text(rendered, kind)
@@ -170,14 +170,14 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// The token that ends a text, if the chat template writes it behind an answer.
+/// The end-of-text token, if the chat template writes it after an answer.
 fn written_end(job: &Job) -> Option<String> {
     let JobTemplate::Ready(template) = &job.template else { return None };
     let end = job.end.as_ref().filter(|end| !end.is_empty())?;
     template.ends_with(end).then(|| end.clone())
 }
 
-/// Takes what ends a text, however often it stands there, from the end of an answer behind which it will be written.
+/// Removes all end-of-text tokens from the end of an answer, because the template writes one there.
 fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
     while let Some(rest) = answer.trim_end().strip_suffix(end) {
         answer.truncate(rest.len());
@@ -191,10 +191,10 @@ fn strip_end(answer: &mut String, end: &str) -> std::result::Result<(), Fault> {
     Ok(())
 }
 
-/// What a report calls the chat template.
+/// The name of the chat template in a report.
 pub(in crate::pipeline) const CHAT_TEMPLATE: &str = "chat_template";
 
-/// What makes text of the records of a shape, as the report names it.
+/// The prompt format of the records of a shape, as the report names it.
 pub(in crate::pipeline) fn prompt_name(
     job: &Job,
     reading: &Reading,
@@ -219,7 +219,7 @@ pub(in crate::pipeline) fn prompt_name(
     })
 }
 
-/// What records are called that a prompt is not asked for, whatever it is.
+/// The name of records that never use a prompt.
 pub(in crate::pipeline) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
     match found.shape.name() {
         ShapeName::Conversations => Some("conversations, which the chat template renders"),

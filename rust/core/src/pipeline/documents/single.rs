@@ -1,4 +1,5 @@
-//! [`SingleBlocks`]: from single blocks to documents, for a caller that chooses the blocks and the records of each.
+//! [`SingleBlocks`]: makes documents from single blocks, for a caller that chooses the blocks and the records
+//! of each.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,22 +19,22 @@ use crate::source::position::first_blocks;
 use crate::source::{Block, Blocks, Found};
 use crate::timing::Stages;
 
-/// The records of a block that documents are made of, by their numbers from 0.
+/// Whether each record of a block is wanted, by its number from 0.
 pub(crate) type Wanted = Vec<bool>;
 
-/// From single blocks to documents.
+/// Makes documents from single blocks.
 pub(crate) struct SingleBlocks<'a> {
     intake: Intake<'a>,
     job: &'a Job,
     sources: Vec<Source>,
     renderers: Vec<Renderer<'a>>,
     reference: Option<Tokenizer>,
-    /// The documents that the reference engine has yet to encode too.
+    /// The number of documents that the reference engine has yet to encode too.
     verify: AtomicU64,
 }
 
 impl<'a> SingleBlocks<'a> {
-    /// The way of the records of these sources; `number` makes line numbers of the places that blocks give them.
+    /// Makes documents from the blocks of these sources. `number` finds the line numbers of their records.
     pub(crate) fn new(
         job: &'a Job,
         sources: &[Source],
@@ -54,12 +55,12 @@ impl<'a> SingleBlocks<'a> {
         })
     }
 
-    /// The block as the functions of the caller leave it.
+    /// The block after the caller's functions.
     pub(crate) fn transformed(&self, block: Block) -> Result<Block> {
         self.job.transform.apply(block)
     }
 
-    /// One thread's way from a block to documents, each with the number of its record.
+    /// The function of one thread that makes documents from a block, each with the number of its record.
     pub(crate) fn worker(
         &self,
     ) -> impl FnMut(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome> + '_ {
@@ -81,7 +82,7 @@ impl<'a> SingleBlocks<'a> {
     }
 }
 
-/// The shapes of files, each found by the first records of its file, whichever of its blocks are read.
+/// The shapes of files. Each is found by the first records of its file, whichever of its blocks are read.
 pub(crate) struct FileHeads<'a> {
     found: &'a Found,
     transforms: bool,
@@ -89,7 +90,7 @@ pub(crate) struct FileHeads<'a> {
 }
 
 struct Known<'a> {
-    /// The blocks of all files, for their formats.
+    /// The blocks of all files, used for their formats.
     blocks: Blocks,
     recogniser: Recogniser<'a>,
     shapes: HashMap<usize, Option<Arc<Shape>>>,
@@ -103,7 +104,7 @@ impl<'a> FileHeads<'a> {
         Self { found, transforms, known: Mutex::new(known) }
     }
 
-    /// The shape of a file, if its records show one.
+    /// The shape of a file, if its records have one.
     pub(crate) fn shape(
         &self,
         file: usize,
@@ -128,12 +129,12 @@ impl<'a> FileHeads<'a> {
         Ok(shape)
     }
 
-    /// The columns that are read of a table, if not all are.
+    /// The columns to read of a table, if not all.
     pub(crate) fn columns(&self, shape: Option<&Shape>) -> Option<Vec<String>> {
         shape.filter(|_| !self.transforms).map(Shape::columns)
     }
 
-    /// What the files were recognised as.
+    /// The formats and shapes of the files.
     pub(crate) fn into_seen(self) -> Seen {
         self.known.into_inner().unwrap_or_else(PoisonError::into_inner).recogniser.into_seen()
     }

@@ -1,6 +1,6 @@
-//! [`Training`]: which part of a record is trained. Every kind of record, and every way to render it, asks here.
+//! [`Training`]: chooses the trained part of a record, for all kinds of records and all ways to render.
 //!
-//! How spans become runs of tokens is the document's business, and how runs become labels that of the rows.
+//! `document` turns spans into runs of tokens, and `assemble` turns runs into labels.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::ledger::Reason;
 use crate::record::{Conversation, Fault, Skim, Tokens, is_assistant};
 use crate::template::{ChatTemplate, Printed, Rendered, Replayed, Span, Trained, Turn, Wanted};
 
-/// The options that choose what is trained.
+/// The options that choose the trained part.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Training {
     train_on: TrainOn,
-    /// The ends of turns that are trained; those that the template marks if not given.
+    /// The end-of-turn tokens that are trained; by default those that the template marks.
     eos: Option<TrainOnEos>,
     /// Whether conversations that are too long are cut after a turn.
     trims: bool,
 }
 
 impl Training {
-    /// What `options` say of it.
+    /// The training options in `options`.
     pub(in crate::pipeline) fn of(options: &Options) -> Self {
         Self {
             train_on: options.tokens.train_on,
@@ -33,7 +33,7 @@ impl Training {
         }
     }
 
-    /// What a run wants of a conversation that has neither weights nor a prompt.
+    /// The parts of a rendered conversation that a run needs, without weights and prompt.
     pub(in crate::pipeline) fn wanted(self) -> Wanted {
         match self.train_on {
             _ if self.eos.is_some() => Wanted::Turns,
@@ -44,27 +44,27 @@ impl Training {
         }
     }
 
-    /// Whether the places are wanted at which a conversation may be cut.
+    /// Whether the places at which a conversation may be cut are needed.
     pub(super) fn cuts(self) -> bool {
         self.trims
     }
 
-    /// Whether the whole of every text is trained, its end too.
+    /// Whether the whole of every text is trained, including its end.
     pub(super) fn takes_whole_texts(self) -> bool {
         self.of_text().is_ok() && self.eos.is_none()
     }
 
-    /// Whether what completes a prompt is trained, and nothing else of its conversation.
+    /// Whether a conversation with a prompt is trained on its completion only.
     pub(super) fn heeds_prompts(self) -> bool {
         matches!(self.train_on, TrainOn::Auto | TrainOn::Completion)
     }
 
-    /// Whether conversations are trained that have no prompt.
+    /// Whether conversations without a prompt are trained.
     pub(super) fn takes_unprompted(self) -> bool {
         self.train_on != TrainOn::Completion
     }
 
-    /// Whether the end-of-text token behind a text is left out of what is trained.
+    /// Whether the end-of-text token of a text is not trained.
     pub(super) fn leaves_end(self) -> bool {
         self.eos == Some(TrainOnEos::None)
     }
@@ -90,7 +90,7 @@ impl Training {
         }
     }
 
-    /// The trained part of ids that a record brings.
+    /// The trained part of a record's own ids.
     pub(super) fn of_tokens(self, tokens: &Tokens) -> Result<Trains, Fault> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
@@ -168,7 +168,7 @@ impl Training {
         Ok(Rendered { text, trained: spans, turn_ends, ..Rendered::default() })
     }
 
-    /// The same of a conversation that a recorded program rendered.
+    /// The text of a replayed conversation, with its trained part and the places at which it may be cut.
     pub(super) fn replayed(self, replayed: &mut Replayed, skim: &Skim) -> Result<Rendered, Fault> {
         let Replayed { printed, turns, cuts } = std::mem::take(replayed);
         let Printed { text, spans, literals } = printed;
@@ -191,7 +191,7 @@ impl Training {
         Ok(Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false })
     }
 
-    /// The trained part of a text of which the assistant wrote `ranges`.
+    /// The trained part of a text in which the assistant wrote `ranges`.
     fn of_spans(self, ranges: Vec<Range<usize>>) -> Trained {
         if self.train_on == TrainOn::All { Trained::All } else { trained(ranges) }
     }
@@ -201,7 +201,7 @@ fn trained(ranges: Vec<Range<usize>>) -> Trained {
     Trained::Spans(ranges.into_iter().map(|range| Span { range, weight: 1.0 }).collect())
 }
 
-/// The places at which a conversation may be cut, found by a render of its own; none if its turns do not show.
+/// The places at which a conversation may be cut, found by another render; none if its turns cannot be found.
 fn turn_ends(template: &ChatTemplate, conversation: &Conversation) -> Vec<usize> {
     let found = template.render_with_spans(conversation);
     found.map_or_else(
@@ -221,7 +221,7 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// Gives `range` this weight, whatever it had before.
+    /// Gives `range` this weight, overwriting earlier ones.
     fn paint(&mut self, range: &Range<usize>, weight: f32) {
         if range.is_empty() {
             return;
@@ -238,28 +238,28 @@ impl Canvas {
         self.spans = spans;
     }
 
-    /// The weight at a byte.
+    /// The weight at a byte offset.
     fn at(&self, byte: usize) -> f32 {
         let span = self.spans.iter().find(|span| span.range.contains(&byte));
         span.map_or(0.0, |span| span.weight)
     }
 }
 
-/// The choice among the turns of one conversation.
+/// The choice of trained turns in one conversation.
 struct Choice<'c> {
     training: Training,
-    /// The weight that each message gives itself, if any does.
+    /// The weight of each message by its own flags, if any message has one.
     weights: Option<&'c [Option<f32>]>,
     /// The last message of the assistant.
     last: Option<usize>,
-    /// What completes the prompt, which is trained then.
+    /// The messages of the completion, if it alone is trained.
     completion: Option<Range<usize>>,
-    /// How many messages there are.
+    /// The number of messages.
     messages: usize,
 }
 
 impl Choice<'_> {
-    /// What is trained of a text of so many bytes with these turns.
+    /// The trained spans of a text of `length` bytes with these turns.
     fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
         let mut canvas = Canvas::default();
         if let Some(completion) = &self.completion {
@@ -282,14 +282,14 @@ impl Choice<'_> {
             && last.message + 1 == self.messages
             && canvas.at(last.end.start) == 0.0
         {
-            // What a template writes behind the end belongs to it.
+            // Text that a template writes after the end of the last turn belongs to that turn.
             canvas.paint(&(last.end.start..completion.end), 0.0);
         }
         Ok(canvas.spans)
     }
 }
 
-/// Gives turns the weights that their messages give themselves.
+/// Gives turns the weights of their messages.
 fn weigh(
     canvas: &mut Canvas,
     weights: Option<&[Option<f32>]>,
@@ -311,7 +311,7 @@ fn weigh(
     Ok(())
 }
 
-/// Trains the tokens that end trained turns: all, that of the last, or none; as the template has it if not said.
+/// Trains the ends of trained turns: all, only the last, or none; by default as the template marks them.
 fn end_turns(canvas: &mut Canvas, turns: &[Turn], eos: Option<TrainOnEos>) {
     let Some(eos) = eos else { return };
     let trained: Vec<(&Turn, f32)> = turns

@@ -1,4 +1,4 @@
-//! [`Transform`]: what functions of the caller do to records before they are read.
+//! [`Transform`]: the caller's functions, which change records before they are read.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use crate::error::{Error, Result};
 use crate::record::Table;
 use crate::source::{Block, Fate};
 
-/// Which rows of a table stay; a null is no.
+/// Selects the rows of a table to keep. A null counts as false.
 pub type Filter = Box<dyn Fn(RecordBatch) -> Result<BooleanArray> + Send + Sync>;
 
-/// What each row of a table becomes.
+/// Changes each row of a table.
 pub type Mapping = Box<dyn Fn(RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
-/// Functions of the caller. They are called a block at a time, in the order of the input.
+/// The caller's functions. They are called a block at a time, in input order.
 #[derive(Default)]
 pub struct Transform {
-    /// Chooses among the records as they stand in the files.
+    /// Selects records of the files.
     pub filter: Option<Filter>,
-    /// Makes others of those that were chosen.
+    /// Changes the selected records.
     pub map: Option<Mapping>,
-    /// What tells these functions from others, for the identity of a job.
+    /// The identity of the functions, for the identity of a job.
     pub identity: Option<String>,
-    /// A warning for each function that nothing tells from others. With one, no run is the same as another.
+    /// A warning for each function without an identity. With one, no two runs count as the same job.
     pub warnings: Vec<String>,
 }
 
@@ -40,12 +40,12 @@ impl Transform {
         self.filter.is_none() && self.map.is_none()
     }
 
-    /// Whether the functions can be told from others, so that a job with them can be known again.
+    /// Whether the functions have an identity, so that a job with them can be resumed.
     pub(in crate::pipeline) fn is_identified(&self) -> bool {
         self.warnings.is_empty()
     }
 
-    /// The block as the functions leave it. Records that cannot be read are left for the error that names them.
+    /// The block after the functions. Invalid records stay, for the error that names them.
     pub(in crate::pipeline) fn apply(&self, block: Block) -> Result<Block> {
         if self.is_empty() {
             return Ok(block);
@@ -89,7 +89,7 @@ impl Transform {
     }
 }
 
-/// The mask without nulls, if it is one for so many rows.
+/// The mask without nulls, if it has `rows` rows.
 fn chosen(mask: BooleanArray, rows: usize) -> Result<BooleanArray> {
     if mask.len() != rows {
         let reason = format!(

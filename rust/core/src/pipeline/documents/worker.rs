@@ -1,9 +1,9 @@
 //! [`Worker`]: one thread's reader of records, up to the text that is tokenized.
 //!
-//! Records that need no more than their texts take a short way, in memory that is kept from record to record: a text
-//! is read straight into what is tokenized, a conversation is skimmed. All others are read as [`read`] reads them.
-//! Whatever the chat template renders is replayed where that can be, and put into words by the [`Renderer`] else; all
-//! ways give the same.
+//! Records that consist of texts only take a fast path, in memory that is reused: a text is read straight
+//! into the tokenizer's input, and a conversation is read by [`Skim`]. All other records are read by
+//! [`read`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
+//! renders. All paths give the same text.
 
 use crate::config::{Reading, ShapeName};
 use crate::document::tokenize::Kind;
@@ -16,29 +16,29 @@ use crate::source::Raw;
 use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
 
-/// Bytes of a text that are kept for the next: a record of a GiB does not stay in memory.
+/// The most bytes of a text buffer that are kept: a record of a GiB does not stay in memory.
 const KEPT: usize = 1 << 22;
 
-/// Reads the records of one thread up to the text that is tokenized, with buffers that are used again.
+/// Reads the records of one thread up to the text that is tokenized, with reused buffers.
 pub(in crate::pipeline) struct Worker<'a> {
-    /// Whether texts go the short way.
+    /// Whether texts take the fast path.
     texts: bool,
-    /// What conversations go through on the short way.
+    /// The replayer of conversations, on the fast path.
     replayer: Option<Replayer<'a>>,
     skim: Skim,
     replayed: Replayed,
-    /// What the last record became, whose memory is used again.
+    /// The result of the last record, for its memory.
     rendered: Rendered,
-    /// Which way conversations went.
+    /// The numbers of conversations that were replayed and interpreted.
     counts: RenderCounts,
 }
 
-/// How the records of a block are looked at.
+/// The options by which the records of a block are read.
 #[derive(Clone, Copy)]
 pub(in crate::pipeline) struct Asked<'r, 'a> {
     pub(in crate::pipeline) words: &'r Renderer<'a>,
     pub(in crate::pipeline) reading: &'r Reading,
-    /// The shape of the file, if that is known.
+    /// The shape of the file, if known.
     pub(in crate::pipeline) shape: Option<&'r Shape>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a record and puts it into words.
+    /// Reads a record and renders it.
     pub(in crate::pipeline) fn put(
         &mut self,
         raw: Raw<'_>,
@@ -127,7 +127,7 @@ impl<'a> Worker<'a> {
         made
     }
 
-    /// Whether a conversation that was read can be looked up among those that were rendered.
+    /// Whether a program can be looked up for a conversation that was read.
     fn takes(&mut self, conversation: &Conversation) -> bool {
         self.replays() && self.skim.take(conversation)
     }
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
         self.replayer.as_ref().is_some_and(|replayer| !replayer.gave_up())
     }
 
-    /// What a program makes of the conversation that was skimmed; nothing where the interpreter has to render it.
+    /// The replayed text of the current conversation; `None` if the interpreter has to render it.
     fn replay(
         &mut self,
         words: &Renderer<'a>,
@@ -156,12 +156,12 @@ impl<'a> Worker<'a> {
         made
     }
 
-    /// Which way the conversations went since this was asked last.
+    /// The numbers of conversations that were replayed and interpreted since the last call.
     pub(in crate::pipeline) fn take_rendered(&mut self) -> RenderCounts {
         std::mem::take(&mut self.counts)
     }
 
-    /// Takes back what is tokenized, for its memory.
+    /// Takes back a text buffer, for its memory.
     pub(in crate::pipeline) fn give_back(&mut self, rendered: Rendered) {
         if rendered.text.capacity() <= KEPT {
             self.rendered = rendered;

@@ -1,4 +1,4 @@
-//! [`Draw`]: which documents are set aside for validation.
+//! [`Draw`]: selects the documents that are set aside for validation.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::config::Validation;
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::accounts::books::Fate;
 
-/// What documents are drawn from: the lot that each has, and what becomes of it.
+/// The documents to select from: the lot and the fate of each.
 ///
-/// A lot is a hash of the seed and of where the record was read, so the smallest lots are the same documents whatever
-/// the rows are like, and a record that is read several times is in one split alone.
+/// A lot is a hash of the seed and the place of the record. So the smallest lots are the same documents for
+/// any rows, and a record that is read several times is in one split only.
 pub(in crate::pipeline) struct Draw {
     validation: Validation,
     seed: u64,
@@ -26,7 +26,7 @@ impl Draw {
         Self { validation, seed, files: sources.ranks(), lots: Vec::new(), fates: Vec::new() }
     }
 
-    /// Gives the next document its lot.
+    /// Adds the next document with its lot.
     pub(super) fn add(&mut self, origin: &Origin, fate: Fate) {
         let file = self.files.get(&origin.path).copied().unwrap_or(0);
         let mut hasher = blake3::Hasher::new();
@@ -39,7 +39,7 @@ impl Draw {
         self.fates.push(fate);
     }
 
-    /// Which documents are set aside, by their numbers.
+    /// Whether each document is set aside, by its number.
     pub(super) fn set_aside(&self) -> Result<Vec<bool>> {
         let all = self.lots.len() as u64;
         if all == 0 {

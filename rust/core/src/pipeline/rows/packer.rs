@@ -16,8 +16,8 @@ use crate::store::Store;
 
 /// Packs documents into a sink.
 ///
-/// A strategy that never looks back has its rows written while documents still arrive, and gives these up with them. What
-/// others make of a document depends on the lengths of all, so they begin when all are there.
+/// A strategy that never looks back has its rows written while documents still arrive, and frees these
+/// documents. Other strategies need the lengths of all documents, so they start after the last.
 pub(in crate::pipeline) struct Packer<'a> {
     making: Making<'a>,
     sink: &'a mut dyn Sink,
@@ -31,7 +31,7 @@ enum Making<'a> {
 }
 
 impl<'a> Packer<'a> {
-    /// Writes the rows of what it is given, where the sink has not got them; for a run that began at `started`.
+    /// Writes rows to a sink, except those that the sink already has, for a run that started at `started`.
     pub(in crate::pipeline) fn new(
         packing: Packing<'a>,
         sink: &'a mut dyn Sink,
@@ -41,7 +41,7 @@ impl<'a> Packer<'a> {
         let packs = &packing.options.rows.packing;
         let making = match OpenPacks::in_order(packs).filter(|_| packing.draw.is_none()) {
             Some(open) => {
-                // Documents that are given up in time are never read back.
+                // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
                 let batch = BatchSize { rows: BATCH_ROWS, tokens: BATCH_TOKENS };
                 Making::AsTheyCome(Box::new(Rolling::new(
@@ -57,7 +57,7 @@ impl<'a> Packer<'a> {
         Self { making, sink, control, started }
     }
 
-    /// Takes what a block came to.
+    /// Takes the result of a block.
     pub(in crate::pipeline) fn take(&mut self, outcome: Outcome) -> Result<()> {
         match &mut self.making {
             Making::AsTheyCome(rolling) => {
@@ -67,7 +67,7 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Writes all rows that are left, and closes the books.
+    /// Writes all remaining rows, and closes the books.
     pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
         let Self { making, sink, control, started } = self;
         let mut write = |batch| sink.write(&batch);
@@ -75,7 +75,7 @@ impl<'a> Packer<'a> {
             Making::AsTheyCome(rolling) => {
                 let mut packing = rolling.finish(&mut write)?;
                 if packing.books.is_without_rows() {
-                    // Whoever writes them learns the schema by a batch of none.
+                    // An empty batch gives the sink the schema.
                     let none = Plan::new(packing.options.rows.packing.row_limit());
                     packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }

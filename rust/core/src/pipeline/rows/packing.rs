@@ -1,4 +1,4 @@
-//! [`Packing`]: from documents to rows, and the books of both.
+//! [`Packing`]: packs documents into rows, and keeps the books.
 
 use std::iter::Peekable;
 use std::mem;
@@ -22,24 +22,24 @@ use crate::report::Report;
 use crate::store::Store;
 use crate::timing::{Clock, Stage};
 
-/// Rows a batch holds at most: what one Arrow buffer of `pack_files` is made of.
+/// The most rows of a batch, such as one of `pack_files`.
 pub(in crate::pipeline) const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// Tokens a batch holds at most, unless one row has more: 1 MiB a column, so that what is assembled is still in the
-/// processor's caches when it is written, and the memory of one batch serves the next.
+/// The most tokens of a batch, unless one row has more: 1 MiB a column, so that an assembled batch is still
+/// in the processor's caches when it is written, and its memory serves the next.
 pub(in crate::pipeline) const BATCH_TOKENS: u64 = 1 << 18;
 
-/// Threads that assemble rows at most: more would only wait for the one that writes.
+/// The most threads that assemble rows: more would only wait for the thread that writes.
 const ASSEMBLERS: NonZeroUsize = NonZeroUsize::new(3).expect("not zero");
 
-/// From documents to rows, and the books of both.
+/// Packs documents into rows, and keeps the books.
 pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) options: &'a Options,
     pub(in crate::pipeline) layout: Layout,
     pub(crate) store: Store,
-    /// The pieces of the documents kept so far: all that packing looks at, so documents need not stay in memory.
+    /// The pieces of the documents so far. Packing needs nothing else, so documents need not stay in memory.
     pub(in crate::pipeline) pieces: Pieces,
-    /// What splits are drawn from, if there are to be any: then what becomes of documents is counted a split at a time.
+    /// The documents to select splits from, if there are splits. Then fates are counted for each split.
     pub(in crate::pipeline) draw: Option<Draw>,
     pub(crate) books: Books,
 }
@@ -49,7 +49,7 @@ impl<'a> Packing<'a> {
         Self::with_store(options, layout, Store::default())
     }
 
-    /// Packs the documents that `store` will keep.
+    /// Packs documents that are kept in `store`.
     pub(in crate::pipeline) fn with_store(
         options: &'a Options,
         layout: Layout,
@@ -65,14 +65,14 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Keeps what a block came to; returns the numbers of its documents.
+    /// Stores the documents of a block. Returns their numbers.
     pub(crate) fn take(&mut self, outcome: Outcome) -> Range<u64> {
         self.books.work += outcome.work;
         self.books.ledger.merge(outcome.ledger);
         self.store.push(outcome.documents, outcome.place)
     }
 
-    /// Keeps what a block came to, to be packed with all else.
+    /// Stores the documents of a block, to be packed with all others.
     pub(in crate::pipeline) fn gather(&mut self, outcome: Outcome) -> Result<()> {
         let clock = Clock::start();
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
@@ -90,7 +90,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// Packs all documents that were gathered and hands over the rows, but for the first `done` of them.
+    /// Packs all gathered documents and hands over the rows, except the first `done` of them.
     pub(in crate::pipeline) fn pack(
         &mut self,
         done: usize,
@@ -106,7 +106,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// The rows of some pieces.
+    /// The plan of some pieces.
     pub(in crate::pipeline) fn plan(
         &self,
         pieces: Pieces,
@@ -121,7 +121,7 @@ impl<'a> Packing<'a> {
         Ok(planned.plan)
     }
 
-    /// Hands over the rows of a plan, but for the first `done` of them.
+    /// Hands over the rows of a plan, except the first `done` of them.
     pub(in crate::pipeline) fn write(
         &self,
         plan: &Plan,
@@ -144,7 +144,7 @@ impl<'a> Packing<'a> {
                 control.tick()?;
                 Ok(ranges.next())
             };
-            // Rows are assembled on other threads while those before them are written on this one.
+            // Rows are assembled on other threads while this one writes the rows before them.
             let worker = || {
                 |range: Range<usize>| {
                     let clock = Clock::start();
@@ -170,7 +170,7 @@ impl<'a> Packing<'a> {
         self.books.allow(self.options.work.max_lost)
     }
 
-    /// Assembles the rows `range` of `plan` and hands them over, but for those before the row `done`.
+    /// Assembles the rows `range` of `plan` and hands them over, except those before row `done`.
     pub(in crate::pipeline) fn hand_over(
         &mut self,
         plan: &Plan,
@@ -185,7 +185,7 @@ impl<'a> Packing<'a> {
         self.books.hand_over(&gathered, range, batch, control, emit)
     }
 
-    /// Packs all documents, hands over the rows but for the first `done` of them, and gives the books.
+    /// Packs all documents, hands over the rows except the first `done` of them, and returns the books.
     pub(in crate::pipeline) fn finish(
         mut self,
         done: usize,
@@ -203,7 +203,7 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// Whether a row is so long that several of them, on their way from thread to thread, may be more than memory holds.
+/// Whether rows are so long that several of them in flight may exceed memory.
 fn has_vast_rows(plan: &Plan, layout: &Layout) -> bool {
     /// Tokens: 64 MiB a column.
     const VAST: u64 = 1 << 24;
@@ -211,9 +211,9 @@ fn has_vast_rows(plan: &Plan, layout: &Layout) -> bool {
     u64::from(plan.max_length().get()) > VAST && (0..plan.rows()).any(vast)
 }
 
-/// Some rows, but for the first `done` rows of their plan; nothing if these are all of them.
+/// A batch of rows, without the first `done` rows of the plan; `None` if no row remains.
 ///
-/// What is done is counted only; a batch that is done in part is cut where it would have been.
+/// Rows that are done are only counted. A batch that is done in part is cut where it would have been.
 fn batch(
     gathered: &Gathered<'_>,
     range: Range<usize>,
@@ -228,13 +228,14 @@ fn batch(
     Ok(Some(rows(gathered, range, layout)?.slice(behind, left)))
 }
 
-/// The next ranges whose documents are in memory at once: of at most `bytes`, but one at least.
+/// The next ranges whose documents are in memory at the same time: at most `bytes` bytes, but at least one
+/// range.
 fn window(
     ranges: &mut Peekable<impl Iterator<Item = Range<usize>>>,
     plan: &Plan,
     bytes: u64,
 ) -> Option<Vec<Range<usize>>> {
-    /// Of a token in memory.
+    /// Bytes of a token in memory.
     const TOKEN: u64 = 4;
     let size = |range: &Range<usize>| {
         TOKEN * plan.lengths_of(range.clone()).iter().copied().map(u64::from).sum::<u64>()

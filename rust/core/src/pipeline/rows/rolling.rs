@@ -14,44 +14,45 @@ use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packing::Packing;
 use crate::timing::{Clock, Stage};
 
-/// Runs of documents held apart before those that no row needs are given up.
+/// Runs of documents after which unused documents are freed.
 const SEGMENTS: usize = 32;
 
-/// Bytes of documents in memory before those that no row needs are given up.
+/// Bytes of documents after which unused ones are freed.
 const BYTES: u64 = 16 << 20;
 
-/// Documents that may pass before an open row that others overtake is closed, full or not: what bounds the memory of
+/// Documents after which an open row that others overtake is closed, full or not. This bounds the memory of
 /// the books.
 const HORIZON: u64 = 1 << 20;
 
-/// How many rows a batch holds.
+/// The size of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchSize {
-    /// Rows at most.
+    /// The most rows.
     pub(crate) rows: NonZeroUsize,
-    /// Tokens at most, unless one row has more.
+    /// The most tokens, unless one row has more.
     pub(crate) tokens: u64,
 }
 
-/// Rows in the making, of documents that are given up as soon as no row needs them.
+/// Rows that are being packed, from documents that are freed as soon as no row needs them.
 pub(crate) struct Rolling<'a> {
     packing: Packing<'a>,
     open: OpenPacks,
-    /// Closed rows that wait for their batch to be full.
+    /// Closed rows that wait for a full batch.
     closed: Plan,
     batches: Batches,
-    /// How many rows an earlier run has handed over, of those that are left: they are counted only.
+    /// The remaining number of rows that an earlier run has handed over. They are only counted.
     done: usize,
-    /// The pieces of the document at hand.
+    /// The pieces of the current document.
     pieces: Vec<Piece>,
-    /// How many runs of documents, and how many bytes, there are when it is looked at again which no row needs. That is
-    /// twice what was left the last time, so that all looks together take as long as a few over all documents.
+    /// The numbers of runs and bytes at which unused documents are searched again: twice the numbers left by
+    /// the last search, so that all searches together take as long as a few over all documents.
     patience: (usize, u64),
     control: &'a Control,
 }
 
 impl<'a> Rolling<'a> {
-    /// Rows of what `packing` will be given, closed as `open` says; of these, the first `done` are not handed over.
+    /// Rows of the documents given to `packing`, closed as `open` decides. The first `done` of them are not
+    /// handed over.
     pub(crate) fn new(
         packing: Packing<'a>,
         open: OpenPacks,
@@ -66,7 +67,7 @@ impl<'a> Rolling<'a> {
         Self { packing, open, closed, batches, done, pieces: Vec::new(), patience, control }
     }
 
-    /// Packs the documents of a block and hands over the batches that this fills.
+    /// Packs the documents of a block and hands over the batches that become full.
     pub(crate) fn take(
         &mut self,
         outcome: Outcome,
@@ -98,7 +99,7 @@ impl<'a> Rolling<'a> {
         Ok(())
     }
 
-    /// Closes all rows and hands over what is left.
+    /// Closes all rows and hands over the rest.
     pub(crate) fn finish(
         mut self,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
@@ -126,7 +127,7 @@ impl<'a> Rolling<'a> {
         self.packing.hand_over(&self.closed, (range, self.done), self.control, emit)
     }
 
-    /// Keeps of the closed rows those that were not handed over.
+    /// Drops the closed rows that were handed over.
     fn forget_rows(&mut self) {
         let handed = self.batches.handed();
         if handed == 0 {
@@ -137,7 +138,7 @@ impl<'a> Rolling<'a> {
         self.done = self.done.saturating_sub(handed);
     }
 
-    /// Gives up the documents that no row needs, and counts the others from the first of them.
+    /// Frees the documents that no row needs, and renumbers the others from the first of them.
     fn give_up(&mut self) {
         let first = self.closed.first_document();
         let end = self.packing.store.end();

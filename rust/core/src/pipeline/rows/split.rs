@@ -1,4 +1,4 @@
-//! Documents set aside for validation: which they are, and the rows and books of both splits.
+//! Documents set aside for validation: selects them, and makes the rows and books of both splits.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -15,11 +15,11 @@ use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::Sink;
 
-/// Documents between two looks at the cancel flag: far below a millisecond.
+/// Documents between two checks of the cancel flag: far below a millisecond.
 const TICK: usize = 4096;
 
 impl Packing<'_> {
-    /// Sets documents aside, if so many are to be.
+    /// Sets documents aside for validation, if `validation` is given.
     pub(in crate::pipeline) fn with_validation(self, validation: Option<Validation>) -> Self {
         let seed = self.options.rows.packing.seed;
         let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
@@ -27,7 +27,7 @@ impl Packing<'_> {
     }
 }
 
-/// Packs all documents that were gathered into `sink`, where it has not been done, and closes the books.
+/// Packs all gathered documents into `sink`, except the rows that it already has, and closes the books.
 pub(in crate::pipeline) fn pack_into(
     mut packing: Packing<'_>,
     sink: &mut dyn Sink,
@@ -43,12 +43,12 @@ pub(in crate::pipeline) fn pack_into(
     packing.report(about, started)
 }
 
-/// The rows that a run which was stopped has left in the sink.
+/// The number of rows that a stopped run has left in the sink.
 pub(in crate::pipeline) fn done(sink: &dyn Sink) -> usize {
     usize::try_from(sink.rows()).expect("rows of a plan, which is in memory")
 }
 
-/// Packs each split by itself; the report has one of each inside.
+/// Packs each split separately. The report contains one of each.
 fn pack_splits(
     mut packing: Packing<'_>,
     draw: &Draw,
@@ -77,12 +77,12 @@ fn pack_splits(
         splits.insert(split.name().to_owned(), Report { timing: None, ..report });
     }
     let report = total.report(options, about, started)?;
-    // An epoch is one over what is trained on.
+    // An epoch is an epoch of the training split.
     let steps_per_epoch = splits[Split::Train.name()].steps_per_epoch.clone();
     Ok(Report { steps_per_epoch, splits, ..report })
 }
 
-/// The rows of each split, and what became of its documents before.
+/// The plan of each split, and the fates of its documents.
 fn plan_splits(
     packing: &mut Packing<'_>,
     draw: &Draw,

@@ -1,4 +1,4 @@
-//! Tokens kept from one call to the next in a `cache_dir`, by what they are made of.
+//! Tokens kept between calls in a `cache_dir`, found by the identity of their job.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
 use crate::source::{Found, SourceFile};
 use crate::store::Log;
 
-/// Where the tokens of some records are kept: a folder in the cache, named after all that decides them.
+/// The kept tokens of some records: a folder in the cache, named after the identity of the job.
 pub(super) struct Entry {
     identity: Arc<Identity>,
     output: Output,
@@ -33,8 +33,8 @@ pub(super) struct Entry {
 impl Entry {
     /// The entry of `records` in the folder `cache`.
     ///
-    /// It is found by the content of the files, or the identity of the records in memory, and by all that decides what becomes of it: a file that was renamed or
-    /// touched has the same one.
+    /// It is found by the content of the files, or the identity of the records in memory, and by all options
+    /// that decide the tokens. A renamed or touched file has the same entry.
     pub(super) fn of(
         job: &Job,
         records: &Records,
@@ -68,7 +68,8 @@ impl Entry {
             validation: None,
             shard_bytes: u64::MAX,
             keep_tokens: true,
-            // Files of others may lie beside the tokens, and of several calls at a time one makes these for all.
+            // Other files may lie beside the tokens, and one of several calls at a time makes the tokens for
+            // all.
             overwrite: true,
             shared: true,
             once: false,
@@ -79,10 +80,10 @@ impl Entry {
         Ok(Self { identity: Arc::new(identity), output })
     }
 
-    /// Calls `pack` with the tokens of files, made unless they are there. A call that is stopped on the way is resumed
-    /// by the next, and of several at a time one does the work.
+    /// Calls `pack` with the tokens of files, which are made unless they exist. The next call resumes a
+    /// stopped one, and of several at a time one does the work.
     ///
-    /// An entry that is damaged is made anew, and `pack` called again.
+    /// A damaged entry is made again, and `pack` is called again.
     pub(super) fn use_tokens(
         &self,
         job: &mut Job,
@@ -94,8 +95,8 @@ impl Entry {
         self.use_or_make(job, &mut || records(), control, &mut pack)
     }
 
-    /// The same with records that are read once, and a `pack` that is called once. Tokens that turn out to be damaged
-    /// while they are packed are removed, so that the next call makes them anew.
+    /// [`use_tokens`](Self::use_tokens) for records that are read once, and a `pack` that is called once.
+    /// Tokens that prove damaged while they are packed are removed, so that the next call makes them again.
     pub(super) fn use_tokens_once(
         &self,
         job: &mut Job,
@@ -121,7 +122,7 @@ impl Entry {
             let mut about = records.about(job);
             let kept = self.make(job, records, control)?;
             let before = read_report(&kept.report, dir)?;
-            // Documents know their files by the names that those had when the tokens were made.
+            // Documents have the names that their files had when the tokens were made.
             let names = before.facts.sources.iter();
             let sources = Sources::new(names.map(|name| Arc::from(Path::new(name))));
             let names = before.facts.sources.into_iter().zip(about.sources.names()).collect();
@@ -152,7 +153,8 @@ impl Entry {
         })
     }
 
-    /// The error for an entry that was found damaged while its tokens were packed into what cannot be begun again.
+    /// The error for an entry that proved damaged while its tokens were packed into an output that cannot be
+    /// restarted.
     fn gone(&self) -> Error {
         self.damaged("held tokens that were damaged; they are removed: call again")
     }
@@ -161,7 +163,7 @@ impl Entry {
         Error::Output { path: self.output.dir.clone(), reason: reason.to_owned() }
     }
 
-    /// The tokens of `records`, made unless they are there.
+    /// The tokens of `records`, which are made unless they exist.
     fn make(&self, job: &mut Job, records: Records, control: &Control) -> Result<Kept> {
         let now = job.options.now();
         in_folder(&self.output, &self.identity, (now, None), control, |folder| {
@@ -178,13 +180,13 @@ impl Entry {
 pub(super) struct KeptRecords<'k> {
     pub(super) tokens: &'k Kept,
     pub(super) about: About,
-    /// The files by the names that documents know.
+    /// The files, by the names in the documents.
     pub(super) sources: Sources,
-    /// The names that the files have now, by those that documents know.
+    /// The current names of the files, by the names in the documents.
     pub(super) names: HashMap<String, String>,
 }
 
-/// Writes the tokens of `records` down.
+/// Makes the tokens of `records` and writes them to `folder`.
 fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control) -> Result<Report> {
     let log = Log::open(&folder.blocks())?;
     let mut about = records.about(job);
@@ -192,7 +194,8 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     let mut pieces = Vec::new();
     let seen = Intake::new(job, control).read(records.into_blocks(), Some(&log), |outcome| {
         blocks += 1;
-        // What the rows would refuse is refused here: otherwise a bad record further down would be met first.
+        // Errors that the rows would raise are raised here. Otherwise a bad record further on would be
+        // reported first.
         for document in outcome.documents.iter() {
             fate(document, 0, &job.options, &mut pieces)?;
             pieces.clear();
@@ -207,7 +210,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     Ok(report)
 }
 
-/// What tells the content of each file from others.
+/// The identity of each file by its content.
 fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<FileContent>> {
     let ranks = Sources::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
     let mut contents = Vec::with_capacity(files.len());
@@ -232,7 +235,7 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Fil
     Ok(contents)
 }
 
-/// What the template sees as the time of day, if it looks.
+/// The time of day that the template sees, if it uses it.
 fn template_time(job: &Job) -> Option<NaiveDateTime> {
     match &job.template {
         JobTemplate::Ready(template) if template.tells_time() => Some(job.options.now()),

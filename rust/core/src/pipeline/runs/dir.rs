@@ -1,4 +1,4 @@
-//! [`pack_dir`] and [`write_memory`]: jobs that go on from wherever they were stopped.
+//! [`pack_dir`] and [`write_memory`]: jobs that resume after a stop.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -28,8 +28,9 @@ use crate::store::{Log, Store};
 
 /// Packs all of `inputs` into files in `output.dir`.
 ///
-/// A folder in which the very job has finished before is left as it is, and its report returned; where it was begun
-/// and did not end, this goes on from there. With a function that cannot be told from others, no run does either.
+/// If the same job has finished in the folder before, it is left as it is, and its report is returned. If the
+/// job was stopped there, this call resumes it. With a function without an identity, no run resumes or
+/// accepts another.
 pub fn pack_dir(
     mut job: Job,
     inputs: &Inputs,
@@ -48,10 +49,10 @@ pub fn pack_dir(
     pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
 }
 
-/// Packs records that are in memory into files in `output.dir`, as [`pack_dir`] does with those of files.
+/// Packs records in memory into files in `output.dir`, as [`pack_dir`] does with files.
 ///
-/// Where nothing tells the records from others before they are read, no run is the same as another: none goes on where
-/// one was stopped, and a folder that is finished is not taken for this job's.
+/// If the records have no identity before they are read, no two runs count as the same job: none resumes
+/// another, and none accepts a finished folder.
 pub fn write_memory(
     mut job: Job,
     memory: Memory,
@@ -90,11 +91,11 @@ fn pack_job(
         refuse_beside_cache(output)?;
     }
     if output.once {
-        // Rows that are packed of its tokens must be known from those of another run.
+        // Rows that are packed from its tokens must be distinguished from those of another run.
         identity.run = Some(format!("{:016x}", RandomState::new().hash_one(Instant::now())));
     }
     let limits = (job.options.now(), job.options.work.max_lost);
-    // It outlives the folder: while a large file that was removed is closed, removing what lies beside it waits.
+    // Dropped after the folder: while a large removed file is being closed, removing files beside it waits.
     let mut opened = None;
     in_folder(output, &Arc::new(identity), limits, control, |folder| {
         if let JobTemplate::Ready(template) = &mut job.template {
@@ -108,7 +109,7 @@ fn pack_job(
     })
 }
 
-/// Packs records into a folder by the tokens that are kept in `cache`, which are made first unless they are there.
+/// Packs records into a folder from their tokens in `cache`, which are made first unless they exist.
 fn pack_cached(
     folder: &mut Folder,
     job: &mut Job,
@@ -131,7 +132,7 @@ fn pack_cached(
     })
 }
 
-/// Refuses what a folder cannot be with tokens that are kept elsewhere.
+/// Refuses options of a folder that do not go with a cache.
 fn refuse_beside_cache(output: &Output) -> Result<()> {
     if output.per_file {
         let reason = "cannot be given with per_file=True, which tokenizes each file by itself; leave one of them out";
@@ -144,7 +145,7 @@ fn refuse_beside_cache(output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// Packs records into a folder, from wherever the last run of the job got to.
+/// Packs records into a folder. Resumes where the last run of the job stopped.
 fn pack_into(
     folder: &mut Folder,
     job: &Job,
@@ -187,17 +188,17 @@ fn pack_into(
     Ok(report)
 }
 
-/// Hashes of what the files of a run hold, made as their blocks are read.
+/// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]
 struct Content {
     /// The files that were read, each with its hash.
     read: BTreeMap<String, blake3::Hash>,
-    /// The file at hand. A hasher takes 2 KB, which only one file needs at a time.
+    /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
 
 impl Content {
-    /// Adds a block. Blocks come in the order of the input.
+    /// Adds a block. Blocks come in input order.
     fn add(&mut self, outcome: &Outcome) {
         let path = outcome.documents.path();
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
@@ -209,7 +210,7 @@ impl Content {
         }
     }
 
-    /// Ends the file at hand. The hash of one that was read before is that of both hashes.
+    /// Ends the current file. The hash of a file that was read before is a hash of both hashes.
     fn close(&mut self) {
         let Some((path, hasher)) = self.open.take() else { return };
         let hash = hasher.finalize();
@@ -228,7 +229,7 @@ impl Content {
     }
 }
 
-/// Refuses to write where an input lies: a shard might take its place.
+/// Refuses to write where an input lies: a shard could replace it.
 fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
     let Ok(dir) = output.dir.canonicalize() else { return Ok(()) };
     let inside =
@@ -240,9 +241,9 @@ fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
     })
 }
 
-/// The identity of a job that packs `inputs`, read as these sources, into a folder.
+/// The identity of a job that packs `inputs` with these sources into a folder.
 fn identity(job: &Job, inputs: Packed, sources: &[Source], output: &Output) -> Identity {
-    // Kept tokens may be packed again in the compact layout.
+    // Kept tokens may be packed again in the compact layout, which depends on the largest id.
     let narrows = output.keep_tokens || output.coding.layout == RowLayout::Compact;
     let largest_id = job.tokenizer.as_ref().filter(|_| narrows).and_then(Tokenizer::largest_id);
     Identity {

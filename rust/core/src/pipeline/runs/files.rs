@@ -1,4 +1,4 @@
-//! [`pack_files`]: records of files to tables in memory.
+//! [`pack_files`]: packs files into tables in memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::report::Report;
 use crate::sink::{Sink, Tables};
 use crate::source::{Blocks, discover};
 
-/// Packs all of `inputs` into `tables`, and sets as many documents aside as `validation` says.
+/// Packs all of `inputs` into `tables`. Sets documents aside by `validation`.
 ///
-/// With a folder `cache`, tokens are taken from there where they were made before, and left there else, unless a
-/// function of the caller cannot be told from others.
+/// With a folder `cache`, tokens are taken from there if they exist, and are kept there otherwise, unless a
+/// function of the caller has no identity.
 pub fn pack_files(
     mut job: Job,
     inputs: &Inputs,
@@ -44,7 +44,7 @@ pub fn pack_files(
     })
 }
 
-/// Packs tokens that are kept into `tables`.
+/// Packs kept tokens into `tables`.
 pub(super) fn to_tables(
     job: &Job,
     kept: KeptRecords<'_>,

@@ -33,7 +33,7 @@ pub(in crate::pipeline) fn in_folder(
     work(&mut folder).inspect_err(|error| folder.fail(error))
 }
 
-/// A report as it was written into `dir`.
+/// The report in `dir`, parsed.
 pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
     serde_json::from_str(report).map_err(|error| Error::Output {
         path: dir.to_owned(),
@@ -41,7 +41,7 @@ pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Repor
     })
 }
 
-/// What makes tokens of the records of a job.
+/// The tokenizer, template and functions that make the tokens of a job.
 pub(in crate::pipeline) fn made_by(job: &Job) -> MadeBy {
     let template = match &job.template {
         JobTemplate::Ready(template) => Some(template.fingerprint()),

@@ -1,4 +1,4 @@
-//! [`pack_memory`]: records that the caller has in memory.
+//! [`pack_memory`]: packs the caller's records in memory.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::report::Report;
 use crate::sink::Tables;
 use crate::source::{Blocks, Memory};
 
-/// Packs records that are in memory into `tables`, and keeps their tokens in `cache` if they can be told from others, as [`pack_files`](crate::pipeline::pack_files) does with those of files.
+/// Packs records in memory into `tables`. Keeps their tokens in `cache` if they have an identity, as
+/// [`pack_files`](crate::pipeline::pack_files) does for files.
 pub fn pack_memory(
     mut job: Job,
     memory: Memory,

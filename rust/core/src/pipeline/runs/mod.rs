@@ -1,4 +1,4 @@
-//! The calls: each puts the stages together for one kind of input and output.
+//! The public functions: each puts the stages together for one kind of input and output.
 
 mod cache;
 pub(crate) mod dir;

@@ -1,4 +1,4 @@
-//! [`Pace`]: what a sample took, from which the time for all records is estimated.
+//! [`Pace`]: the timing of a sample, from which the time for all records is estimated.
 
 use std::time::Duration;
 
@@ -7,46 +7,48 @@ use crate::error::Result;
 use crate::pipeline::documents::intake::{Intake, Outcome, Share};
 use crate::timing::{Stage, Stages};
 
-/// Blocks of a sample that are worked on again at most: some megabytes, and some hundred records at least.
+/// The most blocks of a sample that are processed again: some megabytes, and at least some hundred records.
 const AGAIN: usize = 128;
 
-/// How long they are worked on again, each of two times, at most: as long as nobody waits for.
+/// The most time of each of the two repetitions: too short to be noticed.
 const MOST: Duration = Duration::from_millis(400);
 
-/// What is met for the first time grows with this power of a text (Heaps' law, which gives about a half for the words of a
-/// language). With it the processor time of five corpora was foretold from 500 to 10,000 of their records as 0.82 to
-/// 1.21 times what it was, with a half as 0.73 to 1.08 times (November 2026).
+/// The exponent with which the part of a text that is met for the first time grows (Heaps' law, which gives
+/// about 0.5 for the words of a language). With 0.7 the processor time of five corpora was predicted from 500
+/// to 10,000 of their records as 0.82 to 1.21 times the measured one, with 0.5 as 0.73 to 1.08 times
+/// (November 2026).
 const HEAPS: f64 = 0.7;
 
-/// What a sample took.
+/// The timing of a sample.
 ///
-/// How long the sample itself takes says little: it ends while threads start, templates are tried and the words of the
-/// text are met for the first time, and what is read between two of its records drives all of that out of a processor's
-/// caches. So blocks from all over it are worked on again, two times. What the second time takes is for the text; what
-/// the first takes longer is for what is new in it, of which a larger text has more, but not as much more.
+/// The time of the sample itself is misleading: it ends while threads start, templates are tried and words
+/// are met for the first time, and reading between two of its records displaces all of that from a
+/// processor's caches. So blocks from all over it are processed again, twice. The second time measures the
+/// text. The extra time of the first measures what is new in it. A larger text has more that is new, but less
+/// than in proportion.
 #[derive(Default)]
 pub(in crate::pipeline) struct Pace {
-    /// The blocks that are worked on again.
+    /// The blocks that are processed again.
     shares: Vec<Share>,
-    /// How many blocks with tokens there were.
+    /// The number of blocks with tokens.
     met: usize,
     tokens: u64,
-    /// Seconds that functions of the caller took.
+    /// Seconds in the caller's functions.
     transform: f64,
-    /// Reading files from their beginning on: how long it took, and how much of that a processor worked.
+    /// The wall and processor seconds of reading files from their beginning.
     through: (f64, f64),
 }
 
-/// How much larger all is than what a sample had.
+/// The ratio of all input to the sample.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Scale {
-    /// All records, to those that were taken.
+    /// All records divided by the sampled ones.
     pub(in crate::pipeline) records: f64,
-    /// All bytes of files that cannot be entered in the middle, to those that were read.
+    /// All bytes of files without random access, divided by the bytes read.
     pub(in crate::pipeline) through: f64,
 }
 
-/// What a run over all records works with.
+/// The machine and threads of a run over all records.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Machine {
     pub(in crate::pipeline) threads: usize,
@@ -61,7 +63,8 @@ impl Pace {
         let stages = &outcome.work.stages;
         let (read, tokens) = (stages[Stage::Read], outcome.ledger.read.tokens);
         self.transform += stages[Stage::Transform].wall().as_secs_f64();
-        // A run that reads all waits for no window, and lines take next to nothing to read: 0.03 s for 150 MB (November 2026).
+        // A full run does not wait for windows, and lines take almost no time to read: 0.03 s for 150 MB
+        // (November 2026).
         if !spread {
             self.through.0 += read.wall().as_secs_f64();
             self.through.1 += read.cpu().as_secs_f64();
@@ -72,7 +75,7 @@ impl Pace {
         }
     }
 
-    /// Keeps one block of so many that those kept are from all over, however many there will be.
+    /// Keeps every n-th block, with n growing, so that the kept blocks are from all over the sample.
     fn keep(&mut self, share: Share) {
         let step = self.met.div_ceil(AGAIN).next_power_of_two();
         if self.met.is_multiple_of(step) {
@@ -88,7 +91,7 @@ impl Pace {
         self.met += 1;
     }
 
-    /// How long a run over all records takes on `machine`; `intake` is what the sample was read by, of these `sources`.
+    /// The seconds of a run over all records on `machine`. `intake` read the sample of these `sources`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(in crate::pipeline) fn seconds(
         &self,
@@ -100,16 +103,16 @@ impl Pace {
         let (tokens, [first, second]) = intake.twice(sources, &self.shares, MOST)?;
         let (first, known) = (work(&first, machine), work(&second, machine));
         let new = (first - known).max(0.0);
-        // Each thread meets by itself what is new in its part.
+        // Each thread meets the new parts of its share separately.
         let threads = machine.threads.min(machine.cores) as f64;
         let larger = self.tokens as f64 * scale.records / (tokens.max(1) as f64 * threads);
         let worked = threads * (known * larger + new * larger.powf(HEAPS));
         let called = self.transform * scale.records;
-        // One thread at a time reads, and waits for what is decompressed; the others work meanwhile.
+        // One thread at a time reads and waits for decompression. The others work meanwhile.
         let waited = self.through.0 * scale.through + called;
         let read = self.through.1 * scale.through + called;
         let shared = (read + worked) / threads;
-        // What is decompressed takes a processor too.
+        // Decompression takes a processor too.
         let all = (waited + worked) / machine.cores as f64;
         Ok(waited.max(shared).max(all))
     }

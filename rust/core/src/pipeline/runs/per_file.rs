@@ -1,4 +1,4 @@
-//! An output for each input, named after it and packed by itself.
+//! Packs each input separately, into outputs named after it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::sink::{Folder, Sink};
 use crate::source::{Blocks, Found, SourceFile};
 use crate::store::{Log, Store};
 
-/// Packs each file of `found` into files of its own in `folder`; the report has one of each file inside.
+/// Packs each file of `found` into separate files in `folder`. The report contains one of each file.
 pub(in crate::pipeline) fn pack_each(
     job: &Job,
     found: Found,
@@ -29,7 +29,7 @@ pub(in crate::pipeline) fn pack_each(
 ) -> Result<Report> {
     let started = Instant::now();
     let mut about = About::new(job, &found);
-    // What is lost is measured over all files together.
+    // The lost share is measured over all files together.
     let mut options = job.options.clone();
     options.work.max_lost = None;
     let files = found.files.iter().map(|file| (Arc::clone(&file.path), file.size)).collect();
@@ -63,7 +63,7 @@ pub(in crate::pipeline) fn pack_each(
     Ok(Report { per_file: reports, ..report })
 }
 
-/// Files on their way, one at a time.
+/// The files that are packed one at a time.
 struct Each<'a> {
     job: &'a Job,
     options: &'a Options,
@@ -73,9 +73,9 @@ struct Each<'a> {
     /// Their paths and sizes.
     files: Vec<(Arc<Path>, u64)>,
     stems: Vec<String>,
-    /// The file at hand.
+    /// The current file.
     at: usize,
-    /// Where documents lie; how much memory they may take, and how rows are written.
+    /// The log of documents; the output, with the memory that they may take and the coding of rows.
     store: (&'a Arc<Log>, &'a Output),
     packing: Packing<'a>,
     total: Books,
@@ -83,7 +83,7 @@ struct Each<'a> {
 }
 
 impl Each<'_> {
-    /// Keeps what a block came to. Blocks come in the order of the files.
+    /// Stores the documents of a block. Blocks come in the order of the files.
     fn take(&mut self, outcome: Outcome) -> Result<()> {
         while self.files[self.at].0 != *outcome.documents.path() {
             self.finish_file()?;
@@ -91,7 +91,7 @@ impl Each<'_> {
         self.packing.gather(outcome)
     }
 
-    /// Packs and writes the file at hand, and goes on to the next.
+    /// Packs and writes the current file, and moves to the next.
     fn finish_file(&mut self) -> Result<()> {
         let started = Instant::now();
         let (path, bytes) = self.files[self.at].clone();
@@ -111,7 +111,7 @@ impl Each<'_> {
     }
 }
 
-/// What packs a file by itself.
+/// The packing of one file.
 fn packing<'a>(
     options: &'a Options,
     job: &Job,
@@ -123,9 +123,10 @@ fn packing<'a>(
     Ok(Packing::with_store(options, layout, store))
 }
 
-/// What the outputs of files are called, before their endings.
+/// The stems of the names of outputs.
 ///
-/// A file's name without its endings; with the folders that tell it from others of that name, where there are such.
+/// A stem is the file's name without its extensions, with parent folders where several files have the same
+/// name.
 fn stems(files: &[SourceFile]) -> Result<Vec<String>> {
     let names: Vec<String> = files.iter().map(stem).collect();
     let mut count: HashMap<&str, usize> = HashMap::new();
@@ -145,7 +146,7 @@ fn stems(files: &[SourceFile]) -> Result<Vec<String>> {
     let stems: Vec<String> = stems.collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (stem, file) in stems.iter().zip(files) {
-        // `a-00001` is what the second shard of `a` is called.
+        // `a-00001` could be the name of the second shard of `a`.
         let base = stem.rsplit_once('-').filter(|(_, number)| {
             number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit())
         });
@@ -161,7 +162,7 @@ fn stems(files: &[SourceFile]) -> Result<Vec<String>> {
     Ok(stems)
 }
 
-/// The name of a file without the endings that say its format.
+/// The name of a file without the extensions of its format.
 fn stem(file: &SourceFile) -> String {
     let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let format = file.format.to_string();
@@ -176,7 +177,7 @@ fn stem(file: &SourceFile) -> String {
     stem.to_owned()
 }
 
-/// How many folders all of these paths begin with.
+/// The number of leading folders that all of these paths share.
 fn common_folders<'a>(mut paths: impl Iterator<Item = &'a Path>) -> usize {
     let Some(first) = paths.next().and_then(Path::parent) else { return 0 };
     let shared =

@@ -14,7 +14,7 @@ pub(super) enum Records {
 }
 
 impl Records {
-    /// What a report says of them before they are read.
+    /// The facts of a report about them before they are read.
     pub(super) fn about(&self, job: &Job) -> About {
         match self {
             Self::Files(found) => About::new(job, found),
@@ -22,7 +22,7 @@ impl Records {
         }
     }
 
-    /// The sources that they are read as.
+    /// Their sources.
     pub(super) fn sources(&self) -> Vec<Source> {
         match self {
             Self::Files(found) => found.sources.clone(),

@@ -1,4 +1,4 @@
-//! [`repack`]: tokens that a job kept, packed again without tokenizing.
+//! [`repack`]: packs kept tokens again without tokenizing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,14 +21,15 @@ use crate::sink::{Kept, Sink, kept};
 use crate::store::{Log, Store};
 use crate::timing::Work;
 
-/// Packs what [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in `output.dir`.
+/// Packs the tokens that [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in
+/// `output.dir`.
 ///
-/// Whole documents were kept, so those that were dropped for their length are packed where they fit. Runs again, and
-/// goes on where it was stopped, as `pack_dir` does.
+/// Whole documents were kept, so documents that were dropped for their length are packed if they fit now. A
+/// stopped run is resumed, as by `pack_dir`.
 ///
 /// # Panics
 ///
-/// If a folder says that it holds more rows than fit into the address space.
+/// If a folder states more rows than fit into the address space.
 pub fn repack(
     options: &Options,
     source: &Path,
@@ -90,14 +91,14 @@ pub fn repack(
     )
 }
 
-/// The rows that tokens which were kept become.
+/// The options for packing kept tokens into rows.
 pub(super) struct KeptRows {
     pub(super) layout: Layout,
     pub(super) validation: Option<Validation>,
     pub(super) about: About,
 }
 
-/// Packs tokens that were kept into `sink`; `consumed` is told of each block.
+/// Packs kept tokens into `sink`. `consumed` is called for each block.
 pub(super) fn pack_kept(
     kept: &Kept,
     options: &Options,
@@ -113,7 +114,7 @@ pub(super) fn pack_kept(
     take_all(kept, &log, packer, consumed, options, control)?.finish(rows.about)
 }
 
-/// Gives all blocks of the log to `packer`, in the order of the input.
+/// Gives all blocks of the log to `packer`, in input order.
 fn take_all<'a>(
     kept: &Kept,
     log: &Log,

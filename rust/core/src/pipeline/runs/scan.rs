@@ -1,4 +1,4 @@
-//! [`scan`]: what files hold, and what packing them would come to, without a row being made.
+//! [`scan`]: reports the contents of files and the plans of their rows, without making rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -25,25 +25,25 @@ use crate::report::{Histogram, InputReport, Lengths, PlaceReport, ratio};
 use crate::source::{Blocks, Sample, discover};
 use crate::timing::{Timing, Work, rounded};
 
-/// Records that are named for each reason at most: a file that is none of records has millions.
+/// The most records listed for each reason: a file without valid records has millions.
 const PLACES: usize = 10_000;
 
-/// What files hold, and what packing them would come to.
+/// The contents of files, and the plans of their rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scan {
     /// The version of fastpack.
     pub fastpack: String,
-    /// Files there are.
+    /// The number of files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What the files were recognised as.
+    /// The formats and shapes of the files.
     pub inputs: Vec<InputReport>,
     /// Records read, and the tokens in those that became documents.
     pub read: Count,
-    /// Documents that have something to learn from.
+    /// Documents with trained tokens.
     pub documents: u64,
-    /// Records that no row could hold whatever its length, by reason.
+    /// Records that are lost for any length of rows, by reason.
     pub lost: BTreeMap<String, Lost>,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
@@ -51,25 +51,26 @@ pub struct Scan {
     pub trained_tokens: u64,
     /// The part of the tokens that carry a label.
     pub trained_share: f64,
-    /// What becomes of the documents in rows of each length.
+    /// The plan of the documents for each length of rows.
     pub fits: Vec<Fit>,
-    /// What renders conversations; nothing where no template can be used.
+    /// The chat template; `None` if no template can be used.
     pub template: Option<TemplateScan>,
-    /// What the caller named as tokenizer.
+    /// The tokenizer as the caller named it.
     pub tokenizer: Option<String>,
-    /// What makes the ids.
+    /// The engine that makes the ids.
     pub engine: String,
     /// The component of the tokenizer that forced the engine.
     pub engine_reason: Option<String>,
-    /// What a careful user should know.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// How long it took.
+    /// The timing.
     pub timing: Timing,
-    /// What part of the files was read, if not all; then all counts but those in `timing` are estimates for all of them.
+    /// The part of the files that was read, if not all. Then all counts outside `timing` are estimates for
+    /// all files.
     pub sample: Option<Sampled>,
 }
 
-/// What part of the files was read, where it stands for all of them.
+/// The part of the files that was read, as a sample.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sampled {
     /// Records read.
@@ -78,47 +79,47 @@ pub struct Sampled {
     pub bytes: u64,
     /// Their part of the bytes of all records.
     pub share: f64,
-    /// How long reading all of them would take.
+    /// The estimated seconds of reading all of them.
     pub seconds: f64,
 }
 
 /// Records that are lost for one reason.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Lost {
-    /// How many, and their tokens.
+    /// The number of records, and their tokens.
     #[serde(flatten)]
     pub count: Count,
-    /// The records that could not be read, up to 10,000; of documents without a label, the first.
+    /// The records that could not be read, up to 10,000. Of documents without a label, only the first.
     pub places: Vec<PlaceReport>,
 }
 
-/// What becomes of the documents in rows of one length.
+/// The plan of the documents for one length of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fit {
-    /// Tokens that a row holds at most.
+    /// The most tokens of a row.
     pub max_length: u32,
-    /// The rows.
+    /// The number of rows.
     pub rows: u64,
     /// Tokens over room.
     pub fill: f64,
-    /// Rows that no packing could do without.
+    /// A lower bound of the number of rows.
     pub lower_bound: u64,
-    /// What the rows hold.
+    /// The documents and tokens in the rows.
     pub kept: Count,
-    /// What they do not hold, by reason.
+    /// The dropped documents and tokens, by reason.
     pub dropped: BTreeMap<String, Count>,
     /// Documents that were cut, and the tokens they lost.
     pub truncated: Count,
 }
 
-/// What renders conversations.
+/// The chat template of a scan.
 #[derive(Clone, Debug, Serialize)]
 pub struct TemplateScan {
     /// The template's name.
     pub name: String,
-    /// How what the assistant wrote is found: `marked` by the template, or `derived` from its output.
+    /// The source of the assistant's spans: `marked` by the template, or `derived` from its output.
     pub masks: String,
-    /// Why something was rendered by `transformers`, if anything was.
+    /// The reason that `transformers` rendered some conversations, if it did.
     pub outside: Option<String>,
 }
 
@@ -129,7 +130,7 @@ impl Scan {
         serde_json::to_string(self).expect("numbers and strings are always JSON")
     }
 
-    /// Makes counts of a sample those of all records.
+    /// Scales the counts of a sample to all records.
     fn extrapolate(&mut self, sampled: &Sampled) {
         #[expect(
             clippy::cast_precision_loss,
@@ -158,7 +159,8 @@ impl Scan {
     }
 }
 
-/// Reads all of `inputs`, or about so many records as `sample` says, and plans rows of each of `max_lengths` tokens.
+/// Reads all of `inputs`, or a sample of about `sample` records, and plans rows of each length in
+/// `max_lengths`.
 pub fn scan(
     job: &Job,
     inputs: &Inputs,
@@ -230,17 +232,17 @@ pub fn scan(
     Ok(scan)
 }
 
-/// What was seen of the files so far.
+/// The state of a scan.
 #[derive(Default)]
 struct Seen {
-    /// Line files of which a part was read: records are told by the byte that they begin at.
+    /// Line files that were read in part: their records are identified by their offsets.
     spread: HashSet<Arc<Path>>,
     ledger: Ledger,
     places: BTreeMap<Reason, Vec<Place>>,
     documents: u64,
     lengths: Histogram,
     trained_tokens: u64,
-    /// The first document that needs a column for its weights.
+    /// The first document that needs a column of weights.
     weighed: Option<Origin>,
     work: Work,
     pace: Pace,
@@ -272,7 +274,7 @@ impl Seen {
         self.ledger.merge(ledger);
     }
 
-    /// What was taken of files of `all` bytes, of which `through` are of files that cannot be entered in the middle.
+    /// The sample of files with `all` bytes, of which `through` are of files without random access.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn sampled(
         &self,
@@ -299,12 +301,12 @@ impl Seen {
         })
     }
 
-    /// A place as it is reported.
+    /// A place, as the report has it.
     fn place(&self, place: Place) -> PlaceReport {
         let spread = self.spread.contains(&place.origin.path);
         let mut place = PlaceReport::from(place);
         if spread {
-            // Nobody has counted the lines before it.
+            // The lines before it were not counted.
             place.message = format!("at byte {}: {}", place.line, place.message);
             place.line = 0;
         }
@@ -366,7 +368,7 @@ impl Seen {
     }
 }
 
-/// The documents as pieces of rows of one length.
+/// The documents as pieces for one length of rows.
 struct Fitting {
     options: Options,
     books: Books,

@@ -1,4 +1,4 @@
-//! What Arrow IPC files begin with, and why one cannot be read further.
+//! The first bytes of Arrow IPC files, and the reason that one cannot be read further.
 
 /// The first bytes of an Arrow IPC file; streams begin otherwise.
 pub(in crate::source) const FILE_MAGIC: &[u8] = b"ARROW1";

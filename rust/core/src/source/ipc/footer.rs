@@ -16,20 +16,20 @@ use super::message::{Frame, Frames, Message};
 use super::table::Table;
 use crate::source::rows::{Columns, said};
 
-/// Bytes before the first message: the magic, filled up to a multiple of eight.
+/// Bytes before the first message: the magic, padded to a multiple of eight.
 const BEGINNING: u64 = 8;
 
-/// Bytes behind the footer: its length, and the magic again.
+/// Bytes after the footer: its length, and the magic again.
 const ENDING: usize = 10;
 
-/// Bytes that fill up what lies between two messages, at most: a cache line, and the mark that ends a stream.
+/// The most bytes of padding between two messages: a cache line, and the end mark of a stream.
 const FILLING: u64 = 64 + 8;
 
 /// The message for files joined with `cat`.
 const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not name; if files were put together, take them \
      apart, or write them as streams";
 
-/// A file, read on the thread of its rows.
+/// An Arrow IPC file, read on the thread of its rows.
 pub(super) struct IpcFile {
     path: Arc<Path>,
     size: u64,
@@ -58,7 +58,7 @@ impl IpcFile {
         Self { path: Arc::clone(path), size, columns, opened: None }
     }
 
-    /// The next rows, and how much of the file was used for all so far.
+    /// The next rows, and the bytes of the file used so far.
     pub(super) fn next_batch(&mut self) -> Result<Option<(RecordBatch, u64)>, Damage> {
         let opened = if let Some(opened) = &mut self.opened {
             opened
@@ -111,7 +111,7 @@ impl Opened {
     }
 }
 
-/// Where the messages lie that a list names.
+/// The places of the messages in a list of the footer.
 fn blocks_of<'a>(
     list: impl Iterator<Item = &'a ipc::Block>,
     footer_at: u64,
@@ -126,7 +126,7 @@ fn blocks_of<'a>(
     list.map(|it| block(it).ok_or_else(refuse)).collect()
 }
 
-/// The message that lies in a block, all of it.
+/// The whole message in a block.
 fn message_at(file: &mut BufReader<File>, block: Block) -> Result<Message, Damage> {
     let (message, length) = read_at(file, block.start, block.length)?;
     if length == block.length {
@@ -135,7 +135,7 @@ fn message_at(file: &mut BufReader<File>, block: Block) -> Result<Message, Damag
     Err(format!("the message at byte {} is not as long as the list at the end says", block.start))
 }
 
-/// The message that begins at a byte and ends within so many, and how many it takes.
+/// The message at offset `start`, of at most `most` bytes, and its length.
 fn read_at(file: &mut BufReader<File>, start: u64, most: u64) -> Result<(Message, u64), Damage> {
     file.seek(SeekFrom::Start(start)).map_err(said)?;
     let mut frames = Frames::new(file, Some(most), start);
@@ -145,9 +145,9 @@ fn read_at(file: &mut BufReader<File>, start: u64, most: u64) -> Result<(Message
     }
 }
 
-/// Fails where something lies in the file that the list at its end does not name, or names twice.
+/// Fails if the file holds bytes that its footer does not list, or lists twice.
 ///
-/// In files that were put together with `cat`, the list of the last one names bytes of the first.
+/// In files that were joined with `cat`, the footer of the last one lists bytes of the first.
 fn check_all_is_named(
     file: &mut BufReader<File>,
     mut blocks: Vec<Block>,
@@ -155,7 +155,7 @@ fn check_all_is_named(
 ) -> Result<(), Damage> {
     blocks.sort_unstable();
     blocks.push(Block { start: footer_at, length: 0 });
-    // Before the first of them lies what names the columns, which the list does not.
+    // The schema lies before the first message, and is not listed.
     let mut end = blocks[0].start;
     if holds_magic(file, end)? {
         return Err(PUT_TOGETHER.to_owned());
@@ -172,7 +172,7 @@ fn check_all_is_named(
     Ok(())
 }
 
-/// Whether a file begins once more before byte `end`.
+/// Whether a file has the magic of another one before byte `end`.
 fn holds_magic(file: &mut BufReader<File>, end: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(BEGINNING)).map_err(said)?;

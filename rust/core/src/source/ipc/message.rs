@@ -1,4 +1,4 @@
-//! The [`Message`]s of an Arrow IPC stream or file, each checked against the bytes that are there.
+//! The [`Message`]s of an Arrow IPC stream or file. Each is checked against the bytes that exist.
 
 use std::io::{self, Read};
 
@@ -11,19 +11,20 @@ use crate::source::rows::said;
 /// The mark before the length of a message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Bytes that are read of a compressed file before the next are made room for: what a message says of itself may be wrong.
+/// Bytes that are read of a compressed file before memory is reserved for more: the length in a message may
+/// be wrong.
 const STEP: usize = 16 << 20;
 
-/// How many times as long as its compressed bytes a buffer may say that it is, to be believed: LZ4 reaches no more.
+/// The largest believed ratio of a buffer's length to its compressed bytes. LZ4 reaches no more.
 const EXPANSION: usize = 255;
 
-/// Bytes that any buffer may say that it is long: making room for them does no harm.
+/// Lengths up to this many bytes are always believed: reserving them does no harm.
 const BELIEVED: usize = 64 << 20;
 
-/// Bytes of the length that stands before a compressed buffer.
+/// Bytes of the length before a compressed buffer.
 const PREFIX: usize = 8;
 
-/// A message, and its body.
+/// A message with its body.
 pub(super) struct Message {
     /// The message itself, verified.
     metadata: Vec<u8>,
@@ -33,7 +34,7 @@ pub(super) struct Message {
 /// The next thing in a stream.
 pub(super) enum Frame {
     Message(Message),
-    /// The end of a stream, behind which another one may begin.
+    /// The end of a stream. Another stream may follow.
     End,
 }
 
@@ -42,14 +43,14 @@ pub(super) struct Frames<R> {
     input: R,
     /// The remaining bytes, where they are known.
     left: Option<u64>,
-    /// Whether a stream ended and nothing followed.
+    /// Whether a stream ended and no other followed.
     ended: bool,
     /// The offset of the next byte in the file.
     at: u64,
 }
 
 impl<R: Read> Frames<R> {
-    /// The messages of what `input` gives: `left` bytes, where that is known, from byte `at` of the file on.
+    /// The messages of `input`, from offset `at` of the file on, with `left` bytes if that is known.
     pub(super) fn new(input: R, left: Option<u64>, at: u64) -> Self {
         Self { input, left, ended: false, at }
     }
@@ -77,7 +78,7 @@ impl<R: Read> Frames<R> {
                 "what stands behind the end of a stream, at byte {at}, is no stream"
             ));
         }
-        // Streams of before 2019 have no mark before the length.
+        // Streams written before 2019 have no mark before the length.
         if start == CONTINUATION {
             start.clear();
             self.append(&mut start, CONTINUATION.len())?;
@@ -122,7 +123,7 @@ impl<R: Read> Frames<R> {
         Ok(Some(body.into()))
     }
 
-    /// Appends `wanted` bytes; fewer at the end alone.
+    /// Appends `wanted` bytes; fewer only at the end.
     fn append(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), Damage> {
         let known = self.left.map_or(wanted as u64, |left| left.min(wanted as u64));
         let read = self.input.by_ref().take(known).read_to_end(bytes).map_err(said)?;
@@ -164,7 +165,7 @@ impl Message {
         self.header().is_ok_and(|header| header.header_type() == MessageHeader::Schema)
     }
 
-    /// Checks everything that a decoder relies on.
+    /// Checks all lengths and offsets that a decoder relies on.
     fn check(&self) -> Result<(), Damage> {
         let header = self.header()?;
         let rows = match header.header_type() {
@@ -213,13 +214,13 @@ impl Message {
     }
 }
 
-/// Fails where a compressed buffer cannot be as long as it says: a decoder makes room for that.
+/// Fails if a compressed buffer cannot have the length that it states: a decoder reserves memory for it.
 fn check_expansion(bytes: &[u8], codec: CompressionType) -> Result<(), Damage> {
     let Some((prefix, compressed)) = bytes.split_first_chunk::<PREFIX>() else {
         return Err("a compressed buffer has no length before it".to_owned());
     };
     let told = i64::from_le_bytes(*prefix);
-    // Below zero it is not compressed.
+    // A negative length means that the buffer is not compressed.
     let Ok(length) = usize::try_from(told) else { return Ok(()) };
     let believed = compressed.len().saturating_mul(EXPANSION).max(BELIEVED);
     if length <= believed || codec == CompressionType::ZSTD && expands_to(compressed, length) {
@@ -228,7 +229,7 @@ fn check_expansion(bytes: &[u8], codec: CompressionType) -> Result<(), Damage> {
     Err(format!("{} compressed bytes say that they are {length}", compressed.len()))
 }
 
-/// Whether bytes become so many, decompressed.
+/// Whether the bytes can decompress to this length.
 fn expands_to(compressed: &[u8], length: usize) -> bool {
     let decoded = zstd::stream::read::Decoder::with_buffer(compressed)
         .and_then(|decoder| io::copy(&mut decoder.take(length as u64 + 1), &mut io::sink()));

@@ -1,7 +1,8 @@
 //! Arrow IPC: files, and streams such as `datasets` saves.
 //!
-//! Both are messages, one after another: [`message`] reads them and checks that none speaks of bytes that are not there,
-//! [`table`] makes rows of them. A file begins with [`damage::FILE_MAGIC`] and ends with a list of its messages ([`footer`]).
+//! Both are messages, one after another. [`message`] reads them and checks that none refers to bytes that do
+//! not exist. [`table`] makes rows from them. A file begins with [`damage::FILE_MAGIC`] and ends with a list
+//! of its messages ([`footer`]).
 
 pub(super) mod damage;
 mod footer;
@@ -19,7 +20,7 @@ use footer::IpcFile;
 use message::{Frame, Frames};
 use table::Table;
 
-/// The rows of an Arrow IPC file or stream; one that is neither is broken before its first row.
+/// The rows of an Arrow IPC file or stream. Another file is damaged before its first row.
 pub(super) fn open(
     source: &SourceFile,
     columns: Option<Columns>,
@@ -39,19 +40,19 @@ pub(super) fn open(
     Ok(Box::new(reader))
 }
 
-/// One stream, or several of the same columns, one after another.
+/// One stream, or several with the same columns, one after another.
 struct Stream {
     frames: Frames<Input>,
-    /// The columns of the stream at hand; none before the first stream.
+    /// The columns of the current stream; `None` before the first stream.
     table: Option<Table>,
     columns: Option<Columns>,
 }
 
 impl Stream {
-    /// The next rows, and how much of the file was used for all so far.
+    /// The next rows, and the bytes of the file used so far.
     fn next_batch(&mut self) -> std::result::Result<Option<Rows>, Damage> {
         let next = self.next();
-        // What stopped the bytes says more than what a reader misses behind them.
+        // The damage of the input explains more than the missing bytes after it.
         self.frames.input_mut().take_damage().map_or(next, Err)
     }
 

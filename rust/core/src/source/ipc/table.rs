@@ -15,7 +15,7 @@ use super::damage::Damage;
 use super::message::Message;
 use crate::source::rows::{Columns, said};
 
-/// Rows that a batch may have which takes no memory: a number is soon written down.
+/// The most rows of a batch that takes no memory: any number of rows could be stated.
 const ROWS_OF_NOTHING: usize = 1 << 16;
 
 /// The columns of a stream or file.
@@ -50,12 +50,12 @@ impl Table {
         })
     }
 
-    /// The same, of which those columns are read that `columns` finds needed by the first batch.
+    /// The same table, reading only the columns that `columns` selects by the first batch.
     pub(super) fn choosing(self, columns: Option<Columns>) -> Self {
         Self { columns, ..self }
     }
 
-    /// The columns of a stream behind this one, which must be the same: a file has one shape.
+    /// The columns of the next stream, which must be the same: a file has one shape.
     pub(super) fn followed_by(self, next: &Self) -> Result<Self, Damage> {
         if self.schema.fields() != next.schema.fields() {
             let reason = "a stream of other columns follows; write it to a file of its own";
@@ -64,7 +64,7 @@ impl Table {
         Ok(Self { dictionaries: HashMap::new(), ..self })
     }
 
-    /// The rows of a message, if it has some.
+    /// The rows of a message, if it has any.
     pub(super) fn read(&mut self, message: &Message) -> Result<Option<RecordBatch>, Damage> {
         let header = message.header()?;
         let version = header.version();
@@ -104,7 +104,7 @@ fn decoded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Damag
     contain(decode)?.map_err(said)
 }
 
-/// The places of the columns that are needed of batches like this, unless that is all of them.
+/// The places of the needed columns; `None` if all are needed.
 fn needed_of(batch: &RecordBatch, columns: &Columns) -> Option<Vec<usize>> {
     let names = columns(batch)?;
     let fields = batch.schema_ref().fields().iter().enumerate();

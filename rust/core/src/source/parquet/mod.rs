@@ -1,4 +1,4 @@
-//! Parquet files: [`pages`] checks what their pages say of themselves before the library makes room for it.
+//! Parquet files. [`pages`] checks the lengths in their pages before the library reserves memory for them.
 
 mod pages;
 
@@ -20,10 +20,10 @@ use crate::error::{self, Error};
 use crate::ledger::Reason;
 use pages::Pages;
 
-/// Rows that are read whole, to see which columns are needed of the others.
+/// Rows that are read with all columns, to choose the columns of the other rows.
 const LOOKED_AT: usize = 100;
 
-/// The rows of a Parquet file; one that is none is broken before its first row.
+/// The rows of a Parquet file. Another file is damaged before its first row.
 pub(super) fn open(
     source: &SourceFile,
     columns: Option<Columns>,
@@ -55,11 +55,11 @@ pub(super) fn open(
 /// The size of a row group.
 pub(super) struct Group {
     pub(super) rows: u64,
-    /// Bytes that it takes once it is decoded.
+    /// Its decoded bytes.
     pub(super) bytes: u64,
 }
 
-/// The row groups of a file; nothing if it cannot be read, which reading it says in its place.
+/// The row groups of a file; `None` if it cannot be read, which reading it reports later.
 pub(super) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
     let (_, metadata) = metadata_of(source).ok()?.ok()?;
     let groups = metadata.metadata().row_groups().iter().map(|group| Group {
@@ -69,7 +69,7 @@ pub(super) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
     Some(groups.collect())
 }
 
-/// The file and its checked metadata, or its damage.
+/// The file and its checked metadata, or the damage.
 fn metadata_of(
     source: &SourceFile,
 ) -> error::Result<std::result::Result<(Pages, ArrowReaderMetadata), String>> {
@@ -82,7 +82,7 @@ fn metadata_of(
     }))
 }
 
-/// The rows of one row group, the first of which has the number `first_row`; of these columns, or of all.
+/// The rows of one row group, of these columns or all. `first_row` is the number of its first row.
 pub(super) fn open_group(
     source: &SourceFile,
     number: usize,
@@ -140,7 +140,7 @@ fn decoded<T>(decode: impl FnOnce() -> Result<T>) -> std::result::Result<T, Stri
     contain(decode)?.map_err(said)
 }
 
-/// The batches of a file: some rows of all columns, then the columns that are needed of all other rows.
+/// The batches of a file: some rows of all columns, then all other rows of the needed columns.
 struct Batches {
     file: Pages,
     metadata: ArrowReaderMetadata,
@@ -156,7 +156,7 @@ impl Batches {
         file.check(metadata.metadata())?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let rows = u64::try_from(rows).unwrap_or(0);
-        // There is nothing to choose of one column.
+        // A single column leaves no choice.
         let columns = columns.filter(|_| metadata.schema().fields().len() > 1);
         let builder = builder(&file, &metadata, None)?;
         let reader = match columns {
@@ -181,7 +181,7 @@ impl Batches {
     }
 }
 
-/// A reader of these columns, or of all if none are named, in batches of the size of a block.
+/// A reader of these columns, or of all if `None`, in batches of the size of a block.
 fn builder(
     file: &Pages,
     metadata: &ArrowReaderMetadata,

@@ -15,17 +15,17 @@ const MAGIC: &[u8] = b"PAR1";
 /// Bytes at the end of a file: the length of its footer, and the magic.
 const ENDING: u64 = 8;
 
-/// Bytes of a header that are looked at: its first three numbers.
+/// Bytes of a header that are read: enough for its first three numbers.
 const HEADER: usize = 24;
 
-/// Bytes that any page may say that it is long: making room for them does no harm.
+/// Lengths up to this many bytes are always believed: reserving them does no harm.
 const BELIEVED: u64 = 64 << 20;
 
-/// A file, and what its pages may say.
+/// A file, and the limit of the lengths in its pages.
 pub(super) struct Pages {
     file: File,
     size: u64,
-    /// How many times as long as its bytes a page can be, decompressed.
+    /// The largest ratio of a page's decompressed length to its bytes.
     expansion: u64,
 }
 
@@ -39,11 +39,11 @@ impl Pages {
         Ok(Self { file: self.file.try_clone()?, ..*self })
     }
 
-    /// Looks at the whole of a file by what its footer says, and bounds its pages.
+    /// Checks the whole file against its footer, and sets the limit for its pages.
     ///
     /// # Errors
     ///
-    /// A footer that is not of this file, but of one that another was put before.
+    /// A footer whose file has other bytes before it, such as files joined with `cat`.
     pub(super) fn check(&mut self, metadata: &ParquetMetaData) -> Result<()> {
         let parts = || metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
         self.expansion = parts().map(|part| expansion(part.compression())).max().unwrap_or(1);
@@ -51,7 +51,7 @@ impl Pages {
         self.reader(self.size.saturating_sub(ENDING))?.read_exact(&mut ending)?;
         let footer_at = self.size.saturating_sub(ENDING + u64::from(u32::from_le_bytes(ending)));
         let named = parts().map(end_of).max().unwrap_or(MAGIC.len() as u64);
-        // Before a file that another was put before lies as much as its footer does not know of.
+        // Bytes that the footer does not account for lie before the file.
         let Some(before) = footer_at.checked_sub(named).filter(|before| *before > 0) else {
             return Ok(());
         };
@@ -113,19 +113,19 @@ impl ChunkReader for Pages {
     }
 }
 
-/// How many times as long as its bytes something can be that is compressed so.
+/// The largest ratio of decompressed to compressed bytes of a compression.
 fn expansion(compression: Compression) -> u64 {
     match compression {
         Compression::UNCOMPRESSED => 1,
         Compression::SNAPPY => 64,
         Compression::LZ4 | Compression::LZ4_RAW => 255,
         Compression::GZIP(_) | Compression::LZO => 1032,
-        // A block of 128 KiB in four bytes; Brotli may say more, and no writer does.
+        // Zstandard: a block of 128 KiB in four bytes. Brotli can exceed it, but no writer does.
         Compression::ZSTD(_) | Compression::BROTLI(_) => 32 << 10,
     }
 }
 
-/// Where the last byte lies that a footer knows of a column.
+/// The end of the last byte of a column, by the footer.
 fn end_of(part: &ColumnChunkMetaData) -> u64 {
     let start = part.dictionary_page_offset().unwrap_or_else(|| part.data_page_offset());
     let pairs = [
@@ -138,13 +138,13 @@ fn end_of(part: &ColumnChunkMetaData) -> u64 {
     ends.filter_map(|end| u64::try_from(end).ok()).max().unwrap_or(0)
 }
 
-/// The length of a page, decompressed and as it stands there, if these bytes begin its header: three numbers of Thrift's compact
-/// protocol, the kind of the page before them.
+/// The decompressed and the stored length of a page, if these bytes begin its header: three numbers of
+/// Thrift's compact protocol, of which the first is the kind of the page.
 fn lengths(header: &[u8]) -> Option<(u64, u64)> {
     let mut rest = header;
     let mut number = || {
         let (kind, after) = rest.split_first()?;
-        // The next field, which is a number of 32 bits.
+        // The next field, a 32-bit integer.
         if *kind != 0x15 {
             return None;
         }
