@@ -41,6 +41,7 @@ mod values;
 
 pub use evaluation::input::Input;
 pub use evaluation::render::Output;
+pub use evaluation::sources::Shown;
 pub use failure::{Failure, Outcome, Refusal, is_unsupported};
 pub use language::tree::Template;
 pub use limits::{Allowance, Meter};

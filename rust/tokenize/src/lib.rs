@@ -63,5 +63,5 @@ pub use compiled::Settled;
 pub use contain::contain;
 pub use error::{Error, Result};
 pub use pretrained::{NamedTemplate, Pretrained};
-pub use reference::LONGEST_COMPARED;
+pub use reference::{LONGEST_COMPARED, Part};
 pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};

@@ -22,6 +22,20 @@ pub(crate) const LONGEST: usize = 1 << 25;
 /// Bytes of the longest text for which comparing both engines is worth the memory.
 pub const LONGEST_COMPARED: usize = 1 << 24;
 
+/// Texts for finding the tokens around a text. Every useful tokenizer has ids for at least one of them.
+const SAMPLES: [&str; 5] = ["a", "1", "the", ".", "b c"];
+
+/// A part of the encoding of one text, or of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The text whose tokens stand here: 0 or 1; `None` for a token of the post-processor.
+    pub text: Option<usize>,
+    /// The id of the post-processor's token.
+    pub id: u32,
+    /// The type of the part's tokens (`token_type_ids`).
+    pub kind: u32,
+}
+
 /// The Hugging Face tokenizer, loaded once and read by all threads.
 ///
 /// One copy serves all threads. The BPE cache is thread-local, and the lock of the unigram model's cache is
@@ -127,6 +141,33 @@ impl Reference {
         ids.extend_from_slice(encoding.get_ids());
         offsets.extend(encoding.get_offsets().iter().map(|(start, end)| *start..*end));
         Ok(())
+    }
+
+    /// The parts of the encoding of one text, or of two.
+    pub(crate) fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
+        for sample in SAMPLES {
+            let add = special == SpecialTokens::Add;
+            let encoding = guard(|| match texts {
+                1 => self.engine.encode(sample, add),
+                _ => self.engine.encode((sample, sample), add),
+            })
+            .map_err(|reason| Error::Encode { reason })?;
+            let mut parts: Vec<Part> = Vec::new();
+            let sequences = encoding.get_sequence_ids();
+            let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids()).zip(sequences);
+            for ((id, kind), text) in tokens {
+                let part = Part { text, id: if text.is_some() { 0 } else { *id }, kind: *kind };
+                if text.is_none() || parts.last() != Some(&part) {
+                    parts.push(part);
+                }
+            }
+            let seen = |text: usize| parts.iter().filter(|part| part.text == Some(text)).count();
+            if (0..texts).all(|text| seen(text) == 1) {
+                return Ok(parts);
+            }
+        }
+        let reason = "the post-processor repeats a text, or leaves one out".to_owned();
+        Err(Error::Encode { reason })
     }
 
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {

@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use crate::added::AddedToken;
 use crate::beside::both;
-use crate::compiled::{Compiled, Description, File, Memory, Names, Settled, Written, recognise};
+use crate::compiled::{
+    Blanks, Compiled, Description, File, Memory, Names, Settled, Written, recognise,
+};
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::load;
 use crate::outline::Outline;
-use crate::reference::{self, Reference};
+use crate::reference::{self, Part, Reference};
 use crate::stop::Stop;
 
 /// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
@@ -166,10 +168,11 @@ impl Tokenizer {
 
     /// A new encoder for one thread.
     pub fn encoder(&self) -> Encoder {
-        let memory = self.compiled.is_ok().then(|| Memory::new(self.cache_bytes));
+        let compiled = self.compiled.as_ref().ok();
+        let memory = compiled.map(|compiled| Memory::new(self.cache_bytes, &compiled.0.shared));
         let expands = self.compiled.as_ref().is_ok_and(|compiled| compiled.0.expands());
         let longest = if expands { LONGEST_EXPANDED } else { LONGEST_TEXT };
-        Encoder { tokenizer: self.clone(), memory, longest }
+        Encoder { tokenizer: self.clone(), memory, longest, blanks: Blanks::default() }
     }
 
     /// The engine that makes the ids, and the reason if it is not a compiled one.
@@ -205,17 +208,11 @@ impl Tokenizer {
         }
     }
 
-    /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`.
+    /// The parts of the encoding of one text, or of two: where each text stands, and the tokens around them.
     ///
-    /// The Hugging Face crate computes both, so this is slower than [`Encoder::encode`].
-    pub fn encode_with_offsets(
-        &self,
-        text: &str,
-        special: SpecialTokens,
-        ids: &mut Vec<u32>,
-        offsets: &mut Vec<Range<usize>>,
-    ) -> Result<()> {
-        self.reference.get()?.encode_with_offsets(text, special, ids, offsets)
+    /// This builds the Hugging Face engine.
+    pub fn frame(&self, texts: usize, special: SpecialTokens) -> Result<Vec<Part>> {
+        self.reference.get()?.frame(texts, special)
     }
 
     /// The components by their names in `tokenizer.json` (`normalizer`, `model`, …), with their types and
@@ -310,6 +307,7 @@ pub struct Encoder {
     memory: Option<Memory>,
     /// Bytes of the longest text that the compiled engine takes.
     longest: usize,
+    blanks: Blanks,
 }
 
 impl Encoder {
@@ -327,6 +325,37 @@ impl Encoder {
         out: &mut Encoding,
     ) -> Result<()> {
         self.encode_around(text, std::iter::empty(), spans, special, out)
+    }
+
+    /// Appends the ids of `text` to `ids`, and the range of characters that each comes from to `offsets`, as the
+    /// Hugging Face crate gives them.
+    ///
+    /// That crate itself encodes the text if the tokenizer is not compiled, and where a token comes from no
+    /// character.
+    pub fn encode_with_offsets(
+        &mut self,
+        text: &str,
+        special: SpecialTokens,
+        ids: &mut Vec<u32>,
+        offsets: &mut Vec<Range<usize>>,
+    ) -> Result<()> {
+        let before = ids.len();
+        if let (Ok(compiled), Some(memory)) = (&self.tokenizer.compiled, &mut self.memory)
+            && text.len() <= self.longest
+        {
+            let (model, names) = compiled.as_ref();
+            let buffers = (&mut *memory, &mut self.blanks);
+            if model.encode_with_offsets(text, special, names, buffers, ids, offsets) {
+                let Some(refused) = memory.refusal() else { return Ok(()) };
+                offsets.truncate(offsets.len() + before - ids.len());
+                ids.truncate(before);
+                return Err(refused);
+            }
+            if let Some(refused) = memory.refusal() {
+                return Err(refused);
+            }
+        }
+        self.tokenizer.reference.get()?.encode_with_offsets(text, special, ids, offsets)
     }
 
     /// Makes [`encode`](Self::encode) fail with [`Error::Stopped`] soon after `flag` is set: a text may be a
@@ -373,11 +402,7 @@ impl Encoder {
         if text.len() > LARGE {
             memory.shrink();
         }
-        let refused = match memory.refused.take() {
-            _ if memory.is_stopped() => Error::Stopped,
-            Some(refused) => refused,
-            None => return Ok(()),
-        };
+        let Some(refused) = memory.refusal() else { return Ok(()) };
         out.ids.truncate(before.0);
         out.touched.truncate(before.1);
         Err(refused)
@@ -493,8 +518,12 @@ mod tests {
         let refused = encode(&mut tokenizer.encoder(), &text).expect_err("too long");
         assert!(refused.to_string().contains("reference engine"), "{refused}");
         let (mut ids, mut offsets) = (Vec::new(), Vec::new());
-        let refused =
-            tokenizer.encode_with_offsets(&text, SpecialTokens::Omit, &mut ids, &mut offsets);
+        let refused = tokenizer.encoder().encode_with_offsets(
+            &text,
+            SpecialTokens::Omit,
+            &mut ids,
+            &mut offsets,
+        );
         assert!(refused.is_err());
     }
 }

@@ -57,10 +57,13 @@ impl<'r> Renderer<'r, '_> {
         given: Given<'r>,
     ) -> Outcome<Value<'r>> {
         let known = self.trace.as_ref().map(|_| given.unspent());
+        let sources = self.sources_of(receiver, &given);
         let made = methods::call(method, receiver, given, self.meter)?;
-        Ok(self.traced(made, |trace, made| {
+        let made = self.traced(made, |trace, made| {
             trace.method(method, receiver, &known.unwrap_or_default(), made)
-        }))
+        });
+        self.derive_from(&made, receiver, sources);
+        Ok(made)
     }
 
     fn call_function(&mut self, function: Function, given: Given<'r>) -> Outcome<Value<'r>> {
@@ -78,7 +81,10 @@ impl<'r> Renderer<'r, '_> {
                         trace.decisive(&format);
                     }
                     let format = format.as_text().map_or("", |format| format);
-                    strftime(self.now, format, self.meter).and_then(|it| self.meter.string(it))
+                    let time = strftime(self.now, format, self.meter)
+                        .and_then(|it| self.meter.string(it))?;
+                    self.derive(&time, &[]);
+                    Ok(time)
                 }
                 _ => Err(Failure::error("`strftime_now` needs a format")),
             },

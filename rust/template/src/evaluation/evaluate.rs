@@ -14,7 +14,7 @@ use crate::values::attributes;
 use crate::values::comparing::compare;
 use crate::values::make::{ITEM_BYTES, Many, check_nesting};
 use crate::values::print::write_str;
-use crate::values::value::Value;
+use crate::values::value::{SourceId, Value};
 
 impl<'r, 't> Renderer<'r, 't> {
     /// Whether an expression is true.
@@ -44,6 +44,36 @@ impl<'r, 't> Renderer<'r, 't> {
         }
     }
 
+    /// Records that a value was computed of others, if sources are followed.
+    pub(crate) fn derive(&mut self, made: &Value<'r>, values: &[&Value<'r>]) {
+        if let Some(sources) = &mut self.sources {
+            sources.derive(made, values, SourceId::NONE);
+        }
+    }
+
+    /// The sources of the arguments of a function, and of a `value` that can be read once, before the call.
+    pub(crate) fn sources_of(&mut self, value: &Value<'r>, given: &Given<'r>) -> SourceId {
+        let Some(sources) = &mut self.sources else { return SourceId::NONE };
+        let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
+        let once = matches!(value, Value::Generator(_)).then_some(value);
+        sources.of_all(arguments.chain(once).cloned())
+    }
+
+    /// Records that a function computed a value of `value` and of arguments with these sources.
+    pub(crate) fn derive_from(&mut self, made: &Value<'r>, value: &Value<'r>, arguments: SourceId) {
+        if let Some(sources) = &mut self.sources {
+            sources.derive(made, &[value], arguments);
+        }
+    }
+
+    /// Appends a value to the output.
+    fn write(&mut self, value: &Value<'r>) -> Outcome<()> {
+        if let Some(sources) = &mut self.sources {
+            sources.print(value);
+        }
+        write_str(&mut self.output.text, value, self.meter)
+    }
+
     /// Prints an expression. The parts of a concatenation are printed one by one, without joining them first.
     pub(crate) fn print(&mut self, expression: &'r Expression) -> Outcome<()> {
         let value = if self.trace.is_none() {
@@ -54,7 +84,7 @@ impl<'r, 't> Renderer<'r, 't> {
         } else {
             self.evaluate(expression)?
         };
-        write_str(&mut self.output.text, &value, self.meter)?;
+        self.write(&value)?;
         if let Some(trace) = &mut self.trace {
             trace.print(&value);
         }
@@ -69,15 +99,17 @@ impl<'r, 't> Renderer<'r, 't> {
                 self.meter.descend()?;
                 for part in parts {
                     let part = self.evaluate(part)?;
-                    write_str(&mut self.output.text, &part, self.meter)?;
+                    self.write(&part)?;
                 }
                 self.meter.ascend();
                 return Ok(None);
             }
             other => {
                 let value = self.evaluate(other)?;
-                let Value::String(text) = value else { return Ok(Some(value)) };
-                self.meter.write(&mut self.output.text, &text)?;
+                if !matches!(value, Value::String(_)) {
+                    return Ok(Some(value));
+                }
+                self.write(&value)?;
                 return Ok(None);
             }
         };
@@ -87,8 +119,8 @@ impl<'r, 't> Renderer<'r, 't> {
         let right = self.evaluate(&both.1)?;
         self.meter.ascend();
         match (left, right) {
-            (None, Value::String(text)) => {
-                self.meter.write(&mut self.output.text, &text)?;
+            (None, right @ Value::String(_)) => {
+                self.write(&right)?;
                 Ok(None)
             }
             (left, right) => {
@@ -96,7 +128,9 @@ impl<'r, 't> Renderer<'r, 't> {
                     Some(left) => left,
                     None => self.meter.string(self.output.text.split_off(start))?,
                 };
-                binary(Binary::Add, &left, &right, self.meter).map(Some)
+                let made = binary(Binary::Add, &left, &right, self.meter)?;
+                self.derive(&made, &[&left, &right]);
+                Ok(Some(made))
             }
         }
     }
@@ -141,12 +175,20 @@ impl<'r, 't> Renderer<'r, 't> {
             Expression::Binary(operator, both) => {
                 let (left, right) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
                 let made = binary(*operator, &left, &right, self.meter)?;
-                Ok(self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made)))
+                let made =
+                    self.traced(made, |trace, made| trace.binary(*operator, &left, &right, made));
+                self.derive(&made, &[&left, &right]);
+                Ok(made)
             }
             Expression::Concat(parts) => {
                 let parts = self.evaluate_all(parts)?;
                 let made = concat(&parts, self.meter)?;
-                Ok(self.traced(made, |trace, made| trace.concat(&parts, made)))
+                let made = self.traced(made, |trace, made| trace.concat(&parts, made));
+                if let Some(sources) = &mut self.sources {
+                    let all = sources.of_all(parts);
+                    sources.derive(&made, &[], all);
+                }
+                Ok(made)
             }
             Expression::Compare(first, rest) => self.evaluate_compare(first, rest),
             Expression::If(parts) => {
@@ -166,20 +208,25 @@ impl<'r, 't> Renderer<'r, 't> {
             Expression::Item(both) => {
                 let (value, index) = (self.evaluate(&both.0)?, self.evaluate(&both.1)?);
                 let made = attributes::item(&value, &index, self.meter)?;
-                Ok(self.traced(made, |trace, made| trace.item(&value, &index, made)))
+                let made = self.traced(made, |trace, made| trace.item(&value, &index, made));
+                self.derive(&made, &[&value]);
+                Ok(made)
             }
             Expression::Slice(parts) => self.evaluate_slice(&parts.0, &parts.1),
             Expression::Call(parts) => self.evaluate_call(&parts.0, &parts.1),
             Expression::Filter(filter, parts) => {
                 let (value, given) = (self.evaluate(&parts.0)?, self.arguments(&parts.1)?);
                 let seen = self.trace.as_ref().map(|_| (value.unspent(), given.unspent()));
+                let sources = self.sources_of(&value, &given);
                 let made = filter.apply(&value, given, self.meter)?;
-                Ok(match (&mut self.trace, seen) {
+                let made = match (&mut self.trace, seen) {
                     (Some(trace), Some((value, given))) => {
                         trace.filter(*filter, &value, &given, made)
                     }
                     _ => made,
-                })
+                };
+                self.derive_from(&made, &value, sources);
+                Ok(made)
             }
             Expression::Test(test, parts) => {
                 let value = self.evaluate(&parts.0)?;
@@ -301,7 +348,9 @@ impl<'r, 't> Renderer<'r, 't> {
             }
         }
         let made = attributes::slice(&value, &numbers, self.meter)?;
-        Ok(self.traced(made, |trace, made| trace.slice(&value, &numbers, made)))
+        let made = self.traced(made, |trace, made| trace.slice(&value, &numbers, made));
+        self.derive(&made, &[&value]);
+        Ok(made)
     }
 
     pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<Given<'r>> {

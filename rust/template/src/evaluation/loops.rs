@@ -49,6 +49,7 @@ impl<'r> Renderer<'r, '_> {
             return Ok(Some(item));
         }
         while let Some(item) = state.items.next(self.meter)? {
+            self.derive(&item, &[&state.source]);
             let Some((target, enter, test)) = state.test else { return Ok(Some(item)) };
             self.meter.step()?;
             self.enter(enter)?;

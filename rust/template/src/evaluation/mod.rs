@@ -5,3 +5,4 @@ mod evaluate;
 pub(crate) mod input;
 mod loops;
 pub(crate) mod render;
+pub(crate) mod sources;

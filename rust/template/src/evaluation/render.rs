@@ -5,6 +5,7 @@ use std::ops::Range;
 use chrono::NaiveDateTime;
 
 use crate::evaluation::input::Input;
+use crate::evaluation::sources::{Shown, Sources};
 use crate::failure::{Failure, Outcome};
 use crate::language::tree::{Kind, Load, Scope, Slot, Statement, Target, Template};
 use crate::limits::Meter;
@@ -21,6 +22,8 @@ pub struct Output {
     pub spans: Vec<Range<usize>>,
     /// Units of work that the render took.
     pub work: u64,
+    /// The values of the inputs that were printed, if they were followed.
+    pub shown: Option<Shown>,
 }
 
 impl Template {
@@ -32,6 +35,28 @@ impl Template {
         now: NaiveDateTime,
         input: impl Fn(&str) -> Option<Input<'r>>,
         trace: Option<&mut Trace<'r>>,
+        meter: &Meter<'_>,
+    ) -> Result<Output, (usize, String)> {
+        self.run(now, input, (trace, None), meter)
+    }
+
+    /// Renders the template as [`render`](Self::render) does, and finds the values of the inputs that are
+    /// printed.
+    pub fn render_shown<'r>(
+        &'r self,
+        now: NaiveDateTime,
+        input: impl Fn(&str) -> Option<Input<'r>>,
+        trace: Option<&mut Trace<'r>>,
+        meter: &Meter<'_>,
+    ) -> Result<Output, (usize, String)> {
+        self.run(now, input, (trace, Some(Sources::default())), meter)
+    }
+
+    fn run<'r>(
+        &'r self,
+        now: NaiveDateTime,
+        input: impl Fn(&str) -> Option<Input<'r>>,
+        (trace, sources): (Option<&mut Trace<'r>>, Option<Sources>),
         meter: &Meter<'_>,
     ) -> Result<Output, (usize, String)> {
         let inputs = self.inputs.iter().map(|name| {
@@ -48,10 +73,12 @@ impl Template {
             line: 1,
             meter,
             trace,
+            sources,
         };
         match renderer.run_scope(&self.scope) {
             Ok(_) => {
                 renderer.output.work = meter.done();
+                renderer.output.shown = renderer.sources.take().map(Sources::shown);
                 Ok(renderer.output)
             }
             Err(failure) => Err((renderer.line, failure.message())),
@@ -90,6 +117,8 @@ pub(crate) struct Renderer<'r, 't> {
     pub(crate) line: usize,
     pub(crate) meter: &'t Meter<'t>,
     pub(crate) trace: Option<&'t mut Trace<'r>>,
+    /// The sources of what is computed and printed, if they are followed.
+    pub(crate) sources: Option<Sources>,
 }
 
 impl<'r> Renderer<'r, '_> {
@@ -213,6 +242,7 @@ impl<'r> Renderer<'r, '_> {
     ) -> Outcome<(T, Value<'r>)> {
         let outer = std::mem::take(&mut self.output.text);
         let printed = self.trace.as_mut().map(|trace| trace.divert());
+        let sources = self.sources.as_mut().map(Sources::divert);
         let result = run(self);
         let text = std::mem::replace(&mut self.output.text, outer);
         let text = self.meter.string(text)?;
@@ -220,6 +250,9 @@ impl<'r> Renderer<'r, '_> {
             (Some(trace), Some(printed)) => trace.captured(printed, &text),
             _ => text,
         };
+        if let (Some(known), Some(before)) = (&mut self.sources, sources) {
+            known.captured(before, &text);
+        }
         Ok((result?, text))
     }
 
@@ -238,6 +271,7 @@ impl<'r> Renderer<'r, '_> {
                     if values.len() == targets.len() {
                         return Err(Failure::error("too many values to unpack"));
                     }
+                    self.derive(&item, &[&value]);
                     values.push(item);
                 }
                 if values.len() < targets.len() {

@@ -29,10 +29,51 @@ pub(crate) enum Text<'r> {
     Computed(Rc<Computed<String>>),
 }
 
-/// A computed value, and the memory that it holds.
+/// The number of the sources of a computed text: the values that it was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceId(u32);
+
+impl SourceId {
+    /// The text was just computed, or its sources are not followed.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    /// The text is made of none.
+    pub(crate) const NONE: Self = Self(1);
+
+    /// The last of `count` sources in a list.
+    pub(crate) fn numbered(count: usize) -> Self {
+        u32::try_from(count + 1).map_or(Self::NONE, Self)
+    }
+
+    /// The place of the sources in their list, if there are any.
+    pub(crate) fn place(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(2)
+    }
+}
+
+/// A computed value, the number of its sources, and the memory that it holds.
 pub(crate) struct Computed<T> {
     inner: T,
+    source: Cell<SourceId>,
     _held: Held,
+}
+
+impl<T> Computed<T> {
+    fn new(inner: T, held: Held) -> Rc<Self> {
+        Rc::new(Self { inner, source: Cell::new(SourceId::UNKNOWN), _held: held })
+    }
+
+    /// The number of its sources.
+    pub(crate) fn source(&self) -> SourceId {
+        self.source.get()
+    }
+
+    /// Sets its sources, unless it has some.
+    pub(crate) fn set_source(&self, source: SourceId) {
+        if self.source.get() == SourceId::UNKNOWN {
+            self.source.set(source);
+        }
+    }
 }
 
 impl<T> Deref for Computed<T> {
@@ -78,7 +119,7 @@ impl Eq for Text<'_> {}
 impl Text<'_> {
     /// A string that was computed and holds this memory.
     pub(crate) fn made(text: String, held: Held) -> Self {
-        Self::Computed(Rc::new(Computed { inner: text, _held: held }))
+        Self::Computed(Computed::new(text, held))
     }
 }
 
@@ -361,7 +402,7 @@ impl<'r> Value<'r> {
     pub(crate) fn big(value: BigInt, held: Held) -> Self {
         match i64::try_from(&value) {
             Ok(value) => Self::Int(value),
-            Err(_) => Self::Big(Big::Computed(Rc::new(Computed { inner: value, _held: held }))),
+            Err(_) => Self::Big(Big::Computed(Computed::new(value, held))),
         }
     }
 

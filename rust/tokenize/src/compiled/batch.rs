@@ -109,7 +109,7 @@ fn encode_from(
     let (mut begin, mut at) = (start, start);
     let mut ends = std::mem::take(&mut memory.ends);
     loop {
-        memory.short.grow();
+        memory.grow();
         if memory.is_stopped() {
             break;
         }

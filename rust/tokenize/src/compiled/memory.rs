@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::general::PreTokenized;
 use super::normalize::Normalized;
 use crate::error::Error;
 use crate::merge::{Lanes, Symbol, Windows};
-use crate::pieces::{Key, LongCache, MOST, PieceCache};
+use crate::pieces::{Key, LongCache, MOST, PieceCache, Shared};
 use crate::stop::Stop;
 use crate::viterbi::Ways;
 
@@ -93,6 +94,10 @@ impl Absent {
 pub(crate) struct Memory {
     pub(super) short: PieceCache,
     pub(super) long: LongCache,
+    /// The cache that this thread shares with the tokenizer's other threads.
+    shared: Member,
+    /// Whether there are other threads, as was seen at the beginning of the batch.
+    shares: bool,
     pub(super) windows: Windows,
     pub(super) word: Vec<Symbol>,
     /// The symbols of a word before it is merged.
@@ -136,13 +141,33 @@ pub(crate) struct Memory {
 /// Bytes of the longest word without a safe cut: merging one takes 14 bytes of memory for each of its bytes.
 const LONGEST_WORD: usize = 1 << 28;
 
+/// Bytes of a thread's caches below which it shares nothing: who asks for little memory gets little.
+const LEAST_TO_SHARE: usize = 8 << 20;
+
+/// A thread's part in the cache that all threads share, for as long as the thread encodes.
+struct Member(Option<Arc<Shared>>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.leave();
+        }
+    }
+}
+
 impl Memory {
-    /// Memory whose caches take at most `bytes`.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// Memory whose caches take at most `bytes`, besides the cache that it shares.
+    pub(crate) fn new(bytes: usize, shared: &Arc<Shared>) -> Self {
+        let shared = (bytes >= LEAST_TO_SHARE).then(|| Arc::clone(shared));
+        if let Some(shared) = &shared {
+            shared.enter();
+        }
         let long = bytes / LONG_SHARE;
         Self {
             short: PieceCache::new(bytes - long),
             long: LongCache::new(long),
+            shared: Member(shared),
+            shares: false,
             windows: Windows::default(),
             word: Vec::new(),
             start: Vec::new(),
@@ -182,6 +207,12 @@ impl Memory {
         refuses
     }
 
+    /// The reason for which the last text was not encoded.
+    pub(crate) fn refusal(&mut self) -> Option<Error> {
+        let refused = self.refused.take();
+        if self.is_stopped() { Some(Error::Stopped) } else { refused }
+    }
+
     /// Whether encoding is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_asked()
@@ -201,13 +232,45 @@ impl Memory {
 }
 
 impl Memory {
+    /// Makes room in the caches before a batch.
+    #[inline]
+    pub(super) fn grow(&mut self) {
+        self.shares = self.shared.0.as_ref().is_some_and(|shared| shared.is_used());
+        if self.short.is_filled() {
+            let room = self.shared.0.as_ref().map_or(usize::MAX, |shared| shared.room());
+            self.long.keep_within(room / LONG_SHARE);
+            self.short.grow(room - room / LONG_SHARE);
+        }
+    }
+
+    /// The cache that is shared, if there are other threads.
+    #[inline]
+    fn shared(&self) -> Option<&Shared> {
+        self.shared.0.as_deref().filter(|_| self.shares)
+    }
+
+    /// Prefetches the shared entries of a piece.
+    #[inline]
+    pub(super) fn prefetch_shared(&self, key: Key) {
+        if let Some(shared) = self.shared() {
+            shared.prefetch(key);
+        }
+    }
+
     /// Puts the ids of a piece into its gap, if a cache has them, and says whether one had.
     #[inline]
     pub(super) fn recall(&mut self, piece: &[u8], waiting: &Waiting, gap: &mut Gap) -> bool {
         let Waiting { key, place, .. } = *waiting;
         if place != NOWHERE {
             match self.short.get(key) {
-                None => return false,
+                None => {
+                    let Some(found) = self.shared().and_then(|shared| shared.get(key)) else {
+                        return false;
+                    };
+                    (gap.ids, gap.count, gap.known) = (found.all(), found.count(), true);
+                    self.short.insert(key, &gap.ids[..gap.count]);
+                    return true;
+                }
                 Some(found) if found.is_whole() => {
                     (gap.ids, gap.count, gap.known) = (found.all(), found.count(), true);
                     return true;
@@ -225,6 +288,9 @@ impl Memory {
         if place != NOWHERE {
             if self.short.get(key).is_none() {
                 self.short.insert(key, ids);
+                if let Some(shared) = self.shared() {
+                    shared.insert(key, ids);
+                }
             }
             if ids.len() <= MOST {
                 return;

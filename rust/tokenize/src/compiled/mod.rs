@@ -16,6 +16,7 @@ mod memory;
 mod models;
 mod names;
 mod normalize;
+mod offsets;
 mod pre_tokenizer;
 mod recognise;
 mod sentence;
@@ -28,17 +29,21 @@ mod words;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::added::{Finder, Matcher};
 use crate::error::Error;
+use crate::pieces::Shared;
 use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
 pub(crate) use file::{File, Written};
 use general::General;
 pub(crate) use memory::Memory;
+pub(crate) use models::byte_letters;
 pub(crate) use names::Names;
 use normalize::Normalizer;
+pub(crate) use offsets::Blanks;
 pub(crate) use recognise::{Description, recognise};
 use sentence::Sentence;
 pub use settled::Settled;
@@ -74,6 +79,8 @@ pub(crate) struct Compiled {
     prefix_space: bool,
     model: Model,
     template: Template,
+    /// The pieces that all threads have learned.
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Compiled {
@@ -88,6 +95,7 @@ impl Compiled {
             prefix_space: false,
             model,
             template,
+            shared: Arc::default(),
         }
     }
 

@@ -41,7 +41,7 @@ fn byte_alphabet() -> [Option<u8>; 512] {
 }
 
 /// The character of the byte-level alphabet for each byte.
-pub(super) fn byte_letters() -> &'static [String; 256] {
+pub(crate) fn byte_letters() -> &'static [String; 256] {
     static LETTERS: LazyLock<[String; 256]> = LazyLock::new(|| {
         let mut letters = [const { String::new() }; 256];
         for (code, byte) in (0..).zip(byte_alphabet()) {
@@ -389,5 +389,5 @@ fn viterbi(model: &Written<'_>) -> Result<Viterbi, String> {
     let unknown = model.unk_id.and_then(|id| u32::try_from(id).ok());
     let unknown = unknown.ok_or("model Unigram without unk_id")?;
     let pieces = tokens.iter().map(|(token, _)| token.as_bytes());
-    Ok(Viterbi::new(pieces, scores.clone(), unknown, model.byte_fallback))
+    Ok(Viterbi::new(&pieces, scores, unknown, model.byte_fallback))
 }

@@ -84,6 +84,12 @@ impl Names {
         }
     }
 
+    /// The content of an added token, as it is listed.
+    pub(crate) fn added(&self, id: u32) -> Option<&str> {
+        let token = self.added.iter().find(|token| token.id == id);
+        token.map(|token| token.content.as_str())
+    }
+
     /// The content of a token.
     pub(crate) fn content(&self, id: u32) -> Option<String> {
         if let Some(place) = self.added.iter().position(|token| token.id == id) {

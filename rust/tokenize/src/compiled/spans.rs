@@ -9,6 +9,16 @@ pub(crate) struct Source {
     range: Range<usize>,
 }
 
+impl Source {
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+}
+
 /// The source ranges that the encoder records.
 pub(crate) enum Watch {
     /// Nothing is recorded: there are no spans.

@@ -1,4 +1,4 @@
-//! The ids that a post-processor puts before and after a text.
+//! The ids that a post-processor puts before and after a text, and the blanks that it leaves out of source ranges.
 
 use serde_json::Value;
 
@@ -9,13 +9,24 @@ pub(super) struct Template {
     after: Vec<u32>,
     /// Whether a step that adds ids was read: the reference fails on a second `TemplateProcessing`.
     read: bool,
+    /// The steps that leave blanks out of source ranges; `None` if their options are not written.
+    trims: Option<Vec<Trim>>,
+}
+
+/// A step that leaves the blanks around tokens out of their source ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trim {
+    /// Whether the first token keeps a single blank at its beginning.
+    pub(super) add_prefix_space: bool,
+    /// Whether the step comes after the one that adds ids.
+    pub(super) after: bool,
 }
 
 impl Template {
     /// Reads a post-processor: `ByteLevel`, `TemplateProcessing`, `BertProcessing`, `RobertaProcessing`, or a
     /// sequence of these.
     pub(super) fn recognise(processor: &Value) -> Option<Self> {
-        let mut template = Self::default();
+        let mut template = Self { trims: Some(Vec::new()), ..Self::default() };
         template.read(processor).then_some(template)
     }
 
@@ -23,12 +34,19 @@ impl Template {
         match processor["type"].as_str() {
             None => processor.is_null(),
             // `ByteLevel` trims source ranges and does not change ids.
-            Some("ByteLevel") => true,
+            Some("ByteLevel") => {
+                self.read_trim(processor);
+                true
+            }
             Some("Sequence") => processor["processors"]
                 .as_array()
                 .is_some_and(|steps| steps.iter().all(|step| self.read(step))),
             Some("TemplateProcessing") => self.read_template(processor).is_some(),
-            Some("BertProcessing" | "RobertaProcessing") => self.read_pair(processor).is_some(),
+            Some("BertProcessing") => self.read_pair(processor).is_some(),
+            Some("RobertaProcessing") => {
+                self.read_trim(processor);
+                self.read_pair(processor).is_some()
+            }
             Some(_) => false,
         }
     }
@@ -64,6 +82,23 @@ impl Template {
             side.push(u32::try_from(processor[name].get(1)?.as_u64()?).ok()?);
         }
         Some(())
+    }
+
+    fn read_trim(&mut self, processor: &Value) {
+        let flag = |name: &str| processor[name].as_bool();
+        match (flag("trim_offsets"), flag("add_prefix_space")) {
+            (Some(false), _) => {}
+            (Some(true), Some(add_prefix_space)) => {
+                let trim = Trim { add_prefix_space, after: self.read };
+                self.trims.iter_mut().for_each(|trims| trims.push(trim));
+            }
+            _ => self.trims = None,
+        }
+    }
+
+    /// The steps that leave blanks out of source ranges, in their order; `None` if they are not known.
+    pub(super) fn trims(&self) -> Option<&[Trim]> {
+        self.trims.as_deref()
     }
 
     /// The ids before the text.

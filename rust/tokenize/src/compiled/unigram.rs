@@ -1,12 +1,11 @@
 //! The engine of unigram models: cuts a normalized text into words, and splits each word by the scores of
 //! tokens.
 //!
-//! The caches hold pieces of the normalized text: a word with the blanks before it. Only a piece that no
+//! The caches hold pieces of the normalized text: a word with the blanks before it, or a part of one where no token
+//! can span the cut. Only a piece that no
 //! cache has is written as the model reads it, with `▁` for the space, and split into tokens.
 
 use std::ops::Range;
-
-use memchr::memchr2;
 
 use super::batch::{self, Origin, Output, Pieces, position};
 use super::memory::Memory;
@@ -15,7 +14,7 @@ use super::sentence::{META, Prefix};
 use super::spans::Watch;
 use crate::pieces::Key;
 use crate::split::Cursor;
-use crate::viterbi::{Viterbi, Ways};
+use crate::viterbi::{META as META_CLASS, Viterbi, Ways};
 
 /// The places at which a stretch is cut before the model reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +55,10 @@ impl Unigram {
     ) {
         let spaced = text[start..].starts_with(b" ") || text[start..].starts_with(META.as_bytes());
         let prefixed = match self.prefix {
-            _ if matches!(self.cutting, Cutting::Whitespace { .. }) => false,
+            // The words behind whitespace say by it that they begin; the first word cannot.
+            _ if matches!(self.cutting, Cutting::Whitespace { .. }) => {
+                whitespace(text, start).is_none()
+            }
             Prefix::Never => false,
             Prefix::Always => true,
             Prefix::Unspaced => !spaced,
@@ -106,32 +108,65 @@ impl Unigram {
         match self.cutting {
             Cutting::Whole { .. } => text.len(),
             Cutting::Spaces => {
-                let mut at = start + 1;
-                while let Some(found) =
-                    text.get(at..).and_then(|rest| memchr2(b' ', META.as_bytes()[0], rest))
-                {
-                    at += found;
-                    if text[at] == b' ' || text[at..].starts_with(META.as_bytes()) {
-                        return at;
-                    }
-                    at += 1;
-                }
-                text.len()
+                let last = (text[start] == b' ').then_some(META_CLASS);
+                let ends = |byte: u8, at: usize| {
+                    byte == b' '
+                        || (byte == META.as_bytes()[0] && text[at..].starts_with(META.as_bytes()))
+                };
+                self.word_end(text, start, last, ends)
             }
             Cutting::Whitespace { .. } => {
                 let mut at = start;
                 while let Some(length) = whitespace(text, at) {
                     at += length;
                 }
-                while at < text.len() && whitespace(text, at).is_none() {
-                    at += 1;
-                    while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
-                        at += 1;
-                    }
-                }
-                at
+                self.word_end(text, at, None, |byte, at| match byte {
+                    b' ' | b'\t'..=b'\r' => true,
+                    byte => !byte.is_ascii() && whitespace(text, at).is_some(),
+                })
             }
         }
+    }
+
+    /// The end of the word, or of the part of one, that begins at `start`: a word ends where `ends` says so, for a
+    /// byte and its place. `last` is the class of the first character, if it is not the character's own.
+    #[inline]
+    fn word_end(
+        &self,
+        text: &[u8],
+        start: usize,
+        last: Option<u8>,
+        ends: impl Fn(u8, usize) -> bool,
+    ) -> usize {
+        let cuts = &self.viterbi.cuts;
+        let read = |at: usize, byte: u8| {
+            if byte.is_ascii() {
+                return (byte, 1);
+            }
+            let (code_point, length) = crate::split::decode(text, at);
+            (cuts.class(code_point), length)
+        };
+        let Some(first) = text.get(start) else { return start };
+        let (class, length) = read(start, *first);
+        let (mut at, mut last) = (start + length, last.unwrap_or(class));
+        if !cuts.apply(text.len()) {
+            // Beside this class nothing is cut.
+            last = META_CLASS;
+        }
+        while let Some(byte) = text.get(at) {
+            if ends(*byte, at) {
+                break;
+            }
+            let (class, length) = read(at, *byte);
+            if cuts.is_between(last, class) {
+                break;
+            }
+            if last != META_CLASS || cuts.apply(text.len()) {
+                last = class;
+            }
+            at += length;
+        }
+        at
     }
 
     /// Writes a piece as the model reads it. With `origin`, also writes the source range of each byte.
@@ -149,7 +184,8 @@ impl Unigram {
         let (mut word, mut prefixed) = (text, prefixed);
         if let Cutting::Whitespace { .. } = self.cutting {
             word = text.trim_start_matches(char::is_whitespace);
-            prefixed = self.prefix == Prefix::Unspaced && !word.starts_with(META);
+            let begins = prefixed || word.len() < text.len();
+            prefixed = begins && self.prefix == Prefix::Unspaced && !word.starts_with(META);
         }
         if word.is_empty() {
             return;
@@ -222,7 +258,7 @@ fn next_meta(text: &[u8], at: usize) -> Option<usize> {
 fn whitespace(text: &[u8], at: usize) -> Option<usize> {
     let byte = *text.get(at)?;
     if byte.is_ascii() {
-        return char::from(byte).is_whitespace().then_some(1);
+        return matches!(byte, b' ' | b'\t'..=b'\r').then_some(1);
     }
     let (code_point, length) = crate::split::decode(text, at);
     char::from_u32(code_point).is_some_and(char::is_whitespace).then_some(length)

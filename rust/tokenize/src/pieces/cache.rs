@@ -14,7 +14,7 @@ pub(crate) const MOST: usize = 4;
 const ENTRY: usize = 4;
 
 /// The left shift of that number.
-const COUNT: u32 = SPARE.trailing_zeros();
+pub(super) const COUNT: u32 = SPARE.trailing_zeros();
 
 /// The ids of a piece in the cache.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +26,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The ids of an entry; `high` is its second word.
+    #[inline]
+    pub(super) fn new(ids: [u64; 2], high: u64) -> Self {
+        Self { ids, next: (high >> COUNT) as usize }
+    }
+
     /// Whether the ids are here; if not, the cache of long pieces has them.
     #[inline]
     pub(crate) fn is_whole(self) -> bool {
@@ -85,23 +91,27 @@ impl PieceCache {
         Ok(Self { memory: LineMemory::new(sets)?, sets: sets as u64, written: 0, most_bytes })
     }
 
-    /// Makes the cache larger if it is full and may grow. Set numbers from before are then invalid.
+    /// Whether the cache is full, so that [`Self::grow`] is to be called.
     #[inline]
-    pub(crate) fn grow(&mut self) {
-        if self.written > self.sets {
-            self.grow_now();
-        }
+    pub(crate) fn is_filled(&self) -> bool {
+        self.written > self.sets
     }
 
+    /// Makes the cache larger if it is full and may grow, to at most `most` bytes. Set numbers from before are
+    /// then invalid.
     #[cold]
-    fn grow_now(&mut self) {
+    pub(crate) fn grow(&mut self, most: usize) {
+        if !self.is_filled() {
+            return;
+        }
         self.written = 0;
+        let most = most.min(self.most_bytes);
         let bytes = size_of_val(self.memory.lines());
-        if bytes * 4 > self.most_bytes * 3 || bytes + size_of::<Line>() > self.most_bytes {
+        if bytes * 4 > most * 3 || bytes + size_of::<Line>() > most {
             return;
         }
         // Without more memory, the cache keeps its size.
-        let Ok(larger) = Self::of_size(self.most_bytes.min(bytes * GROWTH), self.most_bytes) else {
+        let Ok(larger) = Self::of_size(most.min(bytes * GROWTH), self.most_bytes) else {
             return;
         };
         let old = std::mem::replace(self, larger);
@@ -244,7 +254,7 @@ mod tests {
                     cache.insert(key, ids);
                     prop_assert!(cache.get(key).is_some());
                 }
-                cache.grow();
+                cache.grow(usize::MAX);
             }
             prop_assert!(size_of_val(cache.memory.lines()) <= bytes.max(size_of::<Line>()));
         }
@@ -278,7 +288,7 @@ mod tests {
                 number += 1;
             }
             kept = count(&cache, number);
-            cache.grow();
+            cache.grow(usize::MAX);
         }
         let still = count(&cache, number);
         assert!(still * 1000 >= kept * 999, "{still} of {kept}");

@@ -68,6 +68,15 @@ impl LongCache {
         (same && end == last.as_slice()).then(|| ids.get(..header[1] as usize)).flatten()
     }
 
+    /// Keeps the cache within so many bytes from now on.
+    pub(crate) fn keep_within(&mut self, bytes: usize) {
+        self.capacity = self.capacity.min(bytes / 4 * 3 / 4);
+        if self.memory.len() > self.capacity {
+            self.memory = Vec::new();
+            self.slots.fill(FREE);
+        }
+    }
+
     /// Stores the ids of a piece.
     pub(crate) fn insert(&mut self, piece: &[u8], part: bool, ids: &[u32]) {
         if piece.len() > LONGEST {

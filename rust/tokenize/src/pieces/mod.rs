@@ -7,6 +7,7 @@ mod lines;
 mod long;
 mod memory;
 mod prefixes;
+mod shared;
 mod vocabulary;
 
 pub(crate) use answers::{Answer, Answers};
@@ -14,6 +15,7 @@ pub(crate) use cache::{MOST, PieceCache};
 pub(crate) use key::{Key, LONGEST};
 pub(crate) use long::LongCache;
 pub(crate) use prefixes::{Prefixes, ROOT};
+pub(crate) use shared::Shared;
 pub(crate) use vocabulary::{Name, Vocabulary};
 
 /// Multipliers of the hash, odd and with well-mixed bits.

@@ -229,26 +229,27 @@ impl Backend {
     /// `update_post_processor`: sets the start and end tokens that `add_bos_token` and `add_eos_token` ask
     /// for.
     pub(super) fn rewrite_post_processor(&mut self) -> Result<()> {
-        let bos = self.content("bos_token").filter(|_| self.add_bos).map(str::to_owned);
-        let eos = self.content("eos_token").filter(|_| self.add_eos).map(str::to_owned);
-        self.set_template(bos.as_deref(), eos.as_deref())
+        let token = |name: &str, is_wanted: bool| -> Result<Option<(String, u32)>> {
+            let content = self.content(name).filter(|_| is_wanted).map(str::to_owned);
+            content.map(|content| Ok((content.clone(), self.known_id(&content)?))).transpose()
+        };
+        let (bos, eos) = (token("bos_token", self.add_bos)?, token("eos_token", self.add_eos)?);
+        let around = |text: Piece<'static>, kind: u32| {
+            let [bos, eos] = [&bos, &eos].map(|token| {
+                token.as_ref().map(|(content, id)| (Piece::Token(content.as_str(), *id), kind))
+            });
+            bos.into_iter().chain([(text, kind)]).chain(eos).collect::<Vec<(Piece<'_>, u32)>>()
+        };
+        let single = around(Piece::Text, 0);
+        let pair: Vec<_> = single.iter().copied().chain(around(Piece::Second, 1)).collect();
+        self.set_parts(&single, &pair)
     }
 
     /// Sets a post-processor that puts one token before a text and one after it.
-    pub(super) fn set_template(
-        &mut self,
-        before: Option<&str>,
-        behind: Option<&str>,
-    ) -> Result<()> {
-        let mut pieces = Vec::new();
-        if let Some(content) = before {
-            pieces.push(Piece::Token(content, self.known_id(content)?));
-        }
-        pieces.push(Piece::Text);
-        if let Some(content) = behind {
-            pieces.push(Piece::Token(content, self.known_id(content)?));
-        }
-        self.set_pieces(&pieces)
+    pub(super) fn set_template(&mut self, before: &str, behind: &str, pair: Pair) -> Result<()> {
+        let (first, last) = (self.known_id(before)?, self.known_id(behind)?);
+        let pieces = [Piece::Token(before, first), Piece::Text, Piece::Token(behind, last)];
+        self.set_pieces(&pieces, pair)
     }
 
     /// The id of a token that a template needs.
@@ -265,36 +266,65 @@ impl Backend {
         })
     }
 
-    /// Sets a post-processor with this template for a single text.
-    pub(super) fn set_pieces(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
-        let mut special = serde_json::Map::new();
-        let mut single = Vec::new();
-        for piece in pieces {
-            match piece {
-                Piece::Text => single.push(json!({"Sequence": {"id": "A", "type_id": 0}})),
-                Piece::Token(content, id) => {
-                    if content.is_empty()
-                        || content.starts_with('$')
-                        || content.contains([' ', ':', '\t', '\n'])
-                    {
-                        return Err(malformed(
-                            "post_processor",
-                            format!("`{content}` cannot stand in a template"),
-                        ));
-                    }
-                    single.push(json!({"SpecialToken": {"id": content, "type_id": 0}}));
-                    special.insert(
-                        (*content).to_owned(),
-                        json!({"id": content, "ids": [id], "tokens": [content]}),
-                    );
-                }
+    /// Sets a post-processor with this template for a single text, and one for two texts by a rule.
+    pub(super) fn set_pieces(&mut self, pieces: &[Piece<'_>], pair: Pair) -> Result<()> {
+        let at = pieces.iter().position(|piece| matches!(piece, Piece::Text)).unwrap_or_default();
+        let (before, after) = (&pieces[..at], pieces.get(at + 1..).unwrap_or_default());
+        let parts: [Vec<(Piece<'_>, u32)>; 4] = match pair {
+            Pair::Followed(kind) => {
+                [of(before, 0), of(after, 0), vec![(Piece::Second, kind)], of(after, kind)]
             }
-        }
+            Pair::Doubled => {
+                let twice = of(&[after, after].concat(), 0);
+                [of(before, 0), twice, vec![(Piece::Second, 0)], of(after, 0)]
+            }
+            Pair::Joined(kind) => {
+                [of(before, 0), vec![(Piece::Second, kind)], of(after, kind), Vec::new()]
+            }
+            Pair::Bare => [Vec::new(), vec![(Piece::Second, 1)], Vec::new(), Vec::new()],
+        };
+        let [front, rest @ ..] = parts;
+        let pair: Vec<_> =
+            front.into_iter().chain([(Piece::Text, 0)]).chain(rest.into_iter().flatten()).collect();
+        self.set_parts(&of(pieces, 0), &pair)
+    }
+
+    /// Sets a post-processor with these templates for one text and for two; each piece with its type.
+    pub(super) fn set_parts(
+        &mut self,
+        single: &[(Piece<'_>, u32)],
+        pair: &[(Piece<'_>, u32)],
+    ) -> Result<()> {
+        let mut special = serde_json::Map::new();
+        let mut write = |pieces: &[(Piece<'_>, u32)]| -> Result<Vec<Value>> {
+            let mut template = Vec::new();
+            for (piece, kind) in pieces {
+                template.push(match piece {
+                    Piece::Text => json!({"Sequence": {"id": "A", "type_id": kind}}),
+                    Piece::Second => json!({"Sequence": {"id": "B", "type_id": kind}}),
+                    Piece::Token(content, id) => {
+                        if content.is_empty()
+                            || content.starts_with('$')
+                            || content.contains([' ', ':', '\t', '\n'])
+                        {
+                            return Err(malformed(
+                                "post_processor",
+                                format!("`{content}` cannot stand in a template"),
+                            ));
+                        }
+                        let token = json!({"id": content, "ids": [id], "tokens": [content]});
+                        special.insert((*content).to_owned(), token);
+                        json!({"SpecialToken": {"id": content, "type_id": kind}})
+                    }
+                });
+            }
+            Ok(template)
+        };
+        let (single, pair) = (write(single)?, write(pair)?);
         self.set_post_processor(&json!({
             "type": "TemplateProcessing",
             "single": single,
-            // fastpack never encodes pairs, but the engine requires a template for them.
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "pair": pair,
             "special_tokens": special,
         }))
     }
@@ -354,10 +384,30 @@ impl Backend {
 /// A part of a post-processor's template.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Piece<'a> {
-    /// The text itself.
+    /// The text itself; of two texts, the first.
     Text,
+    /// The second of two texts.
+    Second,
     /// A token before or after the text, with its id.
     Token(&'a str, u32),
+}
+
+/// Pieces of one type.
+fn of<'p>(pieces: &[Piece<'p>], kind: u32) -> Vec<(Piece<'p>, u32)> {
+    pieces.iter().map(|piece| (*piece, kind)).collect()
+}
+
+/// The template for two texts, as the template for one text gives it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pair {
+    /// `[CLS] A [SEP] B [SEP]`, with this type for the second text and its tokens.
+    Followed(u32),
+    /// `<s> A </s> </s> B </s>`.
+    Doubled,
+    /// `<s> A B </s>`, with this type for the second text and the tokens after it.
+    Joined(u32),
+    /// `A B`, with the type 1 for the second text.
+    Bare,
 }
 
 /// Whether a version of transformers is 5.0.0 or later, without its pre-releases.

@@ -37,6 +37,16 @@ impl<'a> Folder<'a> {
         }
     }
 
+    /// The bytes of a file; `None` if there is no such file.
+    pub(super) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.path(name);
+        match regular::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { path, source }),
+        }
+    }
+
     /// A JSON file that holds an object, or `None` if there is no such file.
     pub(super) fn object(&self, name: &str) -> Result<Option<Map<String, Value>>> {
         let Some(text) = self.text(name)? else { return Ok(None) };

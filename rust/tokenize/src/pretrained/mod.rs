@@ -3,6 +3,7 @@
 //! ```text
 //! config.json, tokenizer_config.json ──► auto: which class
 //! tokenizer_config.json, special_tokens_map.json, added_tokens.json ──► settings: its arguments
+//! spiece.model, tiktoken.model, tekken.json, vocab.json, … ──► conversion: a tokenizer.json, where there is none
 //! tokenizer.json ──► the engine as it stands, or vocabulary ──► classes: an engine of the class's own
 //!                                                                 └──► backend: tokens added, post-processor
 //! ```
@@ -10,8 +11,8 @@
 mod auto;
 mod backend;
 mod classes;
+mod conversion;
 mod folder;
-mod lists;
 mod names;
 mod settings;
 mod templates;
@@ -28,6 +29,8 @@ use crate::reference;
 use crate::tokenizer::Tokenizer;
 use auto::Evidence;
 use backend::Backend;
+use classes::Recipe;
+use conversion::Converted;
 use folder::Folder;
 use settings::Settings;
 use vocabulary::Vocabulary;
@@ -87,19 +90,18 @@ impl Pretrained {
             byte_level: file.as_ref().is_some_and(|json| json.contains("\"ByteLevel\"")),
             folder: &folder,
         })?;
-        let is_listed = file.is_none();
-        let json = match file {
-            Some(json) => Some(json),
-            None => lists::read(&folder, &class)?,
-        };
-        let Some(json) = json else {
-            return Err(folder.malformed(
-                load::FILE,
-                format!(
+        let (json, converted) = if let Some(json) = file {
+            (json, None)
+        } else {
+            let settings = Settings::gather(&folder, tokenizer_config.clone(), &Value::Null, true)?;
+            let converted = conversion::read(&folder, &class, &settings)?.ok_or_else(|| {
+                let reason = format!(
                     "is missing, and what `{class}` reads instead is not here or not known to fastpack; save one \
                      with `AutoTokenizer.from_pretrained(...).save_pretrained(...)`"
-                ),
-            ));
+                );
+                folder.malformed(load::FILE, reason)
+            })?;
+            (converted.file.to_string(), Some(converted))
         };
         let settings = OF_CALLS.map(|name| (name, tokenizer_config.get(name)));
         let mut call = json!({"class": class});
@@ -107,7 +109,7 @@ impl Pretrained {
             call[name] = value.cloned().unwrap_or_default();
         }
         let call = call.to_string();
-        let files = Files { folder: &folder, class: &class, is_listed, config: tokenizer_config };
+        let files = Files { folder: &folder, class: &class, converted, config: tokenizer_config };
         // Most tokenizers can be built without their merges, in a fraction of the time. Otherwise the whole
         // file is read, which also finds and reports its faults.
         let quick = load::parse_without_merges(&json).and_then(|outline| {
@@ -146,8 +148,8 @@ impl Pretrained {
 struct Files<'a> {
     folder: &'a Folder<'a>,
     class: &'a str,
-    /// Whether the folder has list files instead of a `tokenizer.json`.
-    is_listed: bool,
+    /// The file that the folder has instead of a `tokenizer.json`, as one.
+    converted: Option<Converted>,
     config: Map<String, Value>,
 }
 
@@ -158,8 +160,22 @@ impl Files<'_> {
         // The padding of the file can name the pad token, if nothing else does.
         let padding = tokenizer.get("padding").cloned();
         load::check(&mut tokenizer)?;
-        let settings =
-            Settings::gather(self.folder, self.config.clone(), &tokenizer, self.is_listed)?;
+        let is_converted = self.converted.is_some();
+        let mut settings =
+            Settings::gather(self.folder, self.config.clone(), &tokenizer, is_converted)?;
+        for (name, value) in self.converted.iter().flat_map(|converted| &converted.settings) {
+            settings.set(name, value.clone());
+        }
+        let is_whole = self.converted.as_ref().is_some_and(|converted| converted.is_whole);
+        if self.class != BACKEND && is_whole {
+            let recipe = self.recipe()?;
+            let settings = recipe.arguments(settings)?;
+            let engine = reference::build(&tokenizer)?;
+            reference::check_added_ids(&tokenizer, &engine)?;
+            let mut backend = Backend::new(self.folder, engine, settings.clone(), None, None)?;
+            (recipe.finish)(&mut backend, &settings)?;
+            return Ok((backend, tokenizer["model"].take()));
+        }
         if self.class == BACKEND {
             let engine = reference::build(&tokenizer)?;
             reference::check_added_ids(&tokenizer, &engine)?;
@@ -169,6 +185,13 @@ impl Files<'_> {
         self.rebuild(settings, &Vocabulary { tokenizer: &tokenizer, json }, padding.as_ref())
     }
 
+    /// The recipe of the class.
+    fn recipe(&self) -> Result<Recipe> {
+        classes::recipe(self.class).ok_or_else(|| {
+            unsupported(self.class, "transformers builds it by rules that fastpack does not know")
+        })
+    }
+
     /// Builds the engine of a class that reads little more than the vocabulary from `tokenizer.json`.
     fn rebuild(
         &self,
@@ -176,9 +199,7 @@ impl Files<'_> {
         vocabulary: &Vocabulary<'_>,
         padding: Option<&Value>,
     ) -> Result<(Backend, Value)> {
-        let recipe = classes::recipe(self.class).ok_or_else(|| {
-            unsupported(self.class, "transformers builds it by rules that fastpack does not know")
-        })?;
+        let recipe = self.recipe()?;
         let settings = recipe.arguments(settings)?;
         let mut built = (recipe.build)(&settings, vocabulary)?;
         load::check(&mut built)?;

@@ -235,6 +235,17 @@ impl Settings {
         Ok(self.token(name)?.map_or_else(|| "None".to_owned(), |token| token.content().to_owned()))
     }
 
+    /// Python's `str()` of a special token, or a default if it is missing.
+    pub(super) fn content_or(&self, name: &str, default: &str) -> Result<String> {
+        if self.contains(name) { self.content(name) } else { Ok(default.to_owned()) }
+    }
+
+    /// A count, or a default if it is missing.
+    pub(super) fn count_or(&self, name: &str, default: u64) -> Result<u64> {
+        let given = self.values.get(name).map(Value::as_u64);
+        given.unwrap_or(Some(default)).ok_or_else(|| self.malformed(name, "must be a count"))
+    }
+
     /// A list of tokens; `None` if it is null or missing.
     pub(super) fn list(&self, name: &str) -> Result<Option<Vec<Token>>> {
         match self.values.get(name) {

@@ -104,6 +104,14 @@ impl Token {
         }
     }
 
+    /// The token as the value of a setting.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::String(text.clone()),
+            Self::Added(token) => token.to_value(),
+        }
+    }
+
     /// The content, as Python's `str()` gives it.
     pub(super) fn content(&self) -> &str {
         match self {

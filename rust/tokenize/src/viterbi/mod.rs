@@ -3,10 +3,12 @@
 //! Sums are computed in the reference's order, and the first of equal sums is kept, so the results are the
 //! same to the last bit.
 
+mod cuts;
 mod trie;
 
 use std::ops::Range;
 
+pub(crate) use cuts::{Cuts, META};
 use trie::Trie;
 
 /// The difference between the lowest score and the score of an unknown character.
@@ -18,14 +20,14 @@ const NOWHERE: u32 = u32::MAX;
 /// The tokens and scores of a unigram model.
 pub(crate) struct Viterbi {
     trie: Trie,
-    /// The score of each token.
-    scores: Vec<f64>,
     /// The unknown token.
     unknown: u32,
     /// The score of an unknown character.
     unknown_score: f64,
     /// The byte tokens, if the bytes of unknown text are spelled out; `None` for a byte without a token.
     bytes: Option<Box<[Option<u32>; 256]>>,
+    /// The places at which words can be cut.
+    pub(crate) cuts: Cuts,
 }
 
 /// The best path to a position in a text.
@@ -34,8 +36,12 @@ struct Best {
     score: f64,
     /// The start of the last token on the path.
     start: u32,
-    token: u32,
+    /// The place of that token in the trie, or [`UNKNOWN`].
+    place: u32,
 }
+
+/// The place of unknown characters.
+const UNKNOWN: u32 = u32::MAX;
 
 /// A token of a text.
 #[derive(Clone, Copy)]
@@ -57,12 +63,12 @@ impl Viterbi {
     /// Makes a model. No token is empty, `scores` are the tokens' finite scores, and `unknown` is one of the
     /// tokens.
     pub(crate) fn new<'a>(
-        tokens: impl Iterator<Item = &'a [u8]>,
-        scores: Vec<f64>,
+        tokens: &(impl Iterator<Item = &'a [u8]> + Clone),
+        scores: &[f64],
         unknown: u32,
         byte_fallback: bool,
     ) -> Self {
-        let trie = Trie::new(tokens.zip(0..));
+        let trie = Trie::new(tokens.clone().zip(0..), scores);
         let bytes = byte_fallback.then(|| {
             let mut bytes = Box::new([None; 256]);
             for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
@@ -74,7 +80,9 @@ impl Viterbi {
             .iter()
             .copied()
             .fold(f64::INFINITY, |least, it| if it < least { it } else { least });
-        Self { trie, scores, unknown, unknown_score: least - PENALTY, bytes }
+        let unknown_score = least - PENALTY;
+        let cuts = Cuts::new(tokens, scores, (unknown as usize, unknown_score));
+        Self { trie, unknown, unknown_score, bytes, cuts }
     }
 
     /// Calls `token` with the range and the id of each token of `text`, which is UTF-8; `ways` are the
@@ -90,7 +98,8 @@ impl Viterbi {
         path.clear();
         let mut end = text.len();
         while end > 0 {
-            let Best { start, token, .. } = best[end];
+            let Best { start, place, .. } = best[end];
+            let token = if place == UNKNOWN { self.unknown } else { self.trie.token(place) };
             path.push(Found { start, end: position(end), token });
             end = start as usize;
         }
@@ -131,25 +140,24 @@ impl Viterbi {
     /// Finds the best path to every position.
     fn follow(&self, text: &[u8], ways: &mut Vec<Best>) {
         ways.clear();
-        ways.resize(text.len() + 1, Best { score: 0.0, start: NOWHERE, token: 0 });
+        ways.resize(text.len() + 1, Best { score: 0.0, start: NOWHERE, place: UNKNOWN });
         let mut at = 0;
         while at < text.len() {
             let before = ways[at].score;
             let start = position(at);
             let length = character(text[at]);
             let mut alone = false;
-            let better = |way: &mut Best, score: f64, token: u32| {
+            let better = |way: &mut Best, score: f64, place: u32| {
                 if way.start == NOWHERE || score > way.score {
-                    *way = Best { score, start, token };
+                    *way = Best { score, start, place };
                 }
             };
-            self.trie.each(&text[at..], |bytes, token| {
-                let score = self.scores[token as usize] + before;
-                better(&mut ways[at + bytes], score, token);
+            self.trie.each(&text[at..], |bytes, score, place| {
+                better(&mut ways[at + bytes], score + before, place);
                 alone |= bytes == length;
             });
             if !alone {
-                better(&mut ways[at + length], self.unknown_score + before, self.unknown);
+                better(&mut ways[at + length], self.unknown_score + before, UNKNOWN);
             }
             at += length;
         }

@@ -12,29 +12,35 @@ const TRIES: usize = 64;
 /// The number of places that are made at a time: enough for all children of one node.
 const BLOCK: usize = 256;
 
-/// A node, which stands for a prefix of tokens.
+/// A node, which stands for a prefix of tokens. Its score lies beside it: most time of the search goes into waiting for
+/// memory, and this is one line of it.
 #[derive(Clone, Copy)]
 struct Node {
     /// The place of each child, combined by XOR with the child's byte.
     base: u32,
     /// The place of the parent.
     parent: u32,
-    /// The token that ends here.
-    token: u32,
+    /// The score of the token that ends here, or not a number.
+    score: f64,
 }
 
 /// A free place.
-const FREE: Node = Node { base: 0, parent: NOTHING, token: NOTHING };
+const FREE: Node = Node { base: 0, parent: NOTHING, score: f64::NAN };
 
 /// A trie of the tokens of a unigram model.
-pub(super) struct Trie(Box<[Node]>);
+pub(super) struct Trie {
+    nodes: Box<[Node]>,
+    /// The token that ends at each node, or [`NOTHING`].
+    tokens: Box<[u32]>,
+}
 
 impl Trie {
-    /// A trie of tokens with their numbers; of equal tokens the last one is kept.
-    pub(super) fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], u32)>) -> Self {
+    /// A trie of tokens with their numbers, by which `scores` lists their finite scores; of equal tokens the last one
+    /// is kept.
+    pub(super) fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], u32)>, scores: &[f64]) -> Self {
         let mut sorted: Vec<(&[u8], u32)> = tokens.collect();
         sorted.sort_unstable();
-        let mut builder = Builder { nodes: Vec::new(), free: Vec::new() };
+        let mut builder = Builder { nodes: Vec::new(), tokens: Vec::new(), free: Vec::new() };
         builder.extend();
         builder.nodes[0].parent = ROOT;
         // Each node, with the length of its prefix and the tokens that begin with it.
@@ -44,7 +50,8 @@ impl Trie {
                 if token.len() > depth {
                     break;
                 }
-                builder.nodes[place].token = *number;
+                builder.nodes[place].score = scores[*number as usize];
+                builder.tokens[place] = *number;
                 tokens = rest;
             }
             let groups = || tokens.chunk_by(|(a, _), (b, _)| a[depth] == b[depth]);
@@ -57,31 +64,39 @@ impl Trie {
                 waiting.push((child, depth + 1, group));
             }
         }
-        Self(builder.nodes.into())
+        Self { nodes: builder.nodes.into(), tokens: builder.tokens.into() }
     }
 
-    /// Calls `found` with every token that `text` begins with, the shortest first: its number of bytes, and
-    /// its number.
+    /// Calls `found` with every token that `text` begins with, the shortest first: its number of bytes, its score, and
+    /// its place.
     #[inline]
-    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
-        let (mut at, mut base) = (0, self.0[0].base);
+    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, f64, u32)) {
+        let (mut at, mut base) = (0, self.nodes[0].base);
         for (length, byte) in (1..).zip(text) {
             let place = base ^ u32::from(*byte);
-            let node = &self.0[place as usize];
+            let node = &self.nodes[place as usize];
             if node.parent != at {
                 return;
             }
-            if node.token != NOTHING {
-                found(length, node.token);
+            if !node.score.is_nan() {
+                found(length, node.score, place);
             }
             (at, base) = (place, node.base);
         }
     }
 
+    /// The number of the token at a place where one ends.
+    #[inline]
+    pub(super) fn token(&self, place: u32) -> u32 {
+        self.tokens[place as usize]
+    }
+
     /// The number of a token.
     pub(super) fn get(&self, token: &[u8]) -> Option<u32> {
         let mut last = None;
-        self.each(token, |length, number| last = (length == token.len()).then_some(number));
+        self.each(token, |length, _, place| {
+            last = (length == token.len()).then(|| self.token(place));
+        });
         last
     }
 }
@@ -89,6 +104,7 @@ impl Trie {
 /// A trie that is being built.
 struct Builder {
     nodes: Vec<Node>,
+    tokens: Vec<u32>,
     /// The places that were free at some time; some may be taken by now.
     free: Vec<usize>,
 }
@@ -98,6 +114,7 @@ impl Builder {
     fn extend(&mut self) {
         let start = self.nodes.len();
         self.nodes.resize(start + BLOCK, FREE);
+        self.tokens.resize(start + BLOCK, NOTHING);
         self.free.extend((start..start + BLOCK).rev());
     }
 
@@ -148,7 +165,7 @@ mod tests {
     #[test]
     fn no_byte_leads_back_to_the_first_node() {
         for byte in 1..=255_u8 {
-            let trie = Trie::new(std::iter::once((&[byte][..], 7)));
+            let trie = Trie::new(std::iter::once((&[byte][..], 7)), &[0.0; 8]);
             for first in 0..=255_u8 {
                 let expected = (first == byte).then_some(7);
                 assert_eq!(trie.get(&[first]), expected);
@@ -163,9 +180,15 @@ mod tests {
             tokens in prop::collection::vec("[a-c]{1,5}|[ -~]{1,3}|[é-ü中-丯]{1,2}", 0..200),
             text in "([a-c]|[ -~]|[é-ü中-丯]){0,8}",
         ) {
-            let trie = Trie::new((0..).zip(&tokens).map(|(number, token)| (token.as_bytes(), number)));
+            let numbered = (0..).zip(&tokens).map(|(number, token)| (token.as_bytes(), number));
+            let score = |number: u32| -f64::from(number) - 1.0;
+            let scores: Vec<f64> = (0..).map(score).take(tokens.len().max(1)).collect();
+            let trie = Trie::new(numbered, &scores);
             let mut found = Vec::new();
-            trie.each(text.as_bytes(), |length, number| found.push((length, number)));
+            trie.each(text.as_bytes(), |length, given, place| {
+                found.push((length, trie.token(place)));
+                assert_eq!(given.to_bits(), score(trie.token(place)).to_bits());
+            });
             let last = |length: usize| {
                 let beginning = text.get(..length)?;
                 let number = tokens.iter().rposition(|token| token == beginning)?;

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{
-    Recipe, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more, regex, replace,
-    set_roberta, tokenizer,
+    ROBERTA_TOKENS, Recipe, as_given, frame_in_cls_and_sep, literal, metaspace, nothing_more,
+    regex, replace, set_roberta, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::Backend;
+use crate::pretrained::backend::{Backend, Pair};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
 use crate::pretrained::vocabulary::Vocabulary;
@@ -23,16 +23,6 @@ const CLIP: &str =
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
 
 const END_OF_TEXT: Option<&str> = Some("<|endoftext|>");
-
-pub(super) const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
-    ("bos_token", Some("<s>")),
-    ("eos_token", Some("</s>")),
-    ("sep_token", Some("</s>")),
-    ("cls_token", Some("<s>")),
-    ("unk_token", Some("<unk>")),
-    ("pad_token", Some("<pad>")),
-    ("mask_token", Some("<mask>")),
-];
 
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     let plain =
@@ -101,7 +91,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             Recipe { prepare: prepare_blenderbot, ..plain(ROBERTA_TOKENS, byte_level_spaced) }
         }
         "DebertaTokenizer" => Recipe {
-            finish: frame_in_cls_and_sep,
+            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Doubled),
             ..plain(
                 &[
                     ("bos_token", Some("[CLS]")),

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::unigram::{self, sequence};
 use super::{
-    Recipe, as_added, bpe, frame, frame_in_cls_and_sep, metaspace, regex, replace, text, tokenizer,
+    Recipe, as_added, bpe, frame, frame_as_bert, metaspace, regex, replace, text, tokenizer,
 };
 use crate::error::Result;
-use crate::pretrained::backend::Backend;
+use crate::pretrained::backend::{Backend, Pair, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -25,7 +25,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             ],
             prepare: prepare_big_bird,
             build: big_bird,
-            finish: frame_in_cls_and_sep,
+            finish: frame_as_bert,
         },
         "PegasusTokenizer" => Recipe {
             defaults: &[
@@ -38,7 +38,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             build: pegasus,
             finish: |backend, _| {
                 let eos = backend.known_id(&backend.required("eos_token")?)?;
-                frame(backend, &[], &[eos])
+                frame(backend, &[], &[eos], Pair::Joined(0))
             },
         },
         "ReformerTokenizer" => Recipe {
@@ -165,5 +165,8 @@ fn xglm(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 fn finish_xglm(backend: &mut Backend, _: &Settings) -> Result<()> {
     let eos = backend.known_id(&backend.required("eos_token")?)?;
     backend.known_id(&backend.required("bos_token")?)?;
-    frame(backend, &[eos], &[])
+    let name = backend.required("eos_token")?;
+    let token = (Piece::Token(&name, eos), 0);
+    let (first, second) = ((Piece::Text, 0), (Piece::Second, 0));
+    backend.set_parts(&[token, first], &[token, first, token, token, second])
 }

@@ -2,7 +2,7 @@
 
 /// The languages of `MBartTokenizer`.
 #[rustfmt::skip]
-pub(super) const MBART: &[&str] = &[
+pub(in crate::pretrained) const MBART: &[&str] = &[
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX",
     "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK", "tr_TR", "vi_VN",
     "zh_CN",
@@ -10,7 +10,7 @@ pub(super) const MBART: &[&str] = &[
 
 /// The languages of `MBart50Tokenizer`.
 #[rustfmt::skip]
-pub(super) const MBART50: &[&str] = &[
+pub(in crate::pretrained) const MBART50: &[&str] = &[
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX",
     "kk_KZ", "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK", "tr_TR", "vi_VN",
     "zh_CN", "af_ZA", "az_AZ", "bn_IN", "fa_IR", "he_IL", "hr_HR", "id_ID", "ka_GE", "km_KH", "mk_MK", "ml_IN",

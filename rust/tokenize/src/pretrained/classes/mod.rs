@@ -4,8 +4,10 @@
 //! post-processor.
 
 mod bpe;
+mod esmc;
 mod generation;
 mod languages;
+mod luke;
 mod speech;
 mod translation;
 mod unigram;
@@ -14,11 +16,12 @@ mod wordpiece;
 
 use serde_json::{Value, json};
 
-use super::backend::{Backend, Piece};
+use super::backend::{Backend, Pair, Piece};
 use super::settings::Settings;
 use super::token::{AddedToken, Token};
 use super::vocabulary::Vocabulary;
 use crate::error::Result;
+pub(super) use languages::{MBART, MBART50};
 
 /// The steps by which a class makes a tokenizer.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,17 @@ pub(super) struct Recipe {
     pub(super) finish: fn(&mut Backend, &Settings) -> Result<()>,
 }
 
+/// The special tokens of `RoBERTa` and of the classes that took them over.
+const ROBERTA_TOKENS: &[(&str, Option<&str>)] = &[
+    ("bos_token", Some("<s>")),
+    ("eos_token", Some("</s>")),
+    ("sep_token", Some("</s>")),
+    ("cls_token", Some("<s>")),
+    ("unk_token", Some("<unk>")),
+    ("pad_token", Some("<pad>")),
+    ("mask_token", Some("<mask>")),
+];
+
 /// The recipe of a class, if fastpack supports the class.
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     let rooms = [
@@ -43,6 +57,8 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
         speech::recipe,
         vision::recipe,
         generation::recipe,
+        luke::recipe,
+        esmc::recipe,
     ];
     rooms.into_iter().find_map(|recipe| recipe(class))
 }
@@ -145,7 +161,7 @@ fn set_roberta(
 }
 
 /// Sets a template that puts tokens, given by their ids, before and after a text.
-fn frame(backend: &mut Backend, before: &[u32], behind: &[u32]) -> Result<()> {
+fn frame(backend: &mut Backend, before: &[u32], behind: &[u32], pair: Pair) -> Result<()> {
     let name = |id: &u32| (backend.engine.id_to_token(*id).unwrap_or_default(), *id);
     let (before, behind): (Vec<_>, Vec<_>) =
         (before.iter().map(name).collect(), behind.iter().map(name).collect());
@@ -153,11 +169,16 @@ fn frame(backend: &mut Backend, before: &[u32], behind: &[u32]) -> Result<()> {
     pieces.extend(before.iter().map(|(content, id)| Piece::Token(content, *id)));
     pieces.push(Piece::Text);
     pieces.extend(behind.iter().map(|(content, id)| Piece::Token(content, *id)));
-    backend.set_pieces(&pieces)
+    backend.set_pieces(&pieces, pair)
 }
 
 /// Puts `cls_token` before a text and `sep_token` after it.
-fn frame_in_cls_and_sep(backend: &mut Backend, _: &Settings) -> Result<()> {
+fn frame_in_cls_and_sep(backend: &mut Backend, pair: Pair) -> Result<()> {
     let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
-    backend.set_template(Some(&cls), Some(&sep))
+    backend.set_template(&cls, &sep, pair)
+}
+
+/// Puts `cls_token` before a text and `sep_token` after it; a second text and its `sep_token` have the type 1.
+fn frame_as_bert(backend: &mut Backend, _: &Settings) -> Result<()> {
+    frame_in_cls_and_sep(backend, Pair::Followed(1))
 }

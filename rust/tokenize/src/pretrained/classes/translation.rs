@@ -4,32 +4,24 @@ use serde_json::{Value, json};
 
 use super::languages::{MBART, MBART50, NLLB};
 use super::unigram::{self, sequence, spaced_words};
-use super::{Recipe, as_added, bpe, frame, metaspace, regex, replace, text, tokenizer};
+use super::{
+    ROBERTA_TOKENS, Recipe, as_added, bpe, frame, metaspace, regex, replace, text, tokenizer,
+};
 use crate::error::Result;
-use crate::pretrained::backend::Backend;
+use crate::pretrained::backend::{Backend, Pair};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
-
-const TOKENS: &[(&str, Option<&str>)] = &[
-    ("bos_token", Some("<s>")),
-    ("eos_token", Some("</s>")),
-    ("sep_token", Some("</s>")),
-    ("cls_token", Some("<s>")),
-    ("unk_token", Some("<unk>")),
-    ("pad_token", Some("<pad>")),
-    ("mask_token", Some("<mask>")),
-];
 
 pub(super) fn recipe(class: &str) -> Option<Recipe> {
     Some(match class {
         "MBartTokenizer" => Recipe {
-            defaults: TOKENS,
+            defaults: ROBERTA_TOKENS,
             prepare: prepare_mbart,
             build: mbart,
             finish: |backend, settings| {
                 let language = language(backend, settings, "src_lang", "en_XX")?;
                 let eos = eos(backend)?;
-                frame(backend, &[], &[eos, language])
+                frame(backend, &[], &[eos, language], Pair::Joined(0))
             },
         },
         "MBart50Tokenizer" => Recipe {
@@ -45,17 +37,20 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             build: mbart50,
             finish: finish_mbart50,
         },
-        "NllbTokenizer" => {
-            Recipe { defaults: TOKENS, prepare: prepare_nllb, build: nllb, finish: finish_nllb }
-        }
+        "NllbTokenizer" => Recipe {
+            defaults: ROBERTA_TOKENS,
+            prepare: prepare_nllb,
+            build: nllb,
+            finish: finish_nllb,
+        },
         "SeamlessM4TTokenizer" => Recipe {
-            defaults: &TOKENS[..6],
+            defaults: &ROBERTA_TOKENS[..6],
             prepare: super::as_given,
             build: seamless,
             finish: |backend, settings| {
                 let language = language(backend, settings, "src_lang", "eng")?;
                 let eos = eos(backend)?;
-                frame(backend, &[language], &[eos])
+                frame(backend, &[language], &[eos], Pair::Joined(0))
             },
         },
         _ => return None,
@@ -141,7 +136,7 @@ fn finish_mbart50(backend: &mut Backend, settings: &Settings) -> Result<()> {
     }
     let language = language(backend, settings, "src_lang", "en_XX")?;
     let eos = eos(backend)?;
-    frame(backend, &[language], &[eos])
+    frame(backend, &[language], &[eos], Pair::Joined(0))
 }
 
 fn prepare_nllb(settings: &mut Settings) -> Result<()> {
@@ -169,9 +164,9 @@ fn finish_nllb(backend: &mut Backend, settings: &Settings) -> Result<()> {
     let language = language(backend, settings, "src_lang", "eng_Latn")?;
     let eos = eos(backend)?;
     if settings.flag("legacy_behaviour", false)? {
-        frame(backend, &[], &[eos, language])
+        frame(backend, &[], &[eos, language], Pair::Joined(0))
     } else {
-        frame(backend, &[language], &[eos])
+        frame(backend, &[language], &[eos], Pair::Joined(0))
     }
 }
 

@@ -3,25 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{
-    Recipe, as_added, as_given, as_in_file, frame_in_cls_and_sep, literal, metaspace, nothing_more,
-    regex, replace, tokenizer,
+    ROBERTA_TOKENS, Recipe, as_added, as_given, as_in_file, frame_as_bert, literal, metaspace,
+    nothing_more, regex, replace, tokenizer,
 };
 use crate::error::Result;
 use crate::load::malformed;
-use crate::pretrained::backend::{Backend, Piece};
+use crate::pretrained::backend::{Backend, Pair, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
 use crate::pretrained::vocabulary::Vocabulary;
-
-const XLM_TOKENS: &[(&str, Option<&str>)] = &[
-    ("bos_token", Some("<s>")),
-    ("eos_token", Some("</s>")),
-    ("sep_token", Some("</s>")),
-    ("cls_token", Some("<s>")),
-    ("unk_token", Some("<unk>")),
-    ("pad_token", Some("<pad>")),
-    ("mask_token", Some("<mask>")),
-];
 
 const ALBERT_TOKENS: &[(&str, Option<&str>)] = &[
     ("bos_token", Some("[CLS]")),
@@ -48,13 +38,13 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
                 finish_t5,
             )
         },
-        "XLMRobertaTokenizer" => plain(XLM_TOKENS, xlm_roberta, frame_in_bos_and_eos),
+        "XLMRobertaTokenizer" => plain(ROBERTA_TOKENS, xlm_roberta, frame_in_bos_and_eos),
         "CamembertTokenizer" => Recipe {
             prepare: prepare_camembert,
-            ..plain(XLM_TOKENS, camembert, frame_in_bos_and_eos)
+            ..plain(ROBERTA_TOKENS, camembert, frame_in_bos_and_eos)
         },
         "BarthezTokenizer" => {
-            Recipe { prepare: mask_strips_left, ..plain(XLM_TOKENS, barthez, nothing_more) }
+            Recipe { prepare: mask_strips_left, ..plain(ROBERTA_TOKENS, barthez, nothing_more) }
         }
         "FNetTokenizer" => plain(ALBERT_TOKENS, as_in_file, nothing_more),
         "AlbertTokenizer" => plain(ALBERT_TOKENS, albert, finish_albert),
@@ -70,7 +60,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
                 ("mask_token", Some("[MASK]")),
             ],
             deberta_v2,
-            frame_in_cls_and_sep,
+            frame_as_bert,
         ),
         "XLNetTokenizer" => Recipe {
             prepare: prepare_xlnet,
@@ -113,7 +103,7 @@ pub(super) fn scheme(settings: &Settings) -> Result<&'static str> {
 
 fn frame_in_bos_and_eos(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (bos, eos) = (backend.required("bos_token")?, backend.required("eos_token")?);
-    backend.set_template(Some(&bos), Some(&eos))
+    backend.set_template(&bos, &eos, Pair::Doubled)
 }
 
 pub(super) fn prepare_t5(settings: &mut Settings) -> Result<()> {
@@ -133,19 +123,12 @@ pub(super) fn prepare_t5(settings: &mut Settings) -> Result<()> {
                     settings.malformed("extra_ids", "disagrees with `additional_special_tokens`")
                 );
             }
-            let given = given.iter().map(token_value);
+            let given = given.iter().map(Token::to_value);
             if own == 0 { given.chain(sentinels).collect() } else { given.collect() }
         }
     };
     settings.set("additional_special_tokens", Value::Array(tokens));
     Ok(())
-}
-
-fn token_value(token: &Token) -> Value {
-    match token {
-        Token::Text(text) => Value::String(text.clone()),
-        Token::Added(added) => added.to_value(),
-    }
 }
 
 pub(super) fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -161,7 +144,7 @@ pub(super) fn t5(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 /// Sets T5's template. It names `</s>` whatever the token's content is, with the id of `eos_token`.
 pub(super) fn finish_t5(backend: &mut Backend, _: &Settings) -> Result<()> {
     let id = backend.known_id(&backend.required("eos_token")?)?;
-    backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)])
+    backend.set_pieces(&[Piece::Text, Piece::Token("</s>", id)], Pair::Followed(0))
 }
 
 fn xlm_roberta(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -255,9 +238,11 @@ fn albert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     ))
 }
 
-/// Sets ALBERT's template, unless the file has a post-processor.
+/// Sets ALBERT's template, unless the file has a post-processor, or the folder says which tokens stand around a text:
+/// the class itself lets both replace it.
 fn finish_albert(backend: &mut Backend, settings: &Settings) -> Result<()> {
-    if backend.kept_post_processor {
+    let says = ["add_bos_token", "add_eos_token"].iter().any(|name| settings.contains(name));
+    if backend.kept_post_processor || says {
         return Ok(());
     }
     let (cls, sep) = (settings.content("cls_token")?, settings.content("sep_token")?);
@@ -268,7 +253,8 @@ fn finish_albert(backend: &mut Backend, settings: &Settings) -> Result<()> {
         })
     };
     let (cls, sep) = (model_id(&cls)?, model_id(&sep)?);
-    backend.set_pieces(&[Piece::Token("[CLS]", cls), Piece::Text, Piece::Token("[SEP]", sep)])
+    let pieces = [Piece::Token("[CLS]", cls), Piece::Text, Piece::Token("[SEP]", sep)];
+    backend.set_pieces(&pieces, Pair::Followed(1))
 }
 
 fn rembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
@@ -291,7 +277,7 @@ fn rembert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 }
 
 fn finish_rembert(backend: &mut Backend, settings: &Settings) -> Result<()> {
-    frame_in_cls_and_sep(backend, settings)?;
+    frame_as_bert(backend, settings)?;
     backend.add_specials_again()
 }
 
@@ -348,5 +334,8 @@ fn xlnet(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 fn finish_xlnet(backend: &mut Backend, _: &Settings) -> Result<()> {
     let (sep, cls) = (backend.required("sep_token")?, backend.required("cls_token")?);
     let (sep_id, cls_id) = (backend.known_id(&sep)?, backend.known_id(&cls)?);
-    backend.set_pieces(&[Piece::Text, Piece::Token(&sep, sep_id), Piece::Token(&cls, cls_id)])
+    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
+    let sep = |kind: u32| (Piece::Token(&sep, sep_id), kind);
+    let cls = (Piece::Token(&cls, cls_id), 2);
+    backend.set_parts(&[first, sep(0), cls], &[first, sep(0), second, sep(1), cls])
 }

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::unigram::{self, prepare_t5, sequence, spaced_words};
 use super::{
-    Recipe, as_added, as_given, bpe, frame, frame_in_cls_and_sep, literal, metaspace, nothing_more,
-    regex, replace, set_roberta, tokenizer, wordpiece,
+    ROBERTA_TOKENS, Recipe, as_added, as_given, bpe, frame, frame_in_cls_and_sep, literal,
+    metaspace, nothing_more, regex, replace, set_roberta, tokenizer, wordpiece,
 };
 use crate::error::Result;
-use crate::pretrained::backend::{Backend, Piece};
+use crate::pretrained::backend::{Backend, Pair, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -16,7 +16,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
     Some(match class {
         "LayoutLMv2Tokenizer" => wordpiece::recipe("BertTokenizer")?,
         "LayoutLMv3Tokenizer" => Recipe {
-            defaults: bpe::ROBERTA_TOKENS,
+            defaults: ROBERTA_TOKENS,
             prepare: as_given,
             build: bpe::byte_level_spaced,
             finish: |backend, settings| {
@@ -25,16 +25,16 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             },
         },
         "LayoutXLMTokenizer" => Recipe {
-            defaults: bpe::ROBERTA_TOKENS,
+            defaults: ROBERTA_TOKENS,
             prepare: unigram::mask_strips_left,
             build: layout_xlm,
-            finish: frame_in_cls_and_sep,
+            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Doubled),
         },
         "MarkupLMTokenizer" => Recipe {
-            defaults: bpe::ROBERTA_TOKENS,
+            defaults: ROBERTA_TOKENS,
             prepare: prepare_markup,
             build: bpe::byte_level,
-            finish: frame_in_cls_and_sep,
+            finish: |backend, _| frame_in_cls_and_sep(backend, Pair::Followed(0)),
         },
         "UdopTokenizer" => Recipe {
             defaults: &[
@@ -109,7 +109,7 @@ fn prepare_markup(settings: &mut Settings) -> Result<()> {
     if !settings.contains("tags_dict") {
         return Err(settings.malformed("tags_dict", "is missing, which the class needs"));
     }
-    for (name, _) in bpe::ROBERTA_TOKENS {
+    for (name, _) in ROBERTA_TOKENS {
         as_added(settings, name, |token| token.lstrip = *name == "mask_token")?;
     }
     Ok(())
@@ -145,9 +145,10 @@ fn finish_nougat(backend: &mut Backend, settings: &Settings) -> Result<()> {
     named("pad_token")?;
     let (bos_id, eos_id) = (named("bos_token")?, named("eos_token")?);
     if bos == eos {
-        return frame(backend, &[bos_id], &[eos_id]);
+        return frame(backend, &[bos_id], &[eos_id], Pair::Bare);
     }
-    backend.set_pieces(&[Piece::Token(&bos, bos_id), Piece::Text, Piece::Token(&eos, eos_id)])
+    let pieces = [Piece::Token(&bos, bos_id), Piece::Text, Piece::Token(&eos, eos_id)];
+    backend.set_pieces(&pieces, Pair::Bare)
 }
 
 fn siglip2(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Recipe, as_added, as_given, as_in_file, frame_in_cls_and_sep, set_roberta, tokenizer};
+use super::{Recipe, as_added, as_given, as_in_file, frame_as_bert, set_roberta, tokenizer};
 use crate::error::Result;
-use crate::pretrained::backend::Backend;
+use crate::pretrained::backend::{Backend, Piece};
 use crate::pretrained::settings::Settings;
 use crate::pretrained::vocabulary::Vocabulary;
 
@@ -20,7 +20,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             ],
             prepare: as_given,
             build: bert,
-            finish: frame_in_cls_and_sep,
+            finish: frame_as_bert,
         },
         "DPRContextEncoderTokenizer" | "DPRQuestionEncoderTokenizer" | "DPRReaderTokenizer" => {
             Recipe { prepare: prepare_dpr, ..recipe("BertTokenizer")? }
@@ -38,6 +38,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
                 ("mask_token", Some("[MASK]")),
                 ("question_token", Some("[QUESTION]")),
             ],
+            finish: finish_splinter,
             ..recipe("BertTokenizer")?
         },
         "FunnelTokenizer" => Recipe {
@@ -52,7 +53,7 @@ pub(super) fn recipe(class: &str) -> Option<Recipe> {
             ],
             prepare: as_given,
             build: funnel,
-            finish: frame_in_cls_and_sep,
+            finish: finish_funnel,
         },
         "MPNetTokenizer" => Recipe {
             defaults: &[
@@ -79,6 +80,39 @@ fn bert(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
 /// Builds Funnel's engine; no other class reads `clean_text`.
 fn funnel(settings: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     cleaned(settings, vocabulary, settings.flag("clean_text", true)?)
+}
+
+/// Sets Splinter's templates: of two texts, the question ends in a token of its own and a full stop.
+fn finish_splinter(backend: &mut Backend, settings: &Settings) -> Result<()> {
+    let names = ["cls_token", "sep_token", "question_token"];
+    let [cls, sep, question] = names.map(|name| backend.required(name));
+    let (cls, sep, question) = (cls?, sep?, question?);
+    let ids = [&cls, &sep, &question].map(|content| backend.known_id(content));
+    let [cls_id, sep_id, question_id] = ids;
+    let token = |content, id, kind: u32| (Piece::Token(content, id), kind);
+    let (cls, sep_id, question_id) = (token(cls.as_str(), cls_id?, 0), sep_id?, question_id?);
+    let (sep, dot_id) = (sep.as_str(), backend.known_id(".")?);
+    let question = question.as_str();
+    let ending = |kind| [token(question, question_id, kind), token(".", dot_id, kind)];
+    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
+    let single = [cls, first, token(sep, sep_id, 0)];
+    let left = settings.get("padding_side").and_then(Value::as_str) == Some("left");
+    let mut pair = vec![cls, first];
+    pair.extend(ending(0).into_iter().filter(|_| !left));
+    pair.extend([token(sep, sep_id, 0), second]);
+    pair.extend(ending(1).into_iter().filter(|_| left));
+    pair.push(token(sep, sep_id, 1));
+    backend.set_parts(&single, &pair)
+}
+
+/// Sets Funnel's template, whose first token has a type of its own.
+fn finish_funnel(backend: &mut Backend, _: &Settings) -> Result<()> {
+    let (cls, sep) = (backend.required("cls_token")?, backend.required("sep_token")?);
+    let cls = (Piece::Token(&cls, backend.known_id(&cls)?), 2);
+    let sep_id = backend.known_id(&sep)?;
+    let sep = |kind: u32| (Piece::Token(&sep, sep_id), kind);
+    let [first, second] = [(Piece::Text, 0), (Piece::Second, 1)];
+    backend.set_parts(&[cls, first, sep(0)], &[cls, first, sep(0), second, sep(1)])
 }
 
 fn cleaned(settings: &Settings, vocabulary: &Vocabulary<'_>, clean: bool) -> Result<Value> {

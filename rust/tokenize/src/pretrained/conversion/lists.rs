@@ -1,10 +1,10 @@
-//! Folders without a `tokenizer.json`: reads vocabulary and merges from list files, as the Hugging Face crate
-//! does.
+//! Reads vocabulary and merges from list files, as the Hugging Face crate does.
 
 use serde_json::{Value, json};
 
-use super::folder::Folder;
+use super::{Converted, file};
 use crate::error::Result;
+use crate::pretrained::folder::Folder;
 
 /// The files of classes with a byte-pair encoding model.
 const PAIRS: [&str; 2] = ["vocab.json", "merges.txt"];
@@ -42,9 +42,14 @@ const OF_WORDS: &[&str] = &[
     "SplinterTokenizer",
 ];
 
-/// The text of a `tokenizer.json` with only the vocabulary of a folder; `None` if the class does not read
-/// lists, or if they are missing.
-pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<String>> {
+/// Whether a class reads lists.
+pub(super) fn reads(class: &str) -> bool {
+    OF_PAIRS.contains(&class) || OF_WORDS.contains(&class)
+}
+
+/// The lists of a folder as a `tokenizer.json` with only a vocabulary; `None` if the class does not read lists, or
+/// if they are missing.
+pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<Converted>> {
     let model = if OF_PAIRS.contains(&class) {
         pairs(folder)?
     } else if OF_WORDS.contains(&class) {
@@ -52,11 +57,8 @@ pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<String>> {
     } else {
         None
     };
-    let file = model.map(|model| {
-        json!({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
-            "post_processor": null, "decoder": null, "model": model})
-    });
-    Ok(file.map(|file| file.to_string()))
+    let vocabulary = |model| file(Value::Null, Value::Null, Value::Null, model);
+    Ok(model.map(|model| Converted::new(vocabulary(model))))
 }
 
 fn pairs(folder: &Folder<'_>) -> Result<Option<Value>> {

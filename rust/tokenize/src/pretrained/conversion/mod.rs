@@ -1,0 +1,106 @@
+//! Folders without a `tokenizer.json`: reads another file as one, as transformers converts it.
+//!
+//! ```text
+//! tekken.json, tiktoken.model ──────────────► ranks ──────────┐
+//! tokenizer.model, spiece.model, … ─► protobuf, sentence_piece ├─► a `tokenizer.json`, and changed settings
+//! vocab.json and merges.txt, vocab.txt ─────► lists ──────────┘
+//! ```
+
+mod lists;
+mod protobuf;
+mod ranks;
+mod sentence_piece;
+
+use serde_json::{Value, json};
+
+use super::BACKEND;
+use super::folder::Folder;
+use super::settings::Settings;
+use crate::error::Result;
+use crate::load;
+use sentence_piece::Model;
+
+const TEKKEN: &str = "tekken.json";
+const TIKTOKEN: &str = "tiktoken.model";
+const PIECES: &str = "tokenizer.model";
+
+/// A `tokenizer.json` made from another file.
+#[derive(Debug)]
+pub(super) struct Converted {
+    pub(super) file: Value,
+    /// Whether the file is the whole tokenizer; otherwise the class makes one of its vocabulary.
+    pub(super) is_whole: bool,
+    /// The arguments that the other file decides, in Python's order.
+    pub(super) settings: Vec<(String, Value)>,
+}
+
+impl Converted {
+    fn new(file: Value) -> Self {
+        Self { file, is_whole: false, settings: Vec::new() }
+    }
+
+    fn set(&mut self, name: &str, value: Value) {
+        self.settings.push((name.to_owned(), value));
+    }
+}
+
+/// Reads the file that a folder without a `tokenizer.json` has instead; `None` if the class reads none that is
+/// here.
+pub(super) fn read(
+    folder: &Folder<'_>,
+    class: &str,
+    settings: &Settings,
+) -> Result<Option<Converted>> {
+    let Some(name) = shared_file(folder)?.or_else(|| sentence_piece::usual_file(class)) else {
+        return lists::read(folder, class);
+    };
+    let Some(bytes) = folder.bytes(name)? else { return Ok(None) };
+    if name == TEKKEN {
+        return ranks::tekken(folder, class, &bytes).map(Some);
+    }
+    if name != TIKTOKEN
+        && let Some(model) = Model::read(&bytes)
+    {
+        return model.convert(folder, name, class, settings).map(Some);
+    }
+    ranks::tiktoken(folder, name, class, &bytes, settings).map(Some)
+}
+
+/// The file that transformers reads whatever the class is, if the folder has one.
+fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
+    let names = folder.names_in("", "")?;
+    if names.iter().any(|name| name.contains(load::FILE)) {
+        return Ok(None);
+    }
+    let mut found = [TEKKEN, PIECES, TIKTOKEN]
+        .into_iter()
+        .filter(|known| names.iter().any(|name| name.contains(known)));
+    let first = found.next();
+    if let Some((first, other)) = first.zip(found.next()) {
+        let reason = format!(
+            "is here beside `{other}`, and transformers reads whichever the system lists first; remove one of them"
+        );
+        return Err(folder.malformed(first, reason));
+    }
+    Ok(first)
+}
+
+/// Whether transformers makes a tokenizer for `class` out of one that another file gives whole.
+fn takes_whole(class: &str) -> bool {
+    matches!(class, BACKEND | "CodeLlamaTokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
+        || (lists::reads(class) && class.starts_with("GPT2"))
+}
+
+/// A `tokenizer.json` without added tokens and post-processor.
+fn file(normalizer: Value, pre_tokenizer: Value, decoder: Value, model: Value) -> Value {
+    let parts = [
+        ("version", json!("1.0")),
+        ("added_tokens", json!([])),
+        ("normalizer", normalizer),
+        ("pre_tokenizer", pre_tokenizer),
+        ("post_processor", Value::Null),
+        ("decoder", decoder),
+        ("model", model),
+    ];
+    Value::Object(parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect())
+}

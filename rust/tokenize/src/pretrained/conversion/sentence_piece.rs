@@ -1,0 +1,408 @@
+//! Reads a `SentencePiece` model as a `tokenizer.json`, as transformers converts it for each class.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::protobuf::{self, Field};
+use super::{Converted, file};
+use crate::error::Result;
+use crate::pretrained::BACKEND;
+use crate::pretrained::classes::{MBART, MBART50};
+use crate::pretrained::folder::Folder;
+use crate::pretrained::settings::Settings;
+use crate::pretrained::token::AddedToken;
+
+/// The kinds of a model that are read: `TrainerSpec.ModelType`.
+const UNIGRAM: u64 = 1;
+
+/// The kinds of pieces that become added tokens: `SentencePiece.Type`.
+const CONTROL: u64 = 3;
+const USER_DEFINED: u64 = 4;
+
+/// The classes that read the pieces as a vocabulary with merges.
+const OF_PAIRS: &[&str] = &[
+    "CodeLlamaTokenizer",
+    "GemmaTokenizer",
+    "LlamaTokenizer",
+    "NllbTokenizer",
+    "ReformerTokenizer",
+    "SeamlessM4TTokenizer",
+    "Siglip2Tokenizer",
+    "Tipsv2Tokenizer",
+];
+
+/// The classes that read the pieces with their scores.
+const OF_SCORES: &[&str] = &[
+    "AlbertTokenizer",
+    "BigBirdTokenizer",
+    "DebertaV2Tokenizer",
+    "LasrTokenizer",
+    "LayoutXLMTokenizer",
+    "MBart50Tokenizer",
+    "MBartTokenizer",
+    "PegasusTokenizer",
+    "RemBertTokenizer",
+    "T5Tokenizer",
+    "UdopTokenizer",
+    "VideoPrismTokenizer",
+    "XGLMTokenizer",
+    "XLMRobertaTokenizer",
+    "XLNetTokenizer",
+];
+
+/// The classes that read the pieces with their scores, from unigram models only.
+const OF_UNIGRAMS: &[&str] = &["BarthezTokenizer", "CamembertTokenizer"];
+
+/// The file that a class reads if the folder has none of the names that every class reads.
+pub(super) fn usual_file(class: &str) -> Option<&'static str> {
+    Some(match class {
+        "LlamaTokenizer" | "CodeLlamaTokenizer" | "Tipsv2Tokenizer" => "tokenizer.model",
+        "AlbertTokenizer"
+        | "BigBirdTokenizer"
+        | "LasrTokenizer"
+        | "PegasusTokenizer"
+        | "ReformerTokenizer"
+        | "T5Tokenizer"
+        | "UdopTokenizer"
+        | "VideoPrismTokenizer"
+        | "XLNetTokenizer" => "spiece.model",
+        "BarthezTokenizer"
+        | "CamembertTokenizer"
+        | "LayoutXLMTokenizer"
+        | "MBart50Tokenizer"
+        | "MBartTokenizer"
+        | "NllbTokenizer"
+        | "SeamlessM4TTokenizer"
+        | "XLMRobertaTokenizer" => "sentencepiece.bpe.model",
+        "DebertaV2Tokenizer" => "spm.model",
+        "RemBertTokenizer" => "sentencepiece.model",
+        _ => return None,
+    })
+}
+
+/// A piece of a model.
+struct Piece {
+    text: String,
+    score: f64,
+    kind: u64,
+}
+
+/// The parts of a `ModelProto` that decide a tokenizer.
+pub(super) struct Model {
+    pieces: Vec<Piece>,
+    kind: u64,
+    byte_fallback: bool,
+    unk_id: i64,
+    /// The ids and texts of `bos`, `eos` and `unk`, the first two of which decide a token of that name.
+    named: [(&'static str, i64, String); 3],
+    charsmap: Vec<u8>,
+}
+
+impl Model {
+    /// Reads a model; `None` if the file is not one.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut model = Self {
+            pieces: Vec::new(),
+            kind: UNIGRAM,
+            byte_fallback: false,
+            unk_id: 0,
+            named: [
+                ("bos_token", 1, "<s>".to_owned()),
+                ("eos_token", 2, "</s>".to_owned()),
+                ("unk_token", 0, "<unk>".to_owned()),
+            ],
+            charsmap: Vec::new(),
+        };
+        protobuf::each(bytes, |number, field| {
+            match (number, field) {
+                (1, Field::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
+                (2, Field::Bytes(trainer)) => model.read_trainer(trainer)?,
+                (3, Field::Bytes(normalizer)) => protobuf::each(normalizer, |number, field| {
+                    if let (2, Field::Bytes(charsmap)) = (number, field) {
+                        model.charsmap = charsmap.to_vec();
+                    }
+                    Some(())
+                })?,
+                _ => {}
+            }
+            Some(())
+        })?;
+        Some(model)
+    }
+
+    fn read_trainer(&mut self, trainer: &[u8]) -> Option<()> {
+        protobuf::each(trainer, |number, field| {
+            match (number, field) {
+                (3, Field::Number(kind)) if (1..=4).contains(&kind) => self.kind = kind,
+                (35, Field::Number(flag)) => self.byte_fallback = flag != 0,
+                (40, Field::Number(id)) => {
+                    self.unk_id = signed(id);
+                    self.named[2].1 = signed(id);
+                }
+                (41, Field::Number(id)) => self.named[0].1 = signed(id),
+                (42, Field::Number(id)) => self.named[1].1 = signed(id),
+                (45, Field::Bytes(text)) => self.named[2].2 = utf8(text)?,
+                (46, Field::Bytes(text)) => self.named[0].2 = utf8(text)?,
+                (47, Field::Bytes(text)) => self.named[1].2 = utf8(text)?,
+                _ => {}
+            }
+            Some(())
+        })
+    }
+
+    /// The model as a `tokenizer.json` for a class.
+    pub(super) fn convert(
+        &self,
+        folder: &Folder<'_>,
+        name: &str,
+        class: &str,
+        settings: &Settings,
+    ) -> Result<Converted> {
+        let unigram = self.kind == UNIGRAM;
+        let scored = OF_SCORES.contains(&class) || (OF_UNIGRAMS.contains(&class) && unigram);
+        let free = class == BACKEND;
+        if !scored && !free && !OF_PAIRS.contains(&class) {
+            let reason = format!("transformers makes no `{class}` of such a model");
+            return Err(folder.malformed(name, reason));
+        }
+        let mut model = if scored || (free && unigram) {
+            json!({"type": "Unigram", "unk_id": null, "vocab": self.scores(class, settings)?})
+        } else {
+            let mut vocab = self.ids();
+            let merges = json!(merges(&vocab));
+            if free {
+                rename(&mut vocab, settings);
+            } else if class == "NllbTokenizer" || class == "SeamlessM4TTokenizer" {
+                vocab = renumbered(class, &vocab, settings)?;
+            }
+            json!({"type": "BPE", "vocab": vocab, "merges": merges})
+        };
+        let charsmap = (!self.charsmap.is_empty()).then(|| {
+            json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(&self.charsmap)})
+        });
+        let mut converted = Converted::new(Value::Null);
+        converted.set("additional_special_tokens", self.added_tokens());
+        let has_scores = model["type"] == "Unigram";
+        if has_scores {
+            converted.set("unk_id", self.unk_id.into());
+        }
+        if !free {
+            converted.file = file(charsmap.unwrap_or_default(), Value::Null, Value::Null, model);
+            return Ok(converted);
+        }
+        if has_scores && !settings.added_tokens.is_empty() {
+            let reason = "transformers does not read it beside `added_tokens_decoder`";
+            return Err(folder.malformed(name, reason));
+        }
+        model["byte_fallback"] = self.byte_fallback.into();
+        if has_scores {
+            model["unk_id"] = self.unk_id.into();
+        } else {
+            model["unk_token"] = self.named[2].2.clone().into();
+            model["fuse_unk"] = true.into();
+        }
+        let blanks = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+        let steps: Vec<Value> = charsmap.into_iter().chain([blanks]).collect();
+        let mut decoders =
+            vec![json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})];
+        if self.byte_fallback {
+            decoders.extend([json!({"type": "ByteFallback"}), json!({"type": "Fuse"})]);
+        }
+        converted.file = file(
+            json!({"type": "Sequence", "normalizers": steps}),
+            Value::Null,
+            json!({"type": "Sequence", "decoders": decoders}),
+            model,
+        );
+        converted.is_whole = true;
+        for (name, id, text) in &self.named {
+            if *id >= 0 && !settings.contains(name) {
+                let default = match *name {
+                    "bos_token" => "<s>",
+                    "eos_token" => "</s>",
+                    _ => "<unk>",
+                };
+                let text = if text.is_empty() { default } else { text.as_str() };
+                converted.set(name, text.into());
+            }
+        }
+        Ok(converted)
+    }
+
+    /// The control and user-defined pieces as added tokens, in the order of their ids.
+    fn added_tokens(&self) -> Value {
+        let added = self.pieces.iter().filter(|it| matches!(it.kind, CONTROL | USER_DEFINED));
+        let token = |piece: &Piece| {
+            let mut token = AddedToken::new(&piece.text);
+            (token.normalized, token.special) = (Some(false), piece.kind == CONTROL);
+            token.to_value()
+        };
+        added.map(token).collect()
+    }
+
+    /// The pieces with their scores, in the order of the class.
+    fn scores(&self, class: &str, settings: &Settings) -> Result<Vec<(String, f64)>> {
+        let own: Vec<_> = self.pieces.iter().map(|it| (it.text.clone(), it.score)).collect();
+        let token = |name: &str, default: &str| settings.content_or(name, default);
+        let named = |names: &[(&str, &str)]| -> Result<Vec<(String, f64)>> {
+            names.iter().map(|(name, default)| Ok((token(name, default)?, 0.0))).collect()
+        };
+        let usual = [
+            ("bos_token", "<s>"),
+            ("pad_token", "<pad>"),
+            ("eos_token", "</s>"),
+            ("unk_token", "<unk>"),
+        ];
+        let after = |count: usize| own.iter().skip(count).cloned();
+        let codes = |codes: &[&str]| -> Vec<(String, f64)> {
+            codes.iter().map(|code| ((*code).to_owned(), 0.0)).collect()
+        };
+        let mask = || -> Result<(String, f64)> { Ok((token("mask_token", "<mask>")?, 0.0)) };
+        let mut all = Vec::new();
+        match class {
+            "XLMRobertaTokenizer" | "LayoutXLMTokenizer" => {
+                all.extend(named(&usual)?);
+                all.extend(after(3));
+                all.push(mask()?);
+            }
+            "MBartTokenizer" => {
+                all.extend(named(&usual)?);
+                all.extend(after(3));
+                all.extend(codes(MBART));
+                all.push(mask()?);
+            }
+            "MBart50Tokenizer" => {
+                all.extend(named(&[("cls_token", "<s>"), usual[1], usual[2], usual[3]])?);
+                all.extend(after(3));
+                all.extend(codes(MBART50));
+                all.push(mask()?);
+            }
+            "CamembertTokenizer" => {
+                let unused = |name: &str, score: f64| (format!("{name}NOTUSED"), score);
+                all.push(unused("<s>", 0.0));
+                all.extend(named(&usual[1..2])?);
+                all.push(unused("</s>", 0.0));
+                all.extend(named(&usual[3..])?);
+                all.push(unused("<unk>", -100.0));
+                all.extend(after(1));
+                all.push(mask()?);
+            }
+            "PegasusTokenizer" => {
+                all.extend(named(&[usual[1], usual[2]])?);
+                let mask = token("mask_token", "<mask_1>")?;
+                let sentence = token("mask_token_sent", "<mask_2>")?;
+                if mask != "None" {
+                    all.push((mask.clone(), 0.0));
+                }
+                if sentence != "None" && sentence != mask {
+                    all.push((sentence, 0.0));
+                }
+                let offset = settings.count_or("offset", 103)?;
+                all.extend((2..offset).map(|index| (format!("<unk_{index}>"), -100.0)));
+                all.extend(after(2));
+            }
+            "T5Tokenizer" | "VideoPrismTokenizer" => {
+                all = own;
+                let count = settings.count_or("extra_ids", 100)?;
+                all.extend((0..count).rev().map(|index| (format!("<extra_id_{index}>"), 0.0)));
+            }
+            _ => all = own,
+        }
+        Ok(all)
+    }
+
+    /// The id of each piece: of equal pieces the last one's.
+    fn ids(&self) -> Map<String, Value> {
+        (0_usize..).zip(&self.pieces).map(|(id, it)| (it.text.clone(), id.into())).collect()
+    }
+}
+
+impl Piece {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut piece = Self { text: String::new(), score: 0.0, kind: 1 };
+        protobuf::each(bytes, |number, field| {
+            match (number, field) {
+                (1, Field::Bytes(text)) => piece.text = utf8(text)?,
+                (2, Field::Four(score)) => piece.score = f32::from_le_bytes(score).into(),
+                (3, Field::Number(kind)) if (1..=6).contains(&kind) => piece.kind = kind,
+                _ => {}
+            }
+            Some(())
+        })?;
+        Some(piece)
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// A number of 32 bits with a sign, as a message writes it.
+#[expect(clippy::cast_possible_truncation, reason = "the format keeps the lowest 32 bits")]
+fn signed(number: u64) -> i64 {
+    i64::from((number as u32).cast_signed())
+}
+
+/// The merges that make up the pieces: every way to cut a piece into two others, in the order of the pieces'
+/// ids and, for one piece, of the length of the first part.
+fn merges(vocab: &Map<String, Value>) -> Vec<[&str; 2]> {
+    let mut merges = Vec::new();
+    for (piece, id) in vocab {
+        let cuts = piece.char_indices().skip(1).map(|(at, _)| piece.split_at(at));
+        let known =
+            cuts.filter(|(left, right)| vocab.contains_key(*left) && vocab.contains_key(*right));
+        merges.extend(known.map(|(left, right)| (id.as_u64(), [left, right])));
+    }
+    // Of one piece, the cuts are in order already.
+    merges.sort_by_key(|(id, _)| *id);
+    merges.into_iter().map(|(_, merge)| merge).collect()
+}
+
+/// Renames the pieces whose ids `added_tokens_decoder` gives to other tokens.
+fn rename(vocab: &mut Map<String, Value>, settings: &Settings) {
+    let mut names: Map<String, Value> =
+        vocab.iter().map(|(piece, id)| (id.to_string(), piece.as_str().into())).collect();
+    for (id, token) in &settings.added_tokens {
+        let Some(current) = names.get(&id.to_string()).and_then(Value::as_str) else { continue };
+        if current.is_empty() || current == token.content || vocab.contains_key(&token.content) {
+            continue;
+        }
+        let Some(id) = vocab.shift_remove(current) else { continue };
+        names.insert(id.to_string(), token.content.as_str().into());
+        vocab.insert(token.content.clone(), id);
+    }
+}
+
+/// The ids of the pieces with the class's special tokens in front.
+fn renumbered(
+    class: &str,
+    vocab: &Map<String, Value>,
+    settings: &Settings,
+) -> Result<Map<String, Value>> {
+    let mut ids = Map::new();
+    if class == "SeamlessM4TTokenizer" {
+        for (id, token) in (0_usize..).zip(["<pad>", "<unk>", "<s>", "</s>"]) {
+            ids.insert(token.to_owned(), id.into());
+        }
+        for (id, token) in (1_usize..).zip(vocab.keys()) {
+            ids.insert(token.clone(), id.into());
+        }
+        return Ok(ids);
+    }
+    let front = [
+        ("bos_token", "<s>"),
+        ("pad_token", "<pad>"),
+        ("eos_token", "</s>"),
+        ("unk_token", "<unk>"),
+    ];
+    for (id, (name, default)) in (0_usize..).zip(front) {
+        ids.insert(settings.content_or(name, default)?, id.into());
+    }
+    for token in vocab.keys() {
+        if !ids.contains_key(token) {
+            ids.insert(token.clone(), ids.len().into());
+        }
+    }
+    Ok(ids)
+}
