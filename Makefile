@@ -23,7 +23,7 @@ logged = mkdir -p $(STAMPS); $(1) > $(STAMPS)/log 2>&1 || { cat $(STAMPS)/log; e
 site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-torch soak bench bench-containers bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures
+.PHONY: help setup demo check test test-torch soak bench bench-containers bench-objectives bench-pack bench-templates bench-texts bench-tokenize bench-torch bench-training profile chart conformance conformance-templates docs licences memcheck screenshots sdist wheel clean fmt help-pages signatures bench-stream test-cluster
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -63,12 +63,20 @@ test: setup  ## run all tests
 test-torch: $(STAMPS)/extension $(STAMPS)/torch  ## run the tests of fastpack.torch and fastpack.hf, with trainers
 	$(VENV)-torch/bin/pytest -c tests/torch/pytest.ini --rootdir . --numprocesses auto --dist worksteal
 
+# Ray, Spark and their like bring much, so they have an environment of their own, which borrows the built extension.
+test-cluster: $(STAMPS)/extension $(STAMPS)/cluster  ## run the tests of fastpack.ray, and the examples of docs/clusters.md
+	$(VENV)-cluster/bin/pytest -c tests/cluster/pytest.ini --rootdir .
+
 bench: $(STAMPS)/release  ## measure fastpack against its peers, in one run
 	$(BIN)/python benches/python/run.py
 
 bench-tokenize: $(STAMPS)/release  ## measure the engine against its peers, in one run
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benches/python/tokenize_texts.py
+
+bench-stream: $(STAMPS)/release  ## measure streams beside those of Grain and datasets, in one run
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python benches/python/streaming.py
 
 bench-containers: $(STAMPS)/release  ## measure the same records in every container
 	$(BIN)/python benches/python/containers.py
@@ -82,6 +90,9 @@ bench-training: $(STAMPS)/release $(STAMPS)/torch  ## measure what packing buys 
 
 bench-texts: $(STAMPS)/release  ## measure how much of the engine's speed is left from lines of text to rows
 	$(BIN)/python benches/python/texts.py
+
+bench-objectives: $(STAMPS)/release  ## measure the objectives beside the causal one, and beside datasets.map with a collator
+	$(BIN)/python benches/python/objectives.py
 
 bench-templates: $(STAMPS)/release  ## measure templates beside jinja2
 	$(BIN)/python benches/python/templates.py
@@ -141,7 +152,7 @@ fmt:  ## format everything
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything that was made here
-	rm -rf $(VENV) $(VENV)-torch $(STAMPS) dist target python/fastpack/*.so
+	rm -rf $(VENV) $(VENV)-torch $(VENV)-cluster $(STAMPS) dist target python/fastpack/*.so
 
 $(BIN)/python:
 	@echo "making $(VENV)"
@@ -170,6 +181,14 @@ $(STAMPS)/torch: pyproject.toml
 	@test -x $(VENV)-torch/bin/python || $(PYTHON) -m venv $(VENV)-torch
 	@$(VENV)-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	@$(VENV)-torch/bin/python -m pip install --quiet --group torch
+	@touch $@
+
+$(STAMPS)/cluster: pyproject.toml
+	@echo "installing Ray, Spark and datatrove"
+	@mkdir -p $(STAMPS)
+	@test -x $(VENV)-cluster/bin/python || $(PYTHON) -m venv $(VENV)-cluster
+	@$(VENV)-cluster/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(VENV)-cluster/bin/python -m pip install --quiet --group cluster
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/build-tools $(RUST_SOURCES) $(wildcard python/fastpack/*.py python/fastpack/*/*.py)

@@ -3,7 +3,8 @@
     python benches/python/tokenize_texts.py [--megabytes 40] [--rounds 3] [--tokenizer NAME ...]
 
 Real tokenizers and texts are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them; else
-a small tokenizer is trained on the seeded corpus.
+a small tokenizer is trained on the seeded corpus. The families that have no published tokenizer there are trained on the
+texts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from engines import ENGINES  # noqa: E402
+from families import train_families  # noqa: E402
 from run import data, head, machine, train  # noqa: E402
 
 import corpus  # noqa: E402
@@ -139,6 +141,9 @@ def main() -> None:
                 for chosen in arguments.tokenizer
                 for part in parts
             ]
+            if arguments.tokenizer == TOKENIZERS:
+                trained = train_families(parts[:2], scratch)
+                cases += [(path, name, part) for name, path in trained for part in parts[:2]]
         for tokenizer, chosen, texts in cases:
             print("\n".join(rows(tokenizer, chosen, texts, arguments.rounds)), flush=True)
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from fastpack._folder import read
     from fastpack._inspect import PackedRow, inspect
     from fastpack._scan import ScanReport
+    from fastpack._status import JobStatus, status
     from fastpack._types import Progress, Splits
     from fastpack._verify import Verification, verify
     from fastpack.api import pack_dir, pack_files, pack_records, pack_table, plan, repack, scan, stream
+    from fastpack.api.connection import StreamConnection, connect
     from fastpack.api.streaming import PackStream, merge_state_dicts, state_of
     from fastpack.errors import (
         AccessError,
         BatchError,
+        ConnectionLostError,
         FastpackError,
         InputNotFoundError,
         InternalError,
@@ -46,7 +49,9 @@ if TYPE_CHECKING:
     from fastpack.tokenizer import Tokenizer
 
 _HOMES = {
+    "JobStatus": "_status",
     "PackStream": "api.streaming",
+    "StreamConnection": "api.connection",
     "PackedRow": "_inspect",
     "Plan": "_fastpack",
     "Progress": "_types",
@@ -56,25 +61,29 @@ _HOMES = {
     "Tokenizer": "tokenizer",
     "Verification": "_verify",
     "__version__": "_fastpack",
+    "connect": "api.connection",
     "export": "_export",
     "inspect": "_inspect",
     "load_config": "recipes",
     "merge_state_dicts": "api.streaming",
     "read": "_folder",
     "state_of": "api.streaming",
+    "status": "_status",
     "verify": "_verify",
 }
 """The public names beside errors and the functions of `api`, each with its module."""
 
-_PACKAGES = ("hf", "torch", "wandb")
+_PACKAGES = ("hf", "ray", "torch", "wandb")
 """The subpackages that `import fastpack` does not load. Each is loaded when it is first used."""
 
 __all__ = [
     "AccessError",
     "BatchError",
+    "ConnectionLostError",
     "FastpackError",
     "InputNotFoundError",
     "InternalError",
+    "JobStatus",
     "LedgerError",
     "LossError",
     "OptionError",
@@ -89,6 +98,7 @@ __all__ = [
     "ScanReport",
     "Splits",
     "StorageError",
+    "StreamConnection",
     "TemplateError",
     "ThreadError",
     "Tokenizer",
@@ -96,6 +106,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "__version__",
+    "connect",
     "export",
     "inspect",
     "load_config",
@@ -109,6 +120,7 @@ __all__ = [
     "repack",
     "scan",
     "state_of",
+    "status",
     "stream",
     "verify",
 ]

@@ -48,10 +48,7 @@ def stream_of(table: object) -> pa.RecordBatchReader:
         _refuse_missing_functions(capsule)
         return pa.RecordBatchReader.from_stream(_Capsule(capsule))
     except pa.ArrowInvalid as failed:
-        message = (
-            f"invalid option `table`: has no columns ({_said(failed)}); "
-            "name its values, as in `pa.table({'text': values})`"
-        )
+        message = f"has no columns ({_said(failed)}); name its values, as in `pa.table({{'text': values}})`"
         raise OptionTypeError(message, "table") from failed
     except (pa.ArrowException, OSError, RuntimeError, TypeError, ValueError) as failed:
         raise refused(failed) from failed
@@ -72,7 +69,7 @@ def named(table: _Named) -> _Named:
     try:
         _read_names(table.schema)
     except UnicodeDecodeError as failed:
-        message = "invalid option `table`: has a column whose name, or that of a field in it, is not UTF-8"
+        message = "has a column whose name, or that of a field in it, is not UTF-8"
         raise OptionError(message, "table") from failed
     return table
 
@@ -106,7 +103,7 @@ def sound(batches: Iterable[pa.RecordBatch], *broken: type[Exception]) -> Iterat
 
 def refused(failed: Exception) -> OptionError:
     """The error of a table that cannot be read at all."""
-    return OptionError(f"invalid option `table`: cannot be read as Arrow: {_said(failed)}", "table")
+    return OptionError(f"cannot be read as Arrow: {_said(failed)}", "table")
 
 
 def _refuse_missing_functions(capsule: object) -> None:

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallDefaults",
+    "Frame",
+    "Row",
     "Tensors",
+    "around",
     "arranged",
     "as_tensors",
     "cut",
     "cut_to",
     "defaults",
-    "frame",
+    "framed",
     "live_defaults",
     "padded_to",
 ]
@@ -64,6 +67,16 @@ _ENDLESS: Final = 10**20
 
 _SAMPLES: Final = ("a", "1", "the", ".", "b c")
 """Texts for finding special tokens. Every useful tokenizer has ids for at least one of them."""
+
+Frame: TypeAlias = list[tuple["int | None", int, int]]
+"""The parts of a row: the text that stands there (0 or 1) or `None`, the id of a token of the tokenizer's own, and the type."""
+
+
+class Row(NamedTuple):
+    """The ids of a row, and their types."""
+
+    ids: list[int]
+    types: list[int]
 
 
 class CallDefaults(NamedTuple):
@@ -124,16 +137,16 @@ def cut_to(
     max_length: int | None,
     *,
     pads: bool,
+    pairs: bool,
     known: CallDefaults,
 ) -> int | None:
     """The length to which texts are truncated, by the rules of transformers; `None` if they are not."""
     if max_length is not None and not pads and truncation is None:
         truncation = True
-    if truncation not in {None, False, True, "longest_first", "only_first", "do_not_truncate"}:
-        message = (
-            "invalid option `truncation`: must be True, False, 'longest_first', 'only_first' or "
-            f"'do_not_truncate', not `{truncation}`"
-        )
+    words = ["longest_first", "only_first", *(["only_second"] if pairs else []), "do_not_truncate"]
+    if truncation not in {None, False, True, *words}:
+        listed = ", ".join(f"'{word}'" for word in words)
+        message = f"must be True, False or one of {listed}, not `{truncation}`"
         raise OptionError(message, "truncation")
     if truncation in {None, False, "do_not_truncate"}:
         return None
@@ -149,16 +162,13 @@ def padded_to(
     if padding is True or padding == "longest":
         return None
     if padding != "max_length":
-        message = (
-            "invalid option `padding`: must be True, False, 'longest', 'max_length' or 'do_not_pad', "
-            f"not `{padding}`"
-        )
+        message = f"must be True, False, 'longest', 'max_length' or 'do_not_pad', not `{padding}`"
         raise OptionError(message, "padding")
     length = known.max_length if max_length is None else max_length
     return False if length is None else length
 
 
-def frame(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int]]:
+def around(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int]]:
     """The special ids that a tokenizer adds before and after a text; the flag of `encode` turns them on or off."""
     framed: list[int] = []
     for text in _SAMPLES:
@@ -169,37 +179,72 @@ def frame(encode: Callable[[str, bool], list[int]]) -> tuple[list[int], list[int
     return framed, []
 
 
-def cut(ids: list[int], around: tuple[list[int], list[int]], length: int | None, side: str) -> list[int]:
-    """The ids of a text between the special ids `around` it, truncated to `length` in all."""
-    before, behind = around
-    if length is not None:
-        room = length - len(before) - len(behind)
-        if room < 0:
+def cut(
+    texts: list[list[int]], frame: Frame, length: int | None, side: str, truncation: bool | str | None
+) -> list[list[int]]:
+    """The ids of one text, or of two, truncated so that they have `length` ids with those of the frame."""
+    if length is None:
+        return texts
+    added = sum(text is None for text, _, _ in frame)
+    room = length - added
+    if room < 0:
+        message = f"{length} has no room for the {added} tokens that the tokenizer adds"
+        raise OptionError(message, "max_length")
+    lengths = [len(ids) for ids in texts]
+    surplus = sum(lengths) - room
+    if surplus <= 0:
+        return texts
+    if room == 0 or len(texts) == 1:
+        kept = [0] * len(texts) if room == 0 else [room]
+    elif truncation in {"only_first", "only_second"}:
+        which = 0 if truncation == "only_first" else 1
+        kept = list(lengths)
+        kept[which] -= surplus
+        if kept[which] <= 0:
             message = (
-                f"invalid option `max_length`: {length} has no room for the "
-                f"{len(before) + len(behind)} tokens that the tokenizer adds"
+                f"`{truncation}` would leave nothing of that text; pass "
+                f"'longest_first', or a `max_length` above {length}"
             )
-            raise OptionError(message, "max_length")
-        if len(ids) > room:
-            ids = ids[len(ids) - room :] if side == "left" else ids[:room]
-    return [*before, *ids, *behind]
+            raise OptionError(message, "truncation")
+    else:
+        shorter = min(lengths)
+        if shorter <= room - shorter:
+            kept = [min(count, room - shorter) for count in lengths]
+        else:
+            halves = [room // 2, room // 2 + room % 2]
+            kept = halves if lengths[0] <= lengths[1] else halves[::-1]
+    return [
+        ids if len(ids) <= count else ids[len(ids) - count :] if side == "left" else ids[:count]
+        for ids, count in zip(texts, kept, strict=True)
+    ]
+
+
+def framed(texts: list[list[int]], frame: Frame) -> Row:
+    """The ids of one text, or of two, with the tokens around them, and their types."""
+    ids: list[int] = []
+    types: list[int] = []
+    for text, token, kind in frame:
+        part = [token] if text is None else texts[text]
+        ids += part
+        types += [kind] * len(part)
+    return Row(ids, types)
 
 
 def arranged(
-    rows: list[list[int]], length: Literal[False] | int | None, pad: int, known: CallDefaults
+    rows: list[Row], length: Literal[False] | int | None, pad: int, known: CallDefaults
 ) -> dict[str, list[list[int]]]:
     """The columns of a call: ids, masks and types, padded to a length."""
     if length is None:
-        length = max(map(len, rows), default=0)
+        length = max((len(row.ids) for row in rows), default=0)
     columns: dict[str, list[list[int]]] = {
         name: [] for name in ("input_ids", "token_type_ids", "attention_mask") if name in known.names
     }
     for row in rows:
-        fill = max(0, length - len(row)) if length is not False else 0
+        fill = max(0, length - len(row.ids)) if length is not False else 0
         parts = {
-            "input_ids": (row, pad),
-            "token_type_ids": ([0] * len(row), 0),
-            "attention_mask": ([1] * len(row), 0),
+            "input_ids": (row.ids, pad),
+            "token_type_ids": (row.types, 0),
+            "attention_mask": ([1] * len(row.ids), 0),
         }
         for name, column in columns.items():
             values, filler = parts[name]
@@ -211,12 +256,11 @@ def arranged(
 def as_tensors(columns: dict[str, list[list[int]]], kind: Tensors) -> dict[str, object]:
     """The columns as arrays or tensors of int64."""
     if kind not in {"np", "pt"}:
-        message = f"invalid option `return_tensors`: must be 'np' or 'pt', not `{kind}`"
+        message = f"must be 'np' or 'pt', not `{kind}`"
         raise OptionError(message, "return_tensors")
     if any(len({len(row) for row in column}) > 1 for column in columns.values()):
         message = (
-            "invalid option `return_tensors`: the texts have different lengths; pass `padding=True`, and "
-            "`truncation=True` with a `max_length`"
+            "the texts have different lengths; pass `padding=True`, and `truncation=True` with a `max_length`"
         )
         raise OptionError(message, "return_tensors")
     arrays = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}

@@ -51,13 +51,11 @@ def pack_carrying(
     for name in carried:
         if name not in table.column_names:
             has = ", ".join(f"`{column}`" for column in [*get_args(Column), *table.column_names])
-            message = (
-                f"invalid option `columns`: neither packed rows nor the table have `{name}`; they have {has}"
-            )
+            message = f"neither packed rows nor the table have `{name}`; they have {has}"
             raise OptionError(message, "columns")
     if given.get("output") is not None:
         message = (
-            f"invalid option `columns`: `{carried[0]}` is a column of the table, which rows in memory carry alone; leave "
+            f"`{carried[0]}` is a column of the table, which rows in memory carry alone; leave "
             "out `output`, and write the table that is returned"
         )
         raise OptionError(message, "columns")
@@ -82,8 +80,7 @@ def _whole(table: object) -> pa.Table:
     batches = []
     for batch in record_batches(table):  # type: ignore[arg-type]  # it refuses what is no table
         if isinstance(batch, str):
-            message = f"invalid option `table`: {batch}"
-            raise OptionError(message, "table")
+            raise OptionError(str(batch), "table")
         batches.append(batch)
     return pa.Table.from_batches(batches)
 
@@ -102,7 +99,7 @@ def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
     field = (given["fields"] or {}).get("input_ids", "input_ids")
     if field not in table.column_names or "attention_mask" in table.column_names:
         message = (
-            f"invalid option `columns`: `{name}` holds lists, which are carried where the records are ids without an "
+            f"`{name}` holds lists, which are carried where the records are ids without an "
             f"`attention_mask`, a value for each; the table has {', '.join(f'`{each}`' for each in table.column_names)}"
         )
         raise OptionError(message, "columns")
@@ -113,8 +110,7 @@ def _source(table: pa.Table, name: str, given: Given) -> AnyArray:
     if not np.array_equal(sizes, wanted):
         row = int((sizes != wanted).argmax())
         message = (
-            f"invalid option `columns`: `{name}` has {sizes[row]} values in row {row + 1} of the table, but `{field}` "
-            f"{wanted[row]}"
+            f"`{name}` has {sizes[row]} values in row {row + 1} of the table, but `{field}` {wanted[row]}"
         )
         raise OptionError(message, "columns")
     return column

@@ -39,14 +39,14 @@ def check_choice(option: str, value: object, literal: object, where: str = "") -
     words = get_args(literal)
     if not (isinstance(value, str) and value in words):
         choices = ", ".join(f'"{word}"' for word in words)
-        message = f"invalid option `{option}`: must be one of {choices}{where}, not `{shown(value)}`"
+        message = f"must be one of {choices}{where}, not `{shown(value)}`"
         raise OptionError(message, option)
 
 
 def check_type(option: str, value: object, types: type | tuple[type, ...], wanted: str) -> None:
     """Refuses a value of another type."""
     if not isinstance(value, types):
-        message = f"invalid option `{option}`: must be {wanted}, not `{shown(value)}`"
+        message = f"must be {wanted}, not `{shown(value)}`"
         raise OptionTypeError(message, option)
 
 
@@ -63,7 +63,7 @@ def path_of(option: str, value: object, wanted: str) -> str:
     try:
         str(path).encode()
     except UnicodeEncodeError as refused:
-        message = f"invalid option `{option}`: `{shown(value)}` holds half of a surrogate pair"
+        message = f"`{shown(value)}` holds half of a surrogate pair"
         raise OptionError(message, option) from refused
     return str(path)
 
@@ -83,7 +83,7 @@ def folder_of(option: str, value: object) -> str:
     """The text of a folder's path; a leading `~` is the home of the user."""
     path = os.path.expanduser(path_of(option, value, "the path of a folder"))
     if not path:
-        message = f"invalid option `{option}`: must name a folder"
+        message = "must name a folder"
         raise OptionError(message, option)
     return path
 

@@ -1,6 +1,6 @@
 """Types of the native module, sorted like its `lib.rs`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from typing import Final, final
@@ -21,6 +21,7 @@ __all__ = [
     "Conversations",
     "Encoders",
     "Inputs",
+    "ObjectiveOptions",
     "Options",
     "Output",
     "PackOptions",
@@ -28,6 +29,7 @@ __all__ = [
     "Pretrained",
     "Records",
     "Source",
+    "StorageOptions",
     "StreamOptions",
     "StreamTables",
     "Validation",
@@ -35,17 +37,21 @@ __all__ = [
     "build_profile",
     "check_state",
     "content_hash",
+    "count_stream",
+    "list_groups",
     "merge_states",
     "one_line",
     "option_words",
     "pack_dir",
     "pack_files",
+    "pack_group",
     "pack_records",
     "plan",
     "render_template",
     "repack",
     "replay_template",
     "scan",
+    "status",
     "template_road",
     "write_records",
 ]
@@ -81,7 +87,17 @@ class Encoders:
 
 @final
 class Inputs:
-    def __new__(cls, *, sources: Sequence[Source], recursive: bool) -> Inputs: ...
+    def __new__(cls, *, sources: Sequence[Source], recursive: bool, storage: StorageOptions) -> Inputs: ...
+
+@final
+class StorageOptions:
+    def __new__(
+        cls,
+        *,
+        options: Mapping[str, str],
+        block_cache: tuple[str | PathLike[str], int | str] | None,
+        given: Mapping[str, Sequence[tuple[str, str, Mapping[str, str]]]],
+    ) -> StorageOptions: ...
 
 @final
 class Source:
@@ -99,11 +115,32 @@ class Source:
     ) -> Source: ...
 
 @final
+class ObjectiveOptions:
+    def __new__(
+        cls,
+        *,
+        objective: str,
+        mlm_probability: str | float,
+        mask_replace_prob: str | float,
+        random_replace_prob: str | float,
+        whole_word_mask: bool,
+        noise_density: str | float | Sequence[str | float],
+        mean_noise_span_length: str | float | Sequence[str | float],
+        mean_gap_length: str | float | None,
+        fim_rate: str | float,
+        fim_spm_rate: str | float,
+        fim_tokens: Sequence[str] | None,
+        preference_form: str,
+    ) -> ObjectiveOptions: ...
+
+@final
 class Options:
     def __new__(
         cls,
         *,
         packing: PackOptions,
+        objective: ObjectiveOptions,
+        epochs: int,
         pad_to: str | int | None,
         padding_side: str,
         pad_token_id: int | None,
@@ -114,7 +151,7 @@ class Options:
         bos: str | bool,
         on_bad_record: str,
         max_lost: str | float | None,
-        columns: Sequence[str],
+        columns: Sequence[str] | None,
         now: datetime | None,
         verify: int,
         threads: int,
@@ -134,17 +171,32 @@ class Output:
         validation: str | float | None,
         shard_size: int | str,
         keep_tokens: bool,
+        group_size: int | str | None,
+        turn: tuple[int, int] | None,
         overwrite: bool,
         shared: bool,
         wait: bool,
         memory: int | str,
         recipe: str | None,
+        remote: tuple[str, StorageOptions] | None,
     ) -> Output: ...
 
 @final
 class Validation:
     def __new__(cls, validation: str | float) -> Validation: ...
 
+def list_groups(inputs: Inputs, output: Output) -> tuple[list[int], list[str]]: ...
+def pack_group(
+    inputs: Inputs,
+    output: Output,
+    options: Options,
+    tokenizer: Pretrained | None,
+    chat_template: NativeTemplate,
+    transform: NativeTransform,
+    group: int,
+    step: int,
+) -> Report: ...
+def status(folder: str) -> str: ...
 def content_hash(path: str) -> str: ...
 def one_line(message: str) -> str: ...
 def pack_dir(
@@ -185,6 +237,7 @@ class PackOptions:
         cls,
         *,
         max_length: int | None,
+        max_target_length: int | None,
         strategy: str,
         overlong: str | None,
         truncation_side: str,
@@ -251,6 +304,7 @@ class Pretrained:
     @property
     def fingerprint(self) -> str: ...
     def components(self) -> list[tuple[str, str]]: ...
+    def frame(self, pair: bool, special: bool) -> list[tuple[int | None, int, int]]: ...
     def id_to_token(self, id: int) -> str | None: ...
     def token_to_id(self, token: str) -> int | None: ...
     def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str: ...
@@ -265,7 +319,11 @@ class Records:
     def values(values: Iterator[Mapping[str, JsonValue]]) -> Records: ...
 
 def repack(
-    source: str | PathLike[str], output: Output, options: Options, progress: NativeProgress | None
+    source: str | PathLike[str],
+    output: Output,
+    options: Options,
+    tokenizer: Pretrained | None,
+    progress: NativeProgress | None,
 ) -> Report: ...
 def render_template(
     source: str,
@@ -330,8 +388,25 @@ class StreamOptions:
         weights: Sequence[tuple[int, Sequence[float]]],
         weight_unit: str,
         on_exhausted: str,
+        on_end: str | None,
+        cache_dir: str | None,
+        agreed: bool,
+        where: Sequence[tuple[str, object]],
+        min_document_tokens: int | None,
+        max_document_tokens: int | None,
+        validation: float | str | None,
+        held_out: bool,
     ) -> StreamOptions: ...
 
+def count_stream(
+    inputs: Inputs,
+    options: Options,
+    tokenizer: Pretrained | None,
+    chat_template: NativeTemplate,
+    transform: NativeTransform,
+    packing: StreamOptions,
+    progress: NativeProgress | None,
+) -> tuple[list[int], int, int]: ...
 def check_state(state: str) -> None: ...
 def merge_states(states: Sequence[str]) -> str: ...
 
@@ -347,6 +422,7 @@ class StreamTables:
         packing: StreamOptions,
         state: str | None,
         strict: bool,
+        all_reduce: Callable[[int], int] | None,
         progress: NativeProgress | None,
     ) -> StreamTables: ...
     def __iter__(self) -> StreamTables: ...

@@ -114,7 +114,7 @@ class Folder:
         found = [shard for shard in self.shards if shard.split == split]
         if not found:
             has = ", ".join(f"`{name}`" for name in self.splits)
-            message = f"invalid option `split`: {self.path} has no split `{shown(split)}`; it has {has}"
+            message = f"{self.path} has no split `{shown(split)}`; it has {has}"
             raise OptionError(message, "split")
         return found
 
@@ -166,9 +166,7 @@ class Folder:
         for name in columns:
             if name not in names:
                 has = ", ".join(f"`{name}`" for name in names)
-                message = (
-                    f"invalid option `columns`: {first.path} has no column `{shown(name)}`; it has {has}"
-                )
+                message = f"{first.path} has no column `{shown(name)}`; it has {has}"
                 raise OptionError(message, "columns")
         return whole.select(list(columns)) if compact is None else with_columns(whole, columns)
 

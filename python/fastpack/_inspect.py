@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack._checks import check_type, path_of
+from fastpack._counted import counted
 from fastpack._folder import TRAIN, Folder, stored_table_of
 from fastpack._types import NOT_TRAINED, Splits
 from fastpack.errors import FastpackError, InputNotFoundError, OptionError, OptionTypeError
@@ -33,9 +34,11 @@ class PackedDocument(NamedTuple):
     Attributes:
         start: The place of its first token in the row.
         input_ids: Its tokens.
-        labels: Their labels, -100 where not trained; empty where rows have none.
+        labels: Their labels, -100 where not trained, or its targets, where rows have targets of their own; empty where
+            rows have none.
         source: The file of its record; empty if the rows have no origins.
         line: Its line or record in that file, from 1; 0 if the rows have no origins.
+        has_targets: Whether `labels` are its targets, which stand apart from its tokens.
     """
 
     start: int
@@ -43,6 +46,7 @@ class PackedDocument(NamedTuple):
     labels: list[int]
     source: str
     line: int
+    has_targets: bool = False
 
     @property
     def trained(self) -> int:
@@ -87,8 +91,12 @@ class PackedRow:
             document: One of `documents`.
             ids: Whether ids are shown though a tokenizer is known.
         """
-        masks = [label != NOT_TRAINED for label in document.labels] or [False] * len(document.input_ids)
-        pairs = zip(masks, document.input_ids, strict=True)
+        masks = [label != NOT_TRAINED for label in document.labels]
+        pairs = (
+            [*((False, token) for token in document.input_ids), *((True, token) for token in document.labels)]
+            if document.has_targets
+            else list(zip(masks or [False] * len(document.input_ids), document.input_ids, strict=True))
+        )
         for trained, stretch in groupby(pairs, key=lambda pair: pair[0]):
             part = [token for _, token in stretch]
             if self._pretrained is None or ids:
@@ -132,8 +140,8 @@ class PackedRow:
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the row."""
         return (
-            f"<fastpack.PackedRow {self.number} of {self.rows:,}: {self.tokens:,} tokens, "
-            f"{len(self.documents):,} documents>"
+            f"<fastpack.PackedRow {self.number} of {self.rows:,}: {counted(self.tokens, 'token')}, "
+            f"{counted(len(self.documents), 'document')}>"
         )
 
     def __str__(self) -> str:
@@ -194,7 +202,7 @@ def inspect(
     number = row + count if row < 0 else row
     if not 0 <= number < count:
         has = f"rows 0 to {count - 1}" if count else "no rows"
-        message = f"invalid option `row`: `{found.where}` has {has}, not `{row}`"
+        message = f"`{found.where}` has {has}, not `{row}`"
         raise OptionError(message, "row")
     columns = expanded(found.table.slice(number, 1)).to_pydict()
     documents = list(_documents(columns, found.sources, f"{found.where}, row {number}"))
@@ -222,7 +230,7 @@ class _Found(NamedTuple):
 def _read(packed: pa.Table | StrPath, split: str) -> _Found:
     if not isinstance(packed, (str, os.PathLike)):
         if not hasattr(packed, "schema") or not hasattr(packed, "slice"):
-            message = f"invalid option `packed`: must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
+            message = f"must be a pyarrow.Table or a path, not a `{type(packed).__qualname__}`"
             raise OptionTypeError(message, "packed")
         try:
             values = Report.of(packed).to_dict()
@@ -274,7 +282,15 @@ def _documents(
     columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
 ) -> Iterator[PackedDocument]:
     """The documents of a row, whose columns hold one value each."""
-    names = ("input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row")
+    names = (
+        "input_ids",
+        "labels",
+        "position_ids",
+        "seq_lengths",
+        "target_seq_lengths",
+        "source_file",
+        "source_row",
+    )
     lists = {name: _whole_numbers(columns[name][0], where) for name in names if name in columns}
     if "input_ids" not in lists:
         message = f"{where}: no packed row: it has no `input_ids`"
@@ -282,17 +298,19 @@ def _documents(
     ids, labels = lists["input_ids"], lists.get("labels", [])
     files, lines = lists.get("source_file", []), lists.get("source_row", [])
     lengths = lists.get("seq_lengths") or list(_lengths(lists.get("position_ids", []), len(ids)))
-    start = 0
-    for at, length in enumerate(lengths):
+    start, first = 0, 0
+    targets = lists.get("target_seq_lengths", lengths)
+    for at, (length, wanted) in enumerate(zip(lengths, [*targets, *lengths[len(targets) :]], strict=False)):
         file = files[at] if at < len(files) else -1
         yield PackedDocument(
             start,
             ids[start : start + length],
-            labels[start : start + length],
+            labels[first : first + wanted],
             sources[file] if 0 <= file < len(sources) else "",
             max(lines[at], 0) if at < len(lines) else 0,
+            "target_seq_lengths" in lists,
         )
-        start += length
+        start, first = start + length, first + wanted
 
 
 def _lengths(positions: list[int], tokens: int) -> Iterator[int]:
@@ -316,7 +334,7 @@ def _tokenizer_of(found: _Found, given: TokenizerArgument | Tokenizer | None) ->
         loaded = pretrained(given, revision=None, token=None)
         if found.fingerprint and loaded.fingerprint != found.fingerprint:
             named = f"; report.json names `{found.tokenizer}`" if found.tokenizer else ""
-            message = f"invalid option `tokenizer`: by the manifest, the rows of `{found.where}` were packed with another{named}"
+            message = f"by the manifest, the rows of `{found.where}` were packed with another{named}"
             raise OptionError(message, "tokenizer")
         return loaded
     if not found.tokenizer:

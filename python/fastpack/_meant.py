@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from fastpack import _types
 from fastpack._checks import nearest
+from fastpack._message import Message, Setting
 from fastpack.options import OPTIONS
 from fastpack.options.foreign import FOREIGN_OPTIONS, FOREIGN_WORDS, OPTION_ADVICE, WORD_ADVICE
 
@@ -99,7 +100,7 @@ def field_hint(message: str) -> str:
         plain = field.strip().lower()
         meant = nearest(plain, known) or FOREIGN_WORDS["fields"].get(plain)
         if meant:
-            return f'did you mean `fields={{"{meant}": "{field}"}}`?'
+            return Message("did you mean `", Setting("fields", {meant: field}), "`?")
     return ""
 
 

@@ -42,7 +42,7 @@ def values_of(records: Iterable[Mapping[str, JsonValue]]) -> Records:
     if not is_series(records):
         single = "; put the one record into a list" if isinstance(records, Mapping) else ""
         message = (
-            "invalid option `records`: must be an iterable of dicts, not a "
+            "must be an iterable of dicts, not a "
             f"`{type(records).__qualname__}`{single}; `pack_files` reads files, `pack_table` tables"
         )
         raise OptionTypeError(message, "records")
@@ -66,14 +66,14 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
     if datasets is not None and isinstance(table, datasets.Dataset):
         if table.format["type"] == "custom":
             message = (
-                "invalid option `table`: has rows that a function given to `set_transform` makes when they are read; "
+                "has rows that a function given to `set_transform` makes when they are read; "
                 "`pack_records` takes these, and `map=` does the like"
             )
             raise OptionError(message, "table")
         return sound(_selected(table))
     if datasets is not None and isinstance(table, datasets.DatasetDict):
         splits = ", ".join(f'"{name}"' for name in table)
-        message = f"invalid option `table`: holds several data sets; take one of {splits}"
+        message = f"holds several data sets; take one of {splits}"
         raise OptionError(message, "table")
     if hasattr(table, "__arrow_c_stream__"):
         return sound(named(stream_of(table)), OSError)
@@ -81,7 +81,7 @@ def record_batches(table: ArrowTable) -> Iterator[pa.RecordBatch | str]:
         return sound([named(array_of(table))])
     _refuse_others(table)
     message = (
-        "invalid option `table`: must be a pyarrow.Table, have `__arrow_c_stream__` or be a datasets.Dataset, "
+        "must be a pyarrow.Table, have `__arrow_c_stream__` or be a datasets.Dataset, "
         f"not a `{type(table).__qualname__}`; `pack_records` takes iterables"
     )
     raise OptionTypeError(message, "table")
@@ -97,8 +97,7 @@ def _refuse_others(table: object) -> None:
         "PosixPath": f"is a path, `{shown(table)}`; use `pack_files`",
     }.get(name)
     if remedy:
-        message = f"invalid option `table`: {remedy}"
-        raise OptionTypeError(message, "table")
+        raise OptionTypeError(remedy, "table")
 
 
 def _selected(dataset: HubDataset) -> Iterator[pa.RecordBatch]:

@@ -1,13 +1,20 @@
-"""`rank_of`: the rank of this process in a training run."""
+"""`rank_of`: the rank of this process among those that share a training run or a job."""
 
 from __future__ import annotations
 
 import os
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from fastpack._checks import shown
 from fastpack.errors import OptionError
 
+if TYPE_CHECKING:
+    from fastpack._types import RankOption
+
 __all__ = ["Rank", "rank_of"]
+
+AUTO: Final = "auto"
+"""The word for a rank that stands in the environment."""
 
 _VARIABLES: Final = (
     ("RANK", "WORLD_SIZE", None),
@@ -33,14 +40,33 @@ class Rank(NamedTuple):
     source: str | None
 
 
-def rank_of(rank: int | None, world_size: int | None) -> Rank:
-    """The rank given in a call, or else the one in the environment."""
+def rank_of(rank: RankOption | None, world_size: RankOption | None) -> Rank:
+    """The rank given in a call, or else the one in the environment, which `auto` asks for too.
+
+    Raises:
+        OptionError: One of the two is missing, or is neither a number nor `auto`.
+    """
+    if AUTO in (rank, world_size):
+        if {rank, world_size} - {AUTO, None}:
+            name = "rank" if world_size == AUTO else "world_size"
+            message = 'must be "auto" too, or both numbers: `rank` and `world_size` go together'
+            raise OptionError(message, name)
+        return _in_environment()
+    for name, number in (("rank", rank), ("world_size", world_size)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+            message = f'must be a whole number from 0 or "auto", not `{shown(number)}`'
+            raise OptionError(message, name)
     if rank is not None or world_size is not None:
         missing = "rank" if rank is None else "world_size"
         if rank is None or world_size is None:
-            message = f"invalid option `{missing}`: must be given too; `rank` and `world_size` go together"
+            message = "must be given too; `rank` and `world_size` go together"
             raise OptionError(message, missing)
-        return Rank(rank, world_size, None)
+        return Rank(int(rank), int(world_size), None)
+    return _in_environment()
+
+
+def _in_environment() -> Rank:
+    """The rank that torchrun, Slurm or MPI name; the only one if none does."""
     for number, count, needed in _VARIABLES:
         ranks = os.environ.get(number, ""), os.environ.get(count, "")
         if all(text.isdecimal() for text in ranks) and (needed is None or needed in os.environ):

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-__all__ = ["Documents", "Lists", "broken_rows", "documents_of", "lists_of"]
+__all__ = ["Documents", "Lists", "broken_rows", "documents_of", "lists_of", "objective_of"]
 
 _PER_TOKEN: Final = ("labels", "position_ids", "document_ids", "loss_weights")
 """The columns that have a value for each token."""
+
+_ROW_EACH: Final = ("generation", "classification", "multi_label")
+"""The objectives whose rows hold a document each, and say nothing of where it begins."""
 
 
 class Lists(NamedTuple):
@@ -86,6 +89,14 @@ def documents_of(table: pa.Table) -> Documents | None:
     return Documents(ids.values, None if labels is None else labels.values, starts, found)
 
 
+def objective_of(options: Mapping[str, JsonValue]) -> str:
+    """The objective among the options of a manifest, which leaves the causal one out."""
+    found = options.get("objective")
+    if isinstance(found, str):
+        return found
+    return next(iter(found), "causal") if isinstance(found, dict) else "causal"
+
+
 def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
     """The first row that breaks each rule, and a message about it.
 
@@ -96,6 +107,10 @@ def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[t
     Raises:
         FastpackError: A column holds no lists of numbers.
     """
+    objective = objective_of(options)
+    if objective == "preference":
+        yield from _broken_answers(table, options)
+        return
     ids = lists_of(table, "input_ids")
     if ids is None:
         has = ", ".join(f"`{name}`" for name in table.column_names)
@@ -104,16 +119,6 @@ def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[t
     if not len(table):
         return
     yield from _first(ids.values < 0, ids, lambda at: f"column `input_ids` has the token {ids.values[at]}")
-    same = True
-    for name in _PER_TOKEN:
-        column = lists_of(table, name)
-        if column is None:
-            continue
-        wrong = np.flatnonzero(column.ends != ids.ends)
-        if len(wrong):
-            same = False
-            sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
-            yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
     most = options.get("max_length")
     sizes_of_rows = np.diff(ids.ends, prepend=0)
     if isinstance(most, int) and (sizes_of_rows > most).any():
@@ -121,10 +126,77 @@ def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[t
             int((sizes_of_rows > most).argmax()),
             f"column `input_ids` has more than max_length={most} tokens",
         )
+    if objective not in _ROW_EACH:
+        yield from _broken_packs(table, ids, objective, options)
+
+
+def _broken_packs(
+    table: pa.Table, ids: Lists, objective: str, options: Mapping[str, JsonValue]
+) -> Iterator[tuple[int, str]]:
+    """Broken rules for rows that can hold several documents."""
+    same = True
+    for name in _PER_TOKEN:
+        # The labels of spans belong to the targets, not to the tokens.
+        column = None if objective == "span" and name == "labels" else lists_of(table, name)
+        if column is None:
+            continue
+        wrong = np.flatnonzero(column.ends != ids.ends)
+        if len(wrong):
+            same = False
+            sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
+            yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
     yield from _broken_boundaries(table, ids, same=same)
     documents = documents_of(table)
-    if same and documents is not None and documents.lengths.sum() == len(ids.values):
+    if objective == "span":
+        yield from _broken_targets(table, options)
+    elif objective == "mlm":
+        yield from _broken_numbers(table)
+    elif same and documents is not None and documents.lengths.sum() == len(ids.values):
         yield from _broken_labels(table, ids, documents, options)
+
+
+def _broken_answers(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
+    """Broken rules for prompts with answers."""
+    prompts = lists_of(table, "prompt_ids")
+    before = 0 if prompts is None else np.diff(prompts.ends, prepend=0)
+    most = options.get("max_length")
+    for name in ("prompt_ids", "chosen_ids", "rejected_ids", "completion_ids"):
+        found = lists_of(table, name)
+        if found is None:
+            continue
+        for at in np.flatnonzero(found.values < 0)[:1]:
+            yield found.row_of(int(at)), f"column `{name}` has the token {found.values[at]}"
+        sizes = np.diff(found.ends, prepend=0) + (0 if name == "prompt_ids" else before)
+        if isinstance(most, int) and (sizes > most).any():
+            yield int((sizes > most).argmax()), f"column `{name}` has more than max_length={most} tokens"
+
+
+def _broken_numbers(table: pa.Table) -> Iterator[tuple[int, str]]:
+    """Labels that are neither tokens nor -100."""
+    labels = lists_of(table, "labels")
+    if labels is not None:
+        wrong = (labels.values < 0) & (labels.values != NOT_TRAINED)
+        yield from _first(
+            wrong, labels, lambda at: f"column `labels` has {labels.values[at]}, which is no token"
+        )
+
+
+def _broken_targets(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
+    """Broken rules for the targets of spans."""
+    yield from _broken_numbers(table)
+    labels, lengths = lists_of(table, "labels"), lists_of(table, "target_seq_lengths")
+    if labels is None:
+        return
+    sizes = np.diff(labels.ends, prepend=0)
+    most = options.get("max_target_length")
+    if isinstance(most, int) and (sizes > most).any():
+        yield int((sizes > most).argmax()), f"column `labels` has more than max_target_length={most} tokens"
+    if lengths is not None:
+        totals = np.concatenate([[0], lengths.values.cumsum(dtype=np.int64)])[lengths.ends]
+        wrong = np.flatnonzero(np.diff(totals, prepend=0) != sizes)
+        if len(wrong):
+            row = int(wrong[0])
+            yield row, f"column `target_seq_lengths` does not come to the {sizes[row]} tokens of `labels`"
 
 
 def _broken_boundaries(table: pa.Table, ids: Lists, *, same: bool) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastpack.report import Count, Input, Place, input_of, read_values, whole
+from fastpack._counted import counted
+from fastpack.report import Count, Input, Noted, Place, input_of, noted_of, read_values, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,6 +123,22 @@ class ScanReport:
         return found
 
     @property
+    def left_out(self) -> dict[str, Noted]:
+        """The records of which the chat template prints nothing of a field, by field: `tools`, `system content`."""
+        fields = self._mapping("left_out").items()
+        return {field: noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
+
+    @property
+    def formatted_prompts(self) -> Noted:
+        """The records with a prompt that is formatted already, and was wrapped again."""
+        return noted_of(self._mapping("formatted_prompts"))
+
+    @property
+    def ended_answers(self) -> Noted:
+        """The records with an answer that ends in an end-of-text token, before the chat template ends the turn."""
+        return noted_of(self._mapping("ended_answers"))
+
+    @property
     def lengths(self) -> dict[str, float]:
         """Quantiles and mean of the lengths of the documents, in tokens."""
         return {name: _real(length) for name, length in self._mapping("lengths").items()}
@@ -196,7 +213,7 @@ class ScanReport:
 
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the page."""
-        return f"<fastpack.ScanReport: {self.read.documents:,} records, {self.documents:,} documents>"
+        return f"<fastpack.ScanReport: {counted(self.read.documents, 'record')}, {counted(self.documents, 'document')}>"
 
     def __str__(self) -> str:
         """The page that `print` shows, wrapped at the width of a terminal."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
 import json
 import os
 import re
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, get_args
 
 from fastpack import _fastpack
 from fastpack._checks import check_switch, is_series, nearest, path_of, shown
+from fastpack._message import Message
 from fastpack._types import NamedPrompt, Source
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from fastpack._types import Files
 
@@ -38,28 +38,34 @@ def choose_inputs(
     reading: Mapping[str, object],
     *,
     recursive: bool,
+    storage: Callable[[Sequence[str]], _fastpack.StorageOptions],
 ) -> _fastpack.Inputs:
-    """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call."""
+    """Makes the inputs of `files` or `sources`. A setting that a source does not have comes from the call.
+
+    `storage` makes the options of remote storage for the paths and patterns of all sources.
+    """
     check_switch("recursive", recursive)
     if sources is None:
         if files is None:
-            message = "invalid option `files`: must name at least one file, or `sources` must"
+            message = "must name at least one file, or `sources` must"
             raise OptionError(message, "files")
         listed: list[Mapping[str, object]] = [{"path": files}]
     elif files is not None:
-        message = "invalid option `sources`: stands in place of `files`; give one of them"
+        message = "stands in place of `files`; give one of them"
         raise OptionError(message, "sources")
     else:
         listed = _listed(sources)
+    named: list[str] = []
     native = [
-        _native(source, reading, None if sources is None else number) for number, source in enumerate(listed)
+        _native(source, reading, None if sources is None else number, named)
+        for number, source in enumerate(listed)
     ]
-    return _fastpack.Inputs(sources=native, recursive=recursive)
+    return _fastpack.Inputs(sources=native, recursive=recursive, storage=storage(named))
 
 
 def choose_reading(reading: Mapping[str, object]) -> _fastpack.Source:
     """Makes the reading settings of records in memory."""
-    return _native({"path": ()}, reading, None)
+    return _native({"path": ()}, reading, None, [])
 
 
 def _nearest_path(path: str) -> str | None:
@@ -83,32 +89,31 @@ def _listed(sources: object) -> list[Mapping[str, object]]:
     listed: list[Mapping[str, object]] = []
     for number, source in enumerate(sources if is_series(sources) else ()):
         if not isinstance(source, Mapping) or source.get("path") is None:
-            message = f"invalid option `sources`: {wanted}; source {number} is `{shown(source)}`"
+            message = f"{wanted}; source {number} is `{shown(source)}`"
             raise OptionError(message, "sources")
         for name in source:
             if name not in known:
-                message = (
-                    f"invalid option `sources`: source {number} has `{name}`, none of {', '.join(known)}"
-                )
+                message = f"source {number} has `{name}`, none of {', '.join(known)}"
                 raise OptionError(message, "sources")
         listed.append(source)
     if not listed:
-        message = f"invalid option `sources`: {wanted}"
-        raise OptionError(message, "sources")
+        raise OptionError(wanted, "sources")
     return listed
 
 
 def _native(
-    source: Mapping[str, object], reading: Mapping[str, object], number: int | None
+    source: Mapping[str, object], reading: Mapping[str, object], number: int | None, named: list[str]
 ) -> _fastpack.Source:
-    """Makes a source; the call gives its missing settings, `shape` and `fields` together."""
+    """Makes a source; the call gives its missing settings, `shape` and `fields` together. Adds its paths to `named`."""
     own = {name: value for name, value in source.items() if value is not None}
     shaped = bool(own.keys() & {"shape", "fields"})
     shared = {name: value for name, value in reading.items() if not (shaped and name in {"shape", "fields"})}
     said = {**dict.fromkeys(("limit", "shape", "fields")), "repeat": _ONCE, **shared, **own}
+    patterns = _patterns(said["path"])
+    named += patterns
     try:
         return _fastpack.Source(
-            patterns=_patterns(said["path"]),
+            patterns=patterns,
             # The core looks at each of these.
             shape=said["shape"],  # type: ignore[arg-type]
             fields=said["fields"],  # type: ignore[arg-type]
@@ -121,8 +126,7 @@ def _native(
     except OptionError as refused:
         if number is None:
             raise
-        reason = str(refused).removeprefix(f"invalid option `{refused.option}`: ")
-        message = f"invalid option `sources`: `{refused.option}` of source {number} {reason}"
+        message = Message(f"`{refused.option}` of source {number} ", refused.reason)
         raise OptionError(message, "sources") from refused
 
 
@@ -133,30 +137,37 @@ def _patterns(files: object) -> list[str]:
     patterns = [os.path.expanduser(path_of("files", file, _WANTED)) for file in listed]
     for pattern in patterns:
         _refuse_missing(pattern)
+        _refuse_collapsed(pattern)
     return patterns
+
+
+def _refuse_collapsed(pattern: str) -> None:
+    """Refuses a URL that went through `pathlib`, which leaves one slash of two."""
+    scheme = _COLLAPSED.match(pattern)
+    if scheme and not os.path.lexists(pattern):
+        message = f"`{pattern}` has lost a slash of {scheme[1]}://; give URLs as texts, not as `pathlib.Path`"
+        raise OptionError(message, "files")
 
 
 def _refuse_data(files: object) -> None:
     """Refuses data given in place of paths; the message names the function for it."""
     kind = type(files)
     if kind.__name__ == "LazyFrame":
-        message = (
-            "invalid option `files`: is a LazyFrame; `.collect()` it, and give the table to `pack_table`"
-        )
+        message = "is a LazyFrame; `.collect()` it, and give the table to `pack_table`"
         raise OptionTypeError(message, "files")
     if kind.__name__ in _HELD_BY_DATASETS:
         message = (
-            f"invalid option `files`: is a {kind.__name__}; give one split of it to `pack_table`, or an iterable of "
+            f"is a {kind.__name__}; give one split of it to `pack_table`, or an iterable of "
             "its records to `pack_records`"
         )
         raise OptionTypeError(message, "files")
     if hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__dataframe__") or kind.__name__ == "Dataset":
         library = kind.__module__.partition(".")[0]
-        message = f"invalid option `files`: is a `{library}.{kind.__name__}`; `pack_table` takes tables"
+        message = f"is a `{library}.{kind.__name__}`; `pack_table` takes tables"
         raise OptionTypeError(message, "files")
     first = files[0] if isinstance(files, (list, tuple)) and files else None
     if isinstance(first, Mapping):
-        message = "invalid option `files`: must be a path, a pattern or a list of these; `pack_records` takes records"
+        message = "must be a path, a pattern or a list of these; `pack_records` takes records"
         raise OptionTypeError(message, "files")
 
 
@@ -165,6 +176,9 @@ _HELD_BY_DATASETS = ("DatasetDict", "IterableDataset", "IterableDatasetDict")
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9_-]")
 """`organisation/name`, the form of data set names on the hub."""
+
+_COLLAPSED = re.compile(r"(s3a?|gc?s|azure|az|abfss?|https?|hf):/(?!/)", re.IGNORECASE)
+"""A URL with one slash."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z]\w{1,8}$")
 """The suffix of a file name."""
@@ -183,10 +197,7 @@ def _refuse_missing(pattern: str) -> None:
         and not _SUFFIX.search(pattern)
         and not os.path.lexists(pattern.partition("/")[0])
     ):
-        reason = (
-            "No such file or directory; of a data set on the hub, "
-            f'`pack_table(datasets.load_dataset("{glob.escape(pattern)}", split="train"), ...)` packs the rows'
-        )
+        reason = f"No such file or directory; a data set on the hub is named `hf://datasets/{pattern}`"
         raise InputNotFoundError(errno.ENOENT, reason, pattern)
 
 
@@ -204,12 +215,12 @@ def _prompt(prompt: object) -> str | dict[str, str] | None:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as refused:
-            message = f"invalid option `prompt`: `{given}` cannot be read: {refused}"
+            message = f"`{given}` cannot be read: {refused}"
             raise OptionError(message, "prompt") from refused
         return _parts(given, text) if path.endswith(".json") else text
     known = ", ".join(f'"{name}"' for name in get_args(NamedPrompt))
     message = (
-        f"invalid option `prompt`: must be one of {known}, a text with places such as {{instruction}}, or a "
+        f"must be one of {known}, a text with places such as {{instruction}}, or a "
         f"file of one, not `{shown(given)}`"
     )
     raise OptionError(message, "prompt")
@@ -220,9 +231,9 @@ def _parts(path: str, text: str) -> dict[str, str]:
     try:
         parts = json.loads(text)
     except (RecursionError, ValueError) as refused:
-        message = f"invalid option `prompt`: `{path}` is no JSON: {refused}"
+        message = f"`{path}` is no JSON: {refused}"
         raise OptionError(message, "prompt") from refused
     if not isinstance(parts, dict):
-        message = f"invalid option `prompt`: `{path}` must hold an object of the parts of a prompt"
+        message = f"`{path}` must hold an object of the parts of a prompt"
         raise OptionError(message, "prompt")
     return parts

@@ -80,7 +80,7 @@ def load(tokenizer: TokenizerArgument, *, revision: str | None, token: str | boo
 def _from_path(name: StrPath, *, revision: str | None, token: str | bool | None) -> Pretrained:
     given = path_of("tokenizer", name, "a folder, a tokenizer.json or a name on the hub")
     if not given:
-        message = "invalid option `tokenizer`: must name a folder, a tokenizer.json or a name on the hub"
+        message = "must name a folder, a tokenizer.json or a name on the hub"
         raise OptionError(message, "tokenizer")
     path = os.path.expanduser(given)
     if os.path.isdir(path):  # unlike Path.is_dir, false for what is too long to be a path
@@ -188,11 +188,8 @@ def _template(chat_template: StrPath | None, tokenizer: Pretrained | None) -> tu
         try:
             return os.path.basename(path), Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as refused:
-            message = f"invalid option `chat_template`: `{given}` cannot be read: {refused}"
+            message = f"`{given}` cannot be read: {refused}"
             raise OptionError(message, "chat_template") from refused
     known = ", ".join(f"`{name}`" for name in named) or "none"
-    message = (
-        f"invalid option `chat_template`: `{shown(given)}` is no Jinja text, no file, and no template of the "
-        f"tokenizer (it has {known})"
-    )
+    message = f"`{shown(given)}` is no Jinja text, no file, and no template of the tokenizer (it has {known})"
     raise OptionError(message, "chat_template")

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from fastpack._checks import check_type, shown
+from fastpack._message import Message, Setting
 from fastpack.errors import OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -56,19 +57,17 @@ def transform(
 def _check(option: str, function: object, fingerprint: object) -> None:
     """Refuses a value that is not callable, and a fingerprint without a function."""
     if function is not None and not callable(function):
-        message = (
-            f"invalid option `{option}`: must be a function of a pyarrow.RecordBatch, not `{shown(function)}`"
-        )
+        message = f"must be a function of a pyarrow.RecordBatch, not `{shown(function)}`"
         raise OptionTypeError(message, option)
     if fingerprint is None:
         return
     name = f"{option}_fingerprint"
     check_type(name, fingerprint, str, 'a text that names the function, such as "v1"')
     if not fingerprint:
-        message = f'invalid option `{name}`: must not be empty; it names the function, such as "v1"'
+        message = 'must not be empty; it names the function, such as "v1"'
         raise OptionError(message, name)
     if function is None:
-        message = f"invalid option `{name}`: needs `{option}`, the function that it names"
+        message = f"needs `{option}`, the function that it names"
         raise OptionError(message, name)
 
 
@@ -89,9 +88,10 @@ def _told(
         except UnfollowedError as found:
             reason = f"uses {found}, which cannot be followed"
             if shared:
-                message = (
-                    f"invalid option `{option}`: {reason}, so ranks cannot tell whether they share one job; "
-                    f'name the function with {option}_fingerprint="v1", and rename it whenever it changes'
+                message = Message(
+                    f"{reason}, so ranks cannot tell whether they share one job; name the function with ",
+                    Setting(f"{option}_fingerprint", "v1"),
+                    ", and rename it whenever it changes",
                 )
                 raise OptionError(message, option) from None
             told.append(f"{option} {reason}")
@@ -116,7 +116,7 @@ def _masking(function: RecordFilter) -> Callable[[pa.RecordBatch], pa.BooleanArr
             mask = None
         if mask is None or not (pa.types.is_boolean(mask.type) or len(mask) == 0):
             found = f"a `{type(made).__qualname__}`" if mask is None else f"an array of {mask.type}"
-            message = f"invalid option `filter`: must return a boolean for each row, not {found}"
+            message = f"must return a boolean for each row, not {found}"
             raise OptionTypeError(message, "filter")
         return cast("pa.BooleanArray", mask.cast(pa.bool_()))
 
@@ -139,9 +139,7 @@ def _mapping(function: RecordMap) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
                 for column in made.columns
             ]
             return pa.RecordBatch.from_arrays(columns, schema=made.schema)
-        message = (
-            f"invalid option `map`: must return a pyarrow.RecordBatch, not a `{type(made).__qualname__}`"
-        )
+        message = f"must return a pyarrow.RecordBatch, not a `{type(made).__qualname__}`"
         raise OptionTypeError(message, "map")
 
     return call

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from fastpack.api.streaming import StreamStats
+
 __all__ = [
     "NOT_TRAINED",
     "ArrowArray",
@@ -44,13 +46,16 @@ __all__ = [
     "MaxLost",
     "NamedPrompt",
     "NamedSources",
+    "Objective",
     "OnBadRecord",
+    "OnEnd",
     "OnExhausted",
     "OnRemainder",
     "Order",
     "Overlong",
     "PadTo",
     "Part",
+    "PreferenceForm",
     "Progress",
     "ProgressOption",
     "Prompt",
@@ -62,6 +67,7 @@ __all__ = [
     "Splits",
     "StrPath",
     "Strategy",
+    "StreamLog",
     "StreamStrategy",
     "TemplateEngine",
     "Texts",
@@ -71,6 +77,7 @@ __all__ = [
     "Validation",
     "WeightUnit",
     "Weights",
+    "Where",
 ]
 
 NOT_TRAINED: Final = -100
@@ -95,10 +102,21 @@ Part: TypeAlias = Literal[
     "attention_mask",
     "assistant_masks",
     "loss_weights",
+    "chosen",
+    "rejected",
+    "label",
 ]
 Fields: TypeAlias = Mapping[Part, str]
 Shape: TypeAlias = Literal[
-    "conversations", "prompt_completion", "instruction", "question_answer", "text", "tokens"
+    "conversations",
+    "prompt_completion",
+    "instruction",
+    "question_answer",
+    "text",
+    "tokens",
+    "preference",
+    "unpaired_preference",
+    "prompt",
 ]
 NamedPrompt: TypeAlias = Literal[
     "alpaca",
@@ -123,7 +141,11 @@ JsonValue: TypeAlias = "Mapping[str, JsonValue] | list[JsonValue] | str | int | 
 
 Strategy: TypeAlias = Literal["mix", "best_fit", "heap", "sequential", "concat", "none"]
 OnExhausted: TypeAlias = Literal["repeat", "stop", "drop"]
-WeightUnit: TypeAlias = Literal["tokens", "documents"]
+WeightUnit: TypeAlias = Literal["tokens", "documents", "rows"]
+OnEnd: TypeAlias = Literal["pad", "drop", "repeat"]
+StreamLog: TypeAlias = "Callable[[StreamStats], object]"
+AllReduce: TypeAlias = "Callable[[int], int]"
+Where: TypeAlias = "Mapping[str, object]"
 Weights: TypeAlias = "Mapping[str, float] | Sequence[tuple[int, Mapping[str, float]]]"
 NamedSources: TypeAlias = "Mapping[str, Files | Source]"
 StreamStrategy: TypeAlias = Literal["sequential", "concat", "none", "best_fit"]
@@ -138,6 +160,8 @@ Eos: TypeAlias = Literal["auto"] | bool
 TemplateEngine: TypeAlias = Literal["native", "python"]
 Bos: TypeAlias = Literal["auto", True]
 MaxLost: TypeAlias = str | float
+
+RankOption: TypeAlias = int | Literal["auto"]
 Validation: TypeAlias = str | float
 OnBadRecord: TypeAlias = Literal["error", "skip"]
 Column: TypeAlias = Literal[
@@ -153,7 +177,18 @@ Column: TypeAlias = Literal[
     "source_start",
     "attn_cost",
     "group",
+    "attention_mask",
+    "token_type_ids",
+    "target_seq_lengths",
+    "decoder_attention_mask",
+    "prompt_ids",
+    "chosen_ids",
+    "rejected_ids",
+    "completion_ids",
+    "label",
 ]
+Objective: TypeAlias = Literal["causal", "mlm", "span", "fim", "preference", "generation"]
+PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]
 Color: TypeAlias = Literal["auto", "always", "never"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import check_type
+from fastpack._counted import counted
 from fastpack._folder import Folder, column_differences, table_of
 from fastpack.errors import FastpackError, OptionError
 from fastpack.recipes import load_manifest
@@ -39,6 +40,7 @@ _SAME: Final = (
     "bos",
     "chat_template",
     "chat_template_kwargs",
+    "examples",
     "template_engine",
     "overlong",
     "truncation_side",
@@ -47,6 +49,10 @@ _SAME: Final = (
     "shift_labels",
 )
 """The options of a recipe that decide the tokens and labels of a document."""
+
+
+_OF_SOURCES: Final = ("sources", "prompt")
+"""The options of a recipe that decide how the records of each source are read."""
 
 
 class Verification(NamedTuple):
@@ -74,8 +80,14 @@ class Verification(NamedTuple):
 
     def __str__(self) -> str:
         """The counts, the notes, and the problems."""
+        counts = (
+            (self.files, "file"),
+            (self.rows, "row"),
+            (self.documents, "document"),
+            (self.tokens, "token"),
+        )
         lines = [
-            f"{self.folder}: {self.files:,} files, {self.rows:,} rows, {self.documents:,} documents, {self.tokens:,} tokens",
+            f"{self.folder}: {', '.join(counted(count, noun) for count, noun in counts)}",
             f"documents tokenized again: {self.made_again:,}",
             *(f"not compared: {note}" for note in self.notes),
             *(f"wrong: {problem}" for problem in self.problems[:_SHOWN]),
@@ -300,14 +312,12 @@ def _cannot_be_made_again(packed: Folder) -> str | None:
         return "the rows were packed from memory, which the manifest records no inputs of"
     if packed.of_job("made_by").get("transform"):
         return "the inputs went through `filter` or `map`, which the manifest has no code of"
+    if "objective" in options:
+        return "the rows are of another objective than `causal`, whose documents are not compared"
     if options.get("strategy") == "concat":
         return 'strategy="concat" cuts documents where rows end'
     if options.get("on_remainder") == "drop" and options.get("order") == "balanced":
         return 'on_remainder="drop" left out documents that nothing names'
-    for source in _sources_of(packed):
-        reading = source.get("reading")
-        if isinstance(reading, dict) and (reading.get("prompt") or reading.get("examples")):
-            return "the inputs were packed with a `prompt`"
     return None
 
 
@@ -333,6 +343,7 @@ def _packed_again(
             for name, value in (reading.items() if isinstance(reading, dict) else ())
             if name in {"shape", "fields", "separator"} and value
         }
+        given |= _prompt_of(recipe, number)
         most = source.get("limit")
         sources.append({"path": path, "limit": min(limit, most) if isinstance(most, int) else limit, **given})
     columns = [
@@ -353,7 +364,7 @@ def _packed_again(
             columns=columns,  # type: ignore[arg-type]  # the line above names them
             now=datetime.fromisoformat(str(now)[:26]) if now else None,
             progress=False,
-            **recipe,  # type: ignore[arg-type]  # likewise
+            **{name: value for name, value in recipe.items() if name in _SAME},  # type: ignore[arg-type]  # likewise
         )
         again = Folder(Path(folder) / "again")
         table = again.read(again.splits[0])
@@ -371,10 +382,19 @@ def _recipe_of(packed: Folder) -> dict[str, object]:
     """
     recipe = load_manifest(packed.path)
     for name, kind in (recipe.get("unheld") or {}).items():
-        if name in _SAME:
+        if name in (*_SAME, *_OF_SOURCES):
             message = f"`{name}` was {kind}, which no manifest holds"
             raise OptionError(message, name)
-    return {name: recipe[name] for name in _SAME if name in recipe}
+    return {name: recipe[name] for name in (*_SAME, *_OF_SOURCES) if name in recipe}
+
+
+def _prompt_of(recipe: Mapping[str, object], number: object) -> dict[str, JsonValue]:
+    """The prompt of a source: its own, or else that of the call."""
+    listed = recipe.get("sources")
+    known = isinstance(listed, list) and isinstance(number, int) and number < len(listed)
+    own = listed[number] if known else {}  # type: ignore[index]  # as `known` says
+    prompt = {**recipe, **(own if isinstance(own, dict) else {})}.get("prompt")
+    return {"prompt": prompt} if prompt else {}
 
 
 def _hashes(documents: Documents) -> npt.NDArray[np.uint64]:

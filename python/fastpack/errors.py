@@ -7,6 +7,7 @@ from fastpack._fastpack import one_line
 __all__ = [
     "AccessError",
     "BatchError",
+    "ConnectionLostError",
     "FastpackError",
     "InputNotFoundError",
     "InternalError",
@@ -57,17 +58,23 @@ class RecordError(_DescribedError, ValueError):
         self.reason = reason
 
 
-class OptionError(_DescribedError, ValueError):
+class OptionError(FastpackError, ValueError):
     """An option has a value that it cannot have; raised before any work.
 
     Attributes:
+        reason: The fault, and what would be right.
         option: The option's name.
     """
 
-    def __init__(self, message: str, option: str) -> None:
-        """Keeps the name beside the message."""
-        super().__init__(message, option)
+    def __init__(self, reason: str, option: str) -> None:
+        """Keeps both apart, so that each interface can name the option in its own way."""
+        super().__init__(reason, option)
+        self.reason = reason
         self.option = option
+
+    def __str__(self) -> str:
+        """The message, with the option as Python spells it."""
+        return one_line(f"invalid option `{self.option}`: {self.reason}")
 
 
 class OptionTypeError(OptionError, TypeError):
@@ -105,6 +112,10 @@ class AccessError(FastpackError, PermissionError):
 
 class StorageError(FastpackError, OSError):
     """Reading or writing failed; `errno` and `filename` say how and where."""
+
+
+class ConnectionLostError(FastpackError, ConnectionError):
+    """The process that serves a stream is not there, or has gone."""
 
 
 class OutputError(FastpackError, FileExistsError):

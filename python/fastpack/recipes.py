@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastpack._checks import folder_of, nearest, regular_file
 from fastpack._functions import function_at
+from fastpack._storage import is_url, public
 from fastpack.errors import OptionError
 from fastpack.options import OPTIONS, options_of
 
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["load_config", "load_manifest", "recipe_of"]
 
-_SECRETS: Final = frozenset({"token"})
+_SECRETS: Final = frozenset({"storage_options", "token"})
 """Options that a file must not hold."""
 
-_OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress"})
+_OF_ONE_CALL: Final = frozenset({"output", "overwrite", "progress", "rank", "world_size"})
 """Options that belong to one call: a repeated job must not inherit them."""
 
 _FUNCTIONS: Final = frozenset({"filter", "map"})
 """Options that are functions."""
 
-_PATHS: Final = frozenset({"files", "output", "cache_dir"})
+_PATHS: Final = frozenset({"files", "output", "cache_dir", "work_dir"})
 """Options that are always paths, even of files that do not exist."""
 
 _NAMES: Final = frozenset({"tokenizer", "chat_template", "prompt"})
@@ -142,7 +143,11 @@ def _held(place: Path, name: str, value: object) -> object:
         near = nearest(name, known)
         raise _refused(place, name, "is no option" + (f"; did you mean `{near}`?" if near else ""))
     if name in _SECRETS:
-        raise _refused(place, name, "must not stand in a file; set HF_TOKEN, or pass it to the call")
+        raise _refused(
+            place,
+            name,
+            "must not stand in a file; set environment variables such as HF_TOKEN, or pass it to the call",
+        )
     base = place.parent.absolute()
     if name in _FUNCTIONS and isinstance(value, str):
         return function_at(str(base / value) if value.rpartition(":")[0].endswith(".py") else value)
@@ -166,10 +171,14 @@ def _each_path(value: object, change: Callable[[str], str]) -> object:
 
 
 def _absolute(path: str, *, always: bool) -> str:
+    if is_url(path):
+        return public(path)
     return os.path.abspath(path) if always or os.path.exists(path) else path  # noqa: PTH100  as written
 
 
 def _beside(base: Path, path: str, *, always: bool) -> str:
+    if is_url(path):
+        return path
     return str(base / path) if always or (base / path).exists() else path
 
 
@@ -183,5 +192,4 @@ def _place_of(function: object) -> str:
 
 
 def _refused(place: Path, name: str | None, why: str) -> OptionError:
-    where = f"`{name}` in {place}" if name else str(place)
-    return OptionError(f"invalid option {where}: {why}" if name else f"{place}: {why}", name or "config")
+    return OptionError(f"{place}: {why}", name or "config")

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastpack._counted import counted
 from fastpack._types import Splits
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
@@ -22,10 +23,12 @@ __all__ = [
     "Balance",
     "Count",
     "Input",
+    "Noted",
     "Place",
     "Report",
     "StageTime",
     "input_of",
+    "noted_of",
     "read_values",
     "whole",
 ]
@@ -60,6 +63,13 @@ class Place(NamedTuple):
     line: int
     reason: str
     message: str
+
+
+class Noted(NamedTuple):
+    """A number of records, and the places of the first of them: `file:line`."""
+
+    records: int
+    places: tuple[str, ...]
 
 
 class Input(NamedTuple):
@@ -144,17 +154,17 @@ class Report:
         if isinstance(table, Splits):
             table = table.train
         if isinstance(table, Report):
-            message = "invalid option `table`: is a report already"
+            message = "is a report already"
             raise OptionTypeError(message, "table")
         if not hasattr(table, "schema"):
-            message = f"invalid option `table`: must be a pyarrow.Table or a folder, not a `{type(table).__qualname__}`"
+            message = f"must be a pyarrow.Table or a folder, not a `{type(table).__qualname__}`"
             raise OptionTypeError(message, "table")
         from fastpack._fastpack import REPORT_KEY  # noqa: PLC0415  a report from a file needs no native code
 
         carried = (getattr(table.schema, "metadata", None) or {}).get(REPORT_KEY.encode())
         if carried is None:
             message = (
-                "invalid option `table`: carries no report; the tables that `pack_files`, `pack_table` and "
+                "carries no report; the tables that `pack_files`, `pack_table` and "
                 "`pack_records` return do, unless `replace_schema_metadata` or another library left it out"
             )
             raise OptionError(message, "table")
@@ -220,6 +230,22 @@ class Report:
             for place in (listed if isinstance(listed, list) else [])
             if isinstance(place, dict)
         ]
+
+    @property
+    def left_out(self) -> dict[str, Noted]:
+        """The records of which the chat template prints nothing of a field, by field: `tools`, `system content`."""
+        fields = self._mapping("left_out").items()
+        return {field: noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
+
+    @property
+    def formatted_prompts(self) -> Noted:
+        """The records with a prompt that is formatted already, and was wrapped again."""
+        return noted_of(self._mapping("formatted_prompts"))
+
+    @property
+    def ended_answers(self) -> Noted:
+        """The records with an answer that ends in an end-of-text token, before the chat template ends the turn."""
+        return noted_of(self._mapping("ended_answers"))
 
     @property
     def rows(self) -> int:
@@ -366,7 +392,7 @@ class Report:
 
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the page."""
-        return f"<fastpack.Report: {self.documents.kept:,} documents in {self.rows:,} rows>"
+        return f"<fastpack.Report: {counted(self.documents.kept, 'document')} in {counted(self.rows, 'row')}>"
 
     def __str__(self) -> str:
         """The page that `print` shows, wrapped at the width of a terminal."""
@@ -425,10 +451,10 @@ def read_values(text: str | bytes) -> dict[str, JsonValue]:
     try:
         values = json.loads(text)
     except (TypeError, ValueError) as refused:
-        message = f"invalid option `text`: must be the JSON of a report: {refused}"
+        message = f"must be the JSON of a report: {refused}"
         raise OptionError(message, "text") from refused
     if not isinstance(values, dict):
-        message = f"invalid option `text`: must be the JSON of a report, which is an object, not a `{type(values).__qualname__}`"
+        message = f"must be the JSON of a report, which is an object, not a `{type(values).__qualname__}`"
         raise OptionError(message, "text")
     return values
 
@@ -458,6 +484,12 @@ def input_of(entry: Mapping[str, JsonValue]) -> Input:
         limit=whole(entry.get("limit")) or None,
         names=tuple(map(str, names)) if isinstance(names, list) else (),
     )
+
+
+def noted_of(entry: Mapping[str, JsonValue]) -> Noted:
+    """Reads a number of records with their first places."""
+    places = entry.get("places")
+    return Noted(whole(entry.get("records")), tuple(map(str, places)) if isinstance(places, list) else ())
 
 
 def whole(value: JsonValue) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, overload
 
 from fastpack import _fastpack
-from fastpack._call import arranged, as_tensors, cut, cut_to, defaults, frame, padded_to
+from fastpack._call import Frame, around, arranged, as_tensors, cut, cut_to, defaults, framed, padded_to
 from fastpack._checks import check_switch, is_series, shown
 from fastpack._threads import available_threads
 from fastpack._tokenizer import TEMPLATE_ENGINE, choose_template, load
@@ -78,6 +78,7 @@ class Tokenizer:
         """Loads it."""
         self._pretrained = pretrained(tokenizer, revision=revision, token=token)
         self._encoders = _fastpack.Encoders(self._pretrained, cache_size)
+        self._frames: dict[tuple[bool, bool], Frame] = {}
         self._threads = available_threads() if threads is None else threads
         # A pickle is loaded from these again. It holds no access token.
         self._source = tokenizer
@@ -126,7 +127,7 @@ class Tokenizer:
         except OverflowError:
             return None  # no id is negative, or takes more than 32 bits
         except TypeError as refused:
-            message = f"invalid option `token_id`: must be a whole number, not `{shown(token_id)}`"
+            message = f"must be a whole number, not `{shown(token_id)}`"
             raise OptionTypeError(message, "token_id") from refused
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> npt.NDArray[np.int32]:
@@ -184,7 +185,7 @@ class Tokenizer:
                 read where they lie.
             add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
             return_offsets: Whether the characters of each id are wanted too. They are those of the Hugging
-                Face crate, and come from it, at its speed.
+                Face crate.
             verify: The number of texts, evenly spread, that the Hugging Face crate encodes too, as a check.
 
         Returns:
@@ -214,7 +215,7 @@ class Tokenizer:
     def __call__(
         self,
         text: str | Sequence[str],
-        text_pair: None = None,
+        text_pair: str | Sequence[str] | None = None,
         *,
         add_special_tokens: bool = True,
         padding: bool | str = False,
@@ -226,11 +227,12 @@ class Tokenizer:
 
         Args:
             text: One text, or a list of them.
-            text_pair: Pairs of texts are not encoded; must be `None`.
+            text_pair: The second text of a pair, or a list of them, one for each text.
             add_special_tokens: Whether the tokenizer adds its special tokens, such as `<s>`.
             padding: `True` or `"longest"` fills up to the longest text, `"max_length"` to `max_length`, or to the
                 model's own if there is none.
-            truncation: `True` cuts texts to `max_length` tokens, special ones included, or to the model's own.
+            truncation: `True` cuts texts to `max_length` tokens, special ones included, or to the model's own; of two
+                texts the longer one first. `"only_first"` and `"only_second"` cut that text of a pair.
             max_length: Tokens; without padding and `truncation`, it cuts by itself.
             return_tensors: `"np"` for numpy arrays, `"pt"` for tensors of PyTorch, both int64 and of shape
                 `(texts, tokens)`; lists if not given.
@@ -252,33 +254,43 @@ class Tokenizer:
             {'input_ids': [67], 'attention_mask': [1]}
         """
         check_switch("add_special_tokens", add_special_tokens)
-        if text_pair is not None:
-            message = "invalid option `text_pair`: must be None; fastpack encodes no pairs of texts"
-            raise OptionError(message, "text_pair")
         known = defaults(self._pretrained.call)
         fills = padded_to(padding, max_length, known)
-        length = cut_to(truncation, max_length, pads=padding is not False, known=known)
+        paired = text_pair is not None
+        length = cut_to(truncation, max_length, pads=padding is not False, pairs=paired, known=known)
         pad = None if fills is False else self._pad_id()
-        texts = [text] if isinstance(text, str) else text
-        if length is None:
-            rows = self._rows(texts, add_special_tokens)
-        else:
-            around = frame(self._ids) if add_special_tokens else ([], [])
-            rows = [cut(ids, around, length, known.truncation_side) for ids in self._rows(texts, False)]
+        frame = self._frame(paired, add_special_tokens, known.names)
+        texts = [self._rows(part) for part in _columns(text, text_pair)]
+        rows = [
+            framed(cut(list(row), frame, length, known.truncation_side, truncation), frame)
+            for row in zip(*texts, strict=True)
+        ]
         columns = arranged(rows, fills, pad or 0, known)
         if return_tensors is not None:
             return as_tensors(columns, return_tensors)
         return {name: column[0] if isinstance(text, str) else column for name, column in columns.items()}
 
-    def _rows(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[int]]:
-        """The ids of each text."""
-        ids, offsets = self.encode_batch(texts, add_special_tokens=add_special_tokens)
-        bounds = offsets.tolist()
-        return [ids[start:end].tolist() for start, end in pairwise(bounds)]
+    def _frame(self, pair: bool, add_special_tokens: bool, names: tuple[str, ...]) -> Frame:
+        """The tokens around one text, or around two."""
+        if not pair and "token_type_ids" not in names:
+            # The Hugging Face engine, which knows the types, takes long to build.
+            before, behind = around(self._ids) if add_special_tokens else ([], [])
+            tokens = [[(None, token, 0) for token in ids] for ids in (before, behind)]
+            return [*tokens[0], (0, 0, 0), *tokens[1]]
+        key = (pair, add_special_tokens)
+        if key not in self._frames:
+            self._frames[key] = self._pretrained.frame(pair, add_special_tokens)
+        return self._frames[key]
 
     def _ids(self, text: str, add_special_tokens: bool) -> list[int]:
         ids: list[int] = self.encode(text, add_special_tokens=add_special_tokens).tolist()
         return ids
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without special tokens."""
+        ids, offsets = self.encode_batch(texts, add_special_tokens=False)
+        bounds = offsets.tolist()
+        return [ids[start:end].tolist() for start, end in pairwise(bounds)]
 
     def _pad_id(self) -> int:
         """The id of the padding token, or of the unknown one if the vocabulary lacks it."""
@@ -290,7 +302,7 @@ class Tokenizer:
             found = None if token is None else self._pretrained.token_to_id(token)
             if found is not None:
                 return found
-        message = "invalid option `padding`: the tokenizer has no padding token to fill up with"
+        message = "the tokenizer has no padding token to fill up with"
         raise OptionError(message, "padding")
 
     def decode(self, ids: Sequence[int] | npt.NDArray[np.int32]) -> str:
@@ -415,6 +427,21 @@ def pretrained(
     return load(loaded, revision=revision, token=token)
 
 
+def _columns(text: str | Sequence[str], pair: str | Sequence[str] | None) -> list[Sequence[str]]:
+    """The first texts of a call, and the second ones if it has pairs."""
+    if isinstance(text, str):
+        if pair is None or isinstance(pair, str):
+            return [[text]] if pair is None else [[text], [pair]]
+        message = "must be a text, since `text` is one"
+        raise OptionError(message, "text_pair")
+    if pair is None:
+        return [text]
+    if isinstance(pair, str) or len(pair) != len(text):
+        message = f"must be a list of {len(text)} texts, one for each of `text`"
+        raise OptionError(message, "text_pair")
+    return [text, pair]
+
+
 def _texts(texts: Texts) -> Sequence[object]:
     """Converts texts to the types that the native module takes: a list of `str`, or of Arrow arrays."""
     if hasattr(texts, "__arrow_c_array__"):
@@ -425,5 +452,5 @@ def _texts(texts: Texts) -> Sequence[object]:
         return pa.chunked_array(texts).chunks  # type: ignore[arg-type]
     if is_series(texts):
         return list(texts)
-    message = f"invalid option `texts`: must be a list of str, not {type(texts).__qualname__}"
+    message = f"must be a list of str, not {type(texts).__qualname__}"
     raise OptionTypeError(message, "texts")

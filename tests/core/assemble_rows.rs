@@ -82,7 +82,7 @@ fn planned() -> impl Strategy<Value = (Vec<Tokens>, Vec<Vec<Piece>>)> {
                     let start = start.index(sizes[document]);
                     let length = 1 + length.index(sizes[document] - start);
                     let small = |value: usize| u32::try_from(value).expect("small");
-                    Piece { document: small(document), start: small(start), length: small(length) }
+                    Piece::new(small(document), small(start), small(length))
                 });
         let row = prop::collection::vec(piece, 1..5);
         (Just(documents), prop::collection::vec(row, 0..6))
@@ -158,7 +158,7 @@ proptest! {
     ) {
         let mut plan = Plan::new(max(100));
         for &length in &lengths {
-            plan.push(&[Piece { document: 0, start: 0, length }]);
+            plan.push(&[Piece::new(0, 0, length)]);
         }
         let most_rows = NonZeroUsize::new(most_rows).expect("at least 1");
         let ranges: Vec<Range<usize>> = batch_ranges(&plan, Padding::NONE, most_rows, most_tokens).collect();
@@ -188,7 +188,7 @@ fn a_plan_without_rows_gives_an_empty_batch_with_the_schema() {
 fn no_batch_outgrows_the_offsets_of_a_list_llama_factory_7526() {
     let mut plan = Plan::new(max(i32::MAX.unsigned_abs()));
     for _ in 0..4 {
-        plan.push(&[Piece { document: 0, start: 0, length: 1 << 30 }]);
+        plan.push(&[Piece::new(0, 0, 1 << 30)]);
     }
     let ranges = batch_ranges(&plan, Padding::NONE, NonZeroUsize::MAX, u64::MAX);
     assert!(ranges.eq([0..1, 1..2, 2..3, 3..4]));
@@ -199,7 +199,7 @@ fn batches_of_more_tokens_than_32_bits_count_are_cut_where_those_of_few_are() {
     let ranges = |unit: u32, most_tokens: u64| -> Vec<Range<usize>> {
         let mut plan = Plan::new(max(8 * unit));
         for tokens in [8, 1, 1, 5, 3, 3, 8, 8, 2, 7, 8, 8, 4, 1, 1, 1] {
-            let piece = Piece { document: 0, start: 0, length: tokens * unit };
+            let piece = Piece::new(0, 0, tokens * unit);
             plan.push(&[piece]);
         }
         assert_eq!(plan.tokens(), 69 * u64::from(unit));
@@ -226,7 +226,7 @@ fn a_plan_can_begin_at_a_later_document() {
     );
     store.retain(|number| number >= 2);
     let mut plan = Plan::starting_at(max(8), 2);
-    plan.push(&[Piece { document: 0, start: 0, length: 2 }]);
+    plan.push(&[Piece::new(0, 0, 2)]);
     let batch = rows(&Gathered::kept(&store, &plan), 0..1, &Layout::plain(&[RowColumn::InputIds]))
         .expect("sound columns");
     assert_eq!(column(&batch, "input_ids"), [[7, 8]]);
@@ -249,7 +249,7 @@ fn columns_come_in_the_order_asked_for() {
 fn an_id_that_16_bits_do_not_hold_is_refused_by_its_record() {
     let store = store(&[vec![(5, true), (65_536, true)]]);
     let mut plan = Plan::new(max(8));
-    plan.push(&[Piece { document: 0, start: 0, length: 2 }]);
+    plan.push(&[Piece::new(0, 0, 2)]);
     let layout = Layout::plain(&COLUMNS).stored_as(RowLayout::Compact, Some(40_000));
     let refused =
         rows(&Gathered::kept(&store, &plan), 0..1, &layout).expect_err("an id of 17 bits");

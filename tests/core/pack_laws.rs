@@ -59,7 +59,7 @@ fn concat_oracle(lengths: &[u32], max_length: u32, most: u32) -> Vec<Vec<Piece>>
             tokens += 1;
             match row.last_mut().filter(|piece| start > 0 && piece.document == document) {
                 Some(piece) => piece.length += 1,
-                None => row.push(Piece { document, start, length: 1 }),
+                None => row.push(Piece::new(document, start, 1)),
             }
         }
     }
@@ -373,8 +373,7 @@ fn the_lower_bound_sees_pieces_that_cannot_share() {
 
 #[test]
 fn starts_and_documents_go_through_untouched() {
-    let pieces =
-        [Piece { document: 7, start: 3, length: 4 }, Piece { document: 7, start: 0, length: 3 }];
+    let pieces = [Piece::new(7, 3, 4), Piece::new(7, 0, 3)];
     let options = options(7, Strategy::Sequential);
     let plan = plan(pieces.into_iter().collect(), &options, &Control::default())
         .expect("nobody cancels")

@@ -122,8 +122,8 @@ fn lengths_that_are_no_lengths_are_refused_by_index() {
     );
     assert_eq!(
         refusal(&[8, 9], &strict),
-        "invalid option `lengths`: holds `9` at index 1; more than max_length=8; \
-         pass overlong=\"drop\", \"truncate\" or \"split\""
+        "invalid option `lengths`: holds `9` at index 1; more than max_length = 8; \
+         pass overlong = \"drop\", \"truncate\" or \"split\""
     );
     assert_eq!(
         refusal(&[1 << 31], &options(8, Strategy::Concat)),
@@ -141,11 +141,11 @@ fn options_that_contradict_each_other_are_refused() {
     let mix = options(8, Strategy::Mix);
     let cut = PackOptions { overlong: Some(Overlong::Drop), ..concat.clone() };
     assert!(
-        refusal(&cut).starts_with("invalid option `overlong`: is given, but strategy=\"concat\"")
+        refusal(&cut).starts_with("invalid option `overlong`: is given, but strategy = \"concat\"")
     );
     let tail = PackOptions { drop_last: true, ..mix.clone() };
     assert!(
-        refusal(&tail).starts_with("invalid option `drop_last`: is given, but strategy=\"mix\"")
+        refusal(&tail).starts_with("invalid option `drop_last`: is given, but strategy = \"mix\"")
     );
     let keep = PackOptions { truncation_side: Side::Left, ..mix };
     assert!(

@@ -94,8 +94,8 @@ fn open_packs_can_count_documents_from_a_later_one() {
     let mut open =
         OpenPacks::best_fit(&options(10, Strategy::BestFit), NonZeroUsize::new(4).expect("not 0"));
     let mut done = Plan::starting_at(max(10), 5_000_000_000);
-    open.push(Piece { document: 40, start: 0, length: 6 }, &mut done);
-    open.push(Piece { document: 42, start: 0, length: 7 }, &mut done);
+    open.push(Piece::new(40, 0, 6), &mut done);
+    open.push(Piece::new(42, 0, 7), &mut done);
     open.rebase(40);
     assert_eq!(open.oldest(), Some(0));
     open.close_oldest(&mut done);

@@ -25,6 +25,7 @@ pub(crate) fn max(length: u32) -> NonZeroU32 {
 pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
     PackOptions {
         max_length: Some(max(max_length)),
+        max_target_length: None,
         strategy,
         overlong: None,
         truncation_side: Side::Right,
@@ -40,7 +41,7 @@ pub(crate) fn options(max_length: u32, strategy: Strategy) -> PackOptions {
 }
 
 pub(crate) fn pieces<All: FromIterator<Piece>>(lengths: &[u32]) -> All {
-    (0..).zip(lengths).map(|(document, &length)| Piece { document, start: 0, length }).collect()
+    (0..).zip(lengths).map(|(document, &length)| Piece::new(document, 0, length)).collect()
 }
 
 pub(crate) fn plan_of(lengths: &[u32], options: &PackOptions) -> Plan {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_core::config::{Fields, Part, ShapeName};
+use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
 use fastpack_core::json::Value;
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::{
@@ -17,7 +17,7 @@ fn expecting(fields: &Fields) -> Expectation<'_> {
         loss_weights: "loss_weights",
         label_spans: ["label_spans", "shifted_label_spans"],
     };
-    Expectation { shape: None, fields, columns }
+    Expectation { shape: None, fields, columns, shapes: DocumentKind::Texts.shapes() }
 }
 
 /// Reads a line as the first of its file.

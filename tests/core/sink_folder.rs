@@ -36,12 +36,15 @@ pub(super) fn output(dir: &Path) -> Output {
         validation: None,
         shard_bytes: 1 << 20,
         keep_tokens: false,
+        group_bytes: None,
+        turn: None,
         overwrite: false,
         shared: false,
         once: false,
         wait: false,
         memory: u64::MAX,
         recipe: None,
+        remote: None,
     }
 }
 
@@ -127,9 +130,9 @@ pub(super) fn ready(output: &Output, job: &Arc<Identity>) -> Folder {
 
 pub(super) fn refusal(output: &Output, job: &Arc<Identity>) -> String {
     match open(output, job).expect_err("something is in the way") {
-        Error::Output { path, reason } => {
+        Error::Output { path, reason } | Error::Busy { path, reason } => {
             assert_eq!(path, output.dir);
-            reason
+            reason.to_string()
         }
         other => panic!("not about the folder: {other}"),
     }
@@ -299,7 +302,7 @@ fn the_output_of_another_job_is_kept_and_the_differences_are_named() {
     assert_eq!(
         refusal(&output(dir.path()), &other_job()),
         "holds the output of a job that differs in `max_length` (4096 there, 8192 here), \
-         `pad_token_id` (null there, 7 here); pass overwrite=True to replace it, or write to another folder"
+         `pad_token_id` (null there, 7 here); pass overwrite = true to replace it, or write to another folder"
     );
     assert_eq!(files(dir.path()), before);
 }
@@ -636,7 +639,7 @@ fn a_run_that_waits_fails_as_the_one_it_waited_for() {
     let failures = [
         Error::Record { origin, reason, message: "is no JSON".to_owned() },
         Error::option("chat_template", "is missing"),
-        Error::Template { name: "chat".to_owned(), line: 3, reason: "ends early".to_owned() },
+        Error::Template { name: "chat".to_owned(), line: 3, reason: "ends early".into() },
         Error::io("data.jsonl")(std::io::Error::from_raw_os_error(2)),
     ];
     for failure in failures {
@@ -706,7 +709,7 @@ fn the_leftovers_of_another_job_are_kept_and_the_differences_are_named() {
     assert_eq!(
         refusal(&output(dir.path()), &job()),
         "holds what is left of a job that differs in `max_length` (8192 there, 4096 here), \
-         `pad_token_id` (7 there, null here); pass overwrite=True to replace it, or write to another folder"
+         `pad_token_id` (7 there, null here); pass overwrite = true to replace it, or write to another folder"
     );
     before.remove(Path::new(".fastpack/lock"));
     assert_eq!(files(dir.path()), before);
@@ -721,7 +724,7 @@ fn two_runs_at_once_are_refused_at_once() {
     for output in [output(dir.path()), overwriting(dir.path())] {
         assert_eq!(
             refusal(&output, &job()),
-            "another run is writing here; pass wait=True to wait for it, or write to another folder"
+            "another run is writing here; pass wait = true to wait for it, or write to another folder"
         );
     }
     drop(first);

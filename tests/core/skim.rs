@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_core::config::Fields;
+use fastpack_core::config::{DocumentKind, Fields};
 use fastpack_core::json::{Map, Value};
 use fastpack_core::record::{
     self, Conversation, Expectation, Record, Shape, Skim, Takes, TokenColumns, find_shape,
@@ -18,7 +18,12 @@ fn read(line: &str, shape: &Shape) -> Option<Record> {
         loss_weights: "loss_weights",
         label_spans: ["label_spans", "shifted_label_spans"],
     };
-    let expected = Expectation { shape: None, fields: &Fields::default(), columns };
+    let expected = Expectation {
+        shape: None,
+        fields: &Fields::default(),
+        columns,
+        shapes: DocumentKind::Texts.shapes(),
+    };
     record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Takes::ALL).ok()
 }
 
@@ -29,7 +34,12 @@ fn shape_of(line: &str) -> Shape {
         loss_weights: "loss_weights",
         label_spans: ["label_spans", "shifted_label_spans"],
     };
-    let expected = Expectation { shape: None, fields: &Fields::default(), columns };
+    let expected = Expectation {
+        shape: None,
+        fields: &Fields::default(),
+        columns,
+        shapes: DocumentKind::Texts.shapes(),
+    };
     find_shape([Raw::Json(line.as_bytes())], expected).expect("a record").shape
 }
 

@@ -142,7 +142,14 @@ proptest! {
             Stretch { document, start: small(start), length: small(length) }
         }).collect();
         let threads = NonZeroUsize::new(threads).expect("not 0");
-        let loaded = spilled.load(&stretches, threads, &Control::default()).expect("readable");
+        let whole = spilled.load(&stretches, true, threads, &Control::default()).expect("readable");
+        for (index, stretch) in stretches.iter().enumerate() {
+            let (here, there) = (whole.document(index), kept.document(stretch.document));
+            prop_assert_eq!(here.column(INPUTS), there.column(INPUTS));
+            prop_assert_eq!(here.turn_ends(), there.turn_ends());
+            prop_assert_eq!(here.trained(), there.trained());
+        }
+        let loaded = spilled.load(&stretches, false, threads, &Control::default()).expect("readable");
         for (index, stretch) in stretches.iter().enumerate() {
             let (here, there) = (loaded.document(index), kept.document(stretch.document));
             let range = stretch.start as usize..(stretch.start + stretch.length) as usize;
@@ -232,7 +239,8 @@ fn documents_beyond_four_gibibytes_are_found() {
         store.push(documents, Some(place));
     }
     let stretches = [2, 0, 1].map(|document| Stretch { document, start: 4, length: 2 });
-    let loaded = store.load(&stretches, NonZeroUsize::MIN, &Control::default()).expect("readable");
+    let loaded =
+        store.load(&stretches, false, NonZeroUsize::MIN, &Control::default()).expect("readable");
     let ids: Vec<&[u32]> = (0..3).map(|index| loaded.document(index).column(INPUTS)).collect();
     assert_eq!(ids, [[3, 3], [1, 1], [2, 2]]);
 }
@@ -252,7 +260,8 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let mut store = Store::over(log, 0);
     store.push(documents, Some(place));
     let stretch = Stretch { document: 1, start: 599_990, length: 20 };
-    let loaded = store.load(&[stretch], NonZeroUsize::MIN, &Control::default()).expect("readable");
+    let loaded =
+        store.load(&[stretch], false, NonZeroUsize::MIN, &Control::default()).expect("readable");
     let ids: Vec<u32> = (599_990..600_010).collect();
     let runs = vec![Run { start: 0, end: 10, weight: 0.5 }];
     assert_eq!(seen(loaded.document(0)), (ids, runs, 2, true));

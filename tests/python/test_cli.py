@@ -186,7 +186,7 @@ def test_errors_name_flags(corpus, tokenizer_dir, tmp_path):
     given = {"-i": corpus, "-o": tmp_path / "out", "-t": tokenizer_dir, "-m": 256}
     for changed, code, message in [
         ({"-i": ""}, 2, "invalid option `--input`: holds an empty path"),
-        ({"-i": tmp_path / "folder"}, 2, "`--recursive` looks into its folders"),
+        ({"-i": tmp_path / "folder"}, 2, "; --recursive looks into its folders"),
         ({"-o": ""}, 2, "invalid option `--output`: must name a folder"),
         ({"-o": tmp_path / "folder"}, 1, "pass --overwrite to write next to them"),
         ({"-o": tmp_path / "dangling"}, 1, "dangling: not a directory"),

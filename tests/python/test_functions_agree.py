@@ -135,7 +135,9 @@ def books(report: fastpack.Report | None) -> dict[str, Any]:
 
 def refusal(refused: fastpack.FastpackError) -> tuple[Any, ...]:
     """The type and attributes of an error."""
-    names = ["reason", "option", "line", "documents", "tokens"]
+    names = ["option", "line", "documents", "tokens"]
+    if isinstance(refused, fastpack.RecordError):
+        names.append("reason")  # a word; that of an option is a sentence, with the name of the file
     return (type(refused), *(getattr(refused, name, None) for name in names))
 
 

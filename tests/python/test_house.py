@@ -24,7 +24,7 @@ CORE = ROOT / "rust" / "core" / "src"
 BINDING = ROOT / "rust" / "python" / "src"
 PACKAGE = ROOT / "python" / "fastpack"
 
-STAGES = ["source", "record", "template", "document", "store", "pack", "assemble", "sink"]
+STAGES = ["source", "record", "template", "document", "store", "pack", "objective", "assemble", "sink"]
 SHARED = {
     "config",
     "control",
@@ -34,12 +34,16 @@ SHARED = {
     "identity",
     "ledger",
     "message",
+    "mixing",
+    "notes",
     "read_ahead",
     "reason",
     "regular",
     "room",
     "sealed",
+    "storage",
     "threads",
+    "wording",
     "writeback",
 }
 
@@ -52,7 +56,8 @@ BEFORE = {
     "document": {"template", "record"},
     "store": {"document"},
     "pack": set(),
-    "assemble": {"pack", "store", "document"},
+    "objective": {"document"},
+    "assemble": {"pack", "store", "document", "objective"},
     "sink": set(),
 }
 ORDERING = {"pipeline", "stream", "lib"}
@@ -145,7 +150,11 @@ def test_only_supervise_detaches_attaches_and_looks_at_signals(word, homes):
 
 def test_threads_are_started_in_one_place():
     """Where the system may refuse one: in the core, and in the crate below it, which is used alone too."""
-    crates = {CORE: {"threads.rs"}, BINDING: set(), ROOT / "rust" / "tokenize" / "src": {"beside.rs"}}
+    crates = {
+        CORE: {"threads.rs", "tasks.rs"},
+        BINDING: set(),
+        ROOT / "rust" / "tokenize" / "src": {"beside.rs"},
+    }
     for crate, homes in crates.items():
         found = {
             path.name for path in crate.rglob("*.rs") if re.search(r"\.spawn(_scoped)?\((?!\))", code(path))
@@ -160,7 +169,7 @@ def test_column_names_have_one_home():
         if re.search(r'"(input_ids|labels|position_ids|seq_lengths)"', code(path))
     }
     # Parts of records bear the same names as the columns that are made of them.
-    assert homes == {"config.rs", "config/inputs.rs"}
+    assert homes == {"config/columns.rs", "config/inputs.rs"}
 
 
 def test_defaults_are_written_once():
@@ -243,6 +252,7 @@ def test_the_package_imports_downwards():
         "_folder",
         "options.option",
         "options.rows",
+        "options.objective",
         "options.tokens",
         "options.records",
         "options.output",
@@ -253,6 +263,7 @@ def test_the_package_imports_downwards():
         "_meant",
         "report",
         "_scan",
+        "_status",
         "_cgroup",
         "_threads",
         "_budget",
@@ -268,9 +279,12 @@ def test_the_package_imports_downwards():
         "hub",
         "_tokenizer",
         "tokenizer",
+        "_hub_files",
+        "_storage",
         "_sources",
         "_functions",
         "recipes",
+        "_commit",
         "api.options",
         "api.run",
         "api.suggest",
@@ -295,6 +309,7 @@ def test_the_package_imports_downwards():
         "display.card",
         "display",
         "wandb",
+        "ray",
         "hf.loading",
         "hf.packing",
         "hf.settings",
@@ -327,3 +342,22 @@ def test_the_package_imports_downwards():
             text = re.sub(r"(?m)^\s+from fastpack\.display\..*$", "", text)
         imported = set(re.findall(r"(?m)^\s*(?:from|import) fastpack\.([\w.]+)", text)) & set(order)
         assert imported <= set(order[:position]), name
+
+
+def test_messages_of_the_core_spell_no_keyword_arguments():
+    """Settings in messages of the core are data (`wording.rs`), which each interface spells."""
+    spelled = re.compile(r'\b[a-z_]+=(True|False|None|\\"|\{)')
+    found = [
+        f"{path.relative_to(ROOT)}: {literal}"
+        for path in core_files()
+        for literal in re.findall(r'"(?:[^"\\]|\\.)*"', code(path))
+        if spelled.search(literal)
+    ]
+    assert found == []
+
+
+def test_the_option_of_an_error_is_named_in_one_place():
+    """`OptionError(reason, option)`: the option is put before the reason where the message is shown."""
+    homes = {PACKAGE / "errors.py", PACKAGE / "cli" / "messages.py"}
+    named = {path for path in PACKAGE.rglob("*.py") if "invalid option `" in path.read_text(encoding="utf-8")}
+    assert named == homes

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import unicodedata
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,8 @@ import fastpack
 from fastpack.cli import main
 
 MOST = 1500
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = REPOSITORY / "examples"
 
 ODD = st.one_of(
     st.text(min_size=1),
@@ -189,3 +193,26 @@ def test_a_message_keeps_what_would_be_right(write_jsonl, tokenizer_dir):
         fastpack.pack_files(plain, tokenizer_dir, max_length=64)
     assert str(caught.value)[-20:] == str(short.value)[-20:]
     assert os.linesep not in str(caught.value)
+
+
+def test_a_message_names_options_as_its_reader_types_them(tmp_path, capsys):
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    (packed / "mine.txt").touch()
+    given = {"output": packed, "tokenizer": EXAMPLES / "tokenizer", "max_length": 512}
+    with pytest.raises(fastpack.OutputError, match="pass overwrite=True to write next to them") as caught:
+        fastpack.pack_dir(EXAMPLES / "chat.jsonl", **given)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    typed = ["pack", EXAMPLES / "chat.jsonl", "-o", packed, "-t", EXAMPLES / "tokenizer", "-m", 512]
+    assert main([str(it) for it in typed]) == 1
+    assert "pass --overwrite to write next to them" in capsys.readouterr().err
+
+
+def test_text_that_is_quoted_is_no_option(tmp_path, capsys):
+    """A file may be called as a keyword argument; only what an error names as a setting becomes a flag."""
+    name = tmp_path / "overwrite=True.jsonl"
+    name.write_text('{"text": 1}\n', encoding="utf-8")
+    typed = ["pack", name, "-o", tmp_path / "out", "-t", EXAMPLES / "tokenizer", "-m", 512]
+    assert main([str(it) for it in typed]) == 1
+    assert "overwrite=True.jsonl:1" in capsys.readouterr().err

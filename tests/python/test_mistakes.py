@@ -49,7 +49,6 @@ WORDS = [
     ({"fields": {"response": "a"}}, 'did you mean "completion"?'),
     ({"columns": ["input_id"]}, 'did you mean "input_ids"?'),
     ({"columns": ["input_ids", "segment_ids"]}, 'did you mean "document_ids"?'),
-    ({"columns": ["attention_mask"]}, "not needed: rows hold no padding"),
     ({"columns": ["cu_seqlens"]}, "`fastpack.torch.collate` makes `cu_seq_lens`"),
     ({"prompt": "alpaka"}, 'did you mean "alpaca"?'),
     ({"pad_to": "max"}, 'did you mean "max_length"?'),
@@ -132,7 +131,7 @@ def wrong_things(corpus, tokenizer_dir, folder):
         ),
         (lambda **it: pack_files(table, tokenizer_dir, **it), "`pack_table` takes tables"),
         (lambda **it: pack_files([{"text": "a"}], tokenizer_dir, **it), "`pack_records` takes records"),
-        (lambda **it: pack_files("org/some_chats", tokenizer_dir, **it), 'load_dataset("org/some_chats"'),
+        (lambda **it: pack_files("org/some_chats", tokenizer_dir, **it), "hf://datasets/org/some_chats"),
         (lambda **it: pack_files(near, tokenizer_dir, **it), f"did you mean `{corpus}`?"),
         (lambda **it: pack_files(corpus, **it), "only records that are ids need none"),
         (lambda **_: pack_files(corpus, tokenizer_dir, 512), "as in `max_length=512`"),
@@ -173,6 +172,14 @@ def test_the_wrong_thing_in_the_right_place_is_named(number, corpus, tokenizer_d
         call(max_length=256)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stream_is_told_the_same_when_it_starts(tokenizer_dir, write_jsonl):
+    path = write_jsonl([{"mesages": MESSAGES}])
+    stream = fastpack.stream(path, tokenizer_dir, max_length=256)
+    with pytest.raises(fastpack.RecordError, match="did you mean `fields=") as caught:
+        next(stream)
+    assert (caught.value.path, caught.value.line) == (str(path), 1)
 
 
 def test_every_wrong_thing_is_tried(corpus, tokenizer_dir, tmp_path):

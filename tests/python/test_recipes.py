@@ -136,8 +136,8 @@ def test_what_no_manifest_holds_is_refused_by_name(place, tmp_path, tokenizer_di
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("max_lenght = 8", "`max_lenght` in .*: is no option; did you mean `max_length`"),
-        ('token = "hf_secret"', "`token` in .*: must not stand in a file"),
+        ("max_lenght = 8", "`max_lenght`: .*recipe.toml: is no option; did you mean `max_length`"),
+        ('token = "hf_secret"', "`token`: .*recipe.toml: must not stand in a file"),
         ('filter = "nowhere.py:short"', "cannot be loaded"),
         ("max_length = ", "is no TOML"),
     ],

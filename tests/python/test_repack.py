@@ -93,7 +93,9 @@ def test_other_tokens_are_another_job(kept, files, tokenizer_dir, tmp_path):
 
 def test_a_folder_without_tokens_is_refused(files, tokenizer_dir, tmp_path):
     pack(files, tmp_path / "out", tokenizer_dir, max_length=64)
-    with pytest.raises(fastpack.OutputError, match="holds no tokens; pack_dir") as refused:
+    with pytest.raises(
+        fastpack.OutputError, match="holds no tokens; a job with keep_tokens=True keeps them"
+    ) as refused:
         fastpack.repack(tmp_path / "out", tmp_path / "again", max_length=128)
     assert refused.value.filename == str(tmp_path / "out")
     with pytest.raises(fastpack.InputNotFoundError):

@@ -261,7 +261,7 @@ def test_ranks_that_cannot_share_the_lanes_are_told_which_can(
 def test_a_finite_epoch_on_several_ranks_is_refused(
     mixed_files: list[str], loaded: fastpack.Tokenizer
 ) -> None:
-    with pytest.raises(fastpack.OptionError, match="would not end at the same step") as refused:
+    with pytest.raises(fastpack.OptionError, match="end at the same step only if") as refused:
         fastpack.stream(mixed_files, loaded, max_length=96, rank=0, world_size=2)
     assert refused.value.option == "epochs"
 
@@ -347,3 +347,41 @@ def test_the_rank_comes_from_the_environment(
             assert [rows_of(table) for table in stream] == expected_rows
             assert stream.report is not None
             assert any(f"{number} and {count}" in warning for warning in stream.report.warnings)
+
+
+def test_extents_that_are_cut_when_they_are_entered_hold_every_document_once(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    """So many lanes have more extents than are cut at the beginning, and lines longer than extents."""
+    records = [{"text": f"{number} {sentence(number, 1 + 7 * number % 300)}"} for number in range(700)]
+    path = write_jsonl(records)
+    options: dict[str, Any] = {"max_length": 4096, "strategy": "none", "batch_size": 50}
+    plain = fastpack.pack_files(path, loaded, max_length=4096, strategy="none")["input_ids"].to_pylist()
+    tables = list(fastpack.stream(path, loaded, lanes=400, **options))
+    assert sorted(row[0] for table in tables for row in rows_of(table)) == sorted(plain)
+    for number in (0, 3, 9):
+        stream = fastpack.stream(path, loaded, lanes=400, **options)
+        stream.load_state_dict(fastpack.state_of(tables[number]))
+        assert [rows_of(table) for table in stream] == [rows_of(table) for table in tables[number + 1 :]]
+    in_order = fastpack.stream(path, loaded, lanes=400, shuffle=False, **options)
+    assert sorted(row[0] for table in in_order for row in rows_of(table)) == sorted(plain)
+
+
+def test_a_trainer_is_told_how_the_stream_does(
+    mixed_files: list[str], loaded: fastpack.Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fastpack.api import streaming
+
+    told: list[Any] = []
+    stream = fastpack.stream(mixed_files, loaded, max_length=96, log=told.append)
+    tables = list(stream)
+    assert [it.step for it in told] == [len(tables)]
+    monkeypatch.setattr(streaming, "_LOG_SECONDS", 0.0)
+    stream.load_state_dict(fastpack.state_of(tables[4]))
+    list(stream)
+    assert [it.step for it in told[1:]] == [*range(6, len(tables) + 1), len(tables)]
+    assert told[-1].tokens == told[0].tokens
+    assert 0 < told[-1].tokens_per_second < 1e9
+    wrong: Any = "log"
+    with pytest.raises(fastpack.OptionError, match="StreamStats"):
+        fastpack.stream(mixed_files, loaded, max_length=96, log=wrong)

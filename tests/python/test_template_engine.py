@@ -65,7 +65,7 @@ def expected(oracle, template, **options):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_template_renders_as_in_transformers(name, path, tokenizer_dir, oracle):
-    with pytest.raises(fastpack.TemplateError, match='template_engine="python"` renders it'):
+    with pytest.raises(fastpack.TemplateError, match='template_engine="python" renders it'):
         fastpack.pack_files(path, tokenizer_dir, **OPTIONS, chat_template=REFUSED[name])
     packed = pack(path, tokenizer_dir, REFUSED[name], train_on="all")
     assert packed["input_ids"].to_pylist() == [

@@ -132,6 +132,16 @@ def test_a_dry_run_tells_and_writes_nothing(tmp_path):
     assert "finished job" in run(*arguments, "--dry-run").stdout
 
 
+def test_a_dry_run_of_rows_of_any_length_estimates_all_tokens(tmp_path):
+    arguments = ["pack", CHAT, "-o", tmp_path / "out", "-t", TOKENIZER, "-s", "none"]
+    foreseen = json.loads(run(*arguments, "--dry-run", "--json").stdout)
+    assert "each as long as its document" in run(*arguments, "--dry-run").stdout
+    report = json.loads(run(*arguments, "--json").stdout)
+    assert report["max_length"] is None
+    assert foreseen["scan"]["fits"][0]["rows"] == report["rows"]
+    assert foreseen["bytes"] == report["tokens"]["kept"] * 12
+
+
 def test_a_dry_run_checks_all_options(tmp_path):
     done = run("pack", CHAT, "-o", tmp_path, "-t", TOKENIZER, "-m", 512, "-f", "xml", "--dry-run")
     assert (done.returncode, "--format" in done.stderr) == (2, True)

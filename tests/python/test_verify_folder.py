@@ -325,3 +325,36 @@ def test_an_option_that_no_recipe_holds_is_noted(pack):
     found = fastpack.verify(folder)
     assert (found.problems, found.made_again) == ((), 0)
     assert "`chat_template` was a Template, which no manifest holds" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prompt": "alpaca"},
+        {"prompt": "vicuna", "examples": [("One?", "Two.")]},
+        {"prompt": "Q: {instruction}\nA: {output}"},
+        {"fields": {"question": "instruction", "answer": "output"}, "prompt": "wizardmath-cot"},
+    ],
+)
+def test_inputs_with_a_prompt_are_made_again(options, write_jsonl, tokenizer_dir, tmp_path):
+    asked = write_jsonl([{"instruction": f"Which {at}?", "output": f"That {at}."} for at in range(9)])
+    folder = tmp_path / "packed"
+    fastpack.pack_dir(asked, folder, tokenizer=tokenizer_dir, max_length=256, progress=False, **options)
+    found = fastpack.verify(folder)
+    assert (found.problems, found.notes, found.made_again) == ((), (), 9)
+
+
+def test_each_source_is_made_again_by_its_own_prompt(write_jsonl, tokenizer_dir, tmp_path):
+    asked = [{"instruction": f"Which {at}?", "output": f"That {at}."} for at in range(9)]
+    one, other = write_jsonl(asked, "one.jsonl"), write_jsonl(asked, "other.jsonl")
+    folder = tmp_path / "packed"
+    fastpack.pack_dir(
+        sources=[{"path": one, "prompt": "vicuna"}, {"path": other}],
+        output=folder,
+        tokenizer=tokenizer_dir,
+        prompt="alpaca",
+        max_length=256,
+        progress=False,
+    )
+    found = fastpack.verify(folder)
+    assert (found.problems, found.notes, found.made_again) == ((), (), 18)

@@ -15,21 +15,33 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from fastpack import _fastpack
 from fastpack._budget import available_memory
 from fastpack._checks import check_switch, check_type, folder_of
+from fastpack._message import Message, Setting
 from fastpack._sources import choose_inputs, choose_reading
+from fastpack._storage import choose_storage, is_url, staged
 from fastpack._threads import available_threads, is_one_of_many
 from fastpack._tokenizer import check_access, choose_template
 from fastpack._transform import transform
 from fastpack._types import Splits
 from fastpack.errors import OptionError, OutputError
-from fastpack.options import default, group_of
-from fastpack.options.option import INPUTS, MODEL, OUTPUT, PACKING, READING, RUN
+from fastpack.options import OPTIONS, default, group_of
+from fastpack.options.option import (
+    INPUTS,
+    MODEL,
+    OBJECTIVE,
+    OUTPUT,
+    PACKED_OBJECTIVES,
+    PACKING,
+    READING,
+    RUN,
+)
 from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
+    from fastpack._ranks import Rank
     from fastpack._tokenizer import NativeTemplate
     from fastpack._transform import NativeTransform
 
@@ -37,6 +49,7 @@ __all__ = [
     "native_folder",
     "native_inputs",
     "native_model",
+    "native_objective",
     "native_options",
     "native_output",
     "native_packing",
@@ -68,14 +81,51 @@ def native_options(given: Mapping[str, object]) -> _fastpack.Options:
         "now": run.now and run.now.replace(tzinfo=None),
         "threads": available_threads() if run.threads is None else run.threads,
     }
-    return _fastpack.Options(packing=native_packing(given), **vars(run) | resolved)
+    objective = native_objective(given)
+    packing = native_packing(
+        given if _taken(OBJECTIVE, given).objective in PACKED_OBJECTIVES else _row_each(given)
+    )
+    return _fastpack.Options(packing=packing, objective=objective, **vars(run) | resolved)
+
+
+def _row_each(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The options of an objective whose rows hold one document each: the strategy is `none` where it is not chosen."""
+    usual = {OPTIONS["strategy"].in_call(call).default for call in ("pack_files", "stream")}
+    return {**given, "strategy": "none"} if given.get("strategy") in usual else given
+
+
+def native_objective(given: Mapping[str, object]) -> _fastpack.ObjectiveOptions:
+    """Makes the training objective; refuses options that mean nothing under it."""
+    taken = _taken(OBJECTIVE, given)
+    objective = _fastpack.ObjectiveOptions(**vars(taken))
+    for option in OPTIONS.values():
+        value = given.get(option.name, option.default)
+        if option.objectives and taken.objective not in option.objectives and not option.is_default(value):
+            heed = ", ".join(f'"{name}"' for name in option.objectives)
+            meant = Setting("objective", taken.objective)
+            message = Message("means nothing with ", meant, f"; leave it out, or use it with {heed}")
+            raise OptionError(message, option.name)
+    return objective
 
 
 def native_inputs(given: Mapping[str, object]) -> _fastpack.Inputs:
     """Makes the inputs: files or sources."""
     inputs = _taken(INPUTS, given)
+
+    def storage(patterns: Sequence[str]) -> _fastpack.StorageOptions:
+        return choose_storage(
+            patterns,
+            inputs.storage_options,
+            block_cache=inputs.block_cache,
+            cache_dir=given.get("cache_dir"),
+        )
+
     return choose_inputs(
-        inputs.files, inputs.sources, vars(_taken(READING, given)), recursive=inputs.recursive
+        inputs.files,
+        inputs.sources,
+        vars(_taken(READING, given)),
+        recursive=inputs.recursive,
+        storage=storage,
     )
 
 
@@ -111,18 +161,33 @@ def native_model(
     return loaded, template, functions
 
 
-def native_output(given: Mapping[str, object], *, recipe: str | None = None) -> _fastpack.Output:
-    """Makes the output options; `recipe` is the call as JSON, for the manifest."""
+def native_output(
+    given: Mapping[str, object], *, recipe: str | None = None, turn: Rank | None = None
+) -> _fastpack.Output:
+    """Makes the output options.
+
+    Args:
+        given: The arguments of the call.
+        recipe: The call as JSON, for the manifest.
+        turn: The number of this process among those that share the job, if there are several.
+    """
     output = _taken(OUTPUT, given)
     if output.output is None:
         _refuse_missing("output")
     for switch in ("per_file", "hf_layout", "keep_tokens", "overwrite", "wait"):
         check_switch(switch, getattr(output, switch))
     options = vars(output) | {"memory": available_memory() if output.memory is None else output.memory}
-    folder = folder_of("output", options.pop("output"))
-    if not output.overwrite:
+    folder, work_dir = folder_of("output", options.pop("output")), options.pop("work_dir")
+    remote = None
+    if is_url(folder):
+        storage = choose_storage((), given.get("storage_options"), block_cache=None, cache_dir=None)
+        remote, folder = (folder, storage), staged(folder, work_dir)
+    elif not output.overwrite:
         _refuse_tokenizer(folder)
-    return _fastpack.Output(dir=folder, shared=is_one_of_many(), recipe=recipe, **options)
+    place = None if turn is None else (turn.rank, turn.world_size)
+    return _fastpack.Output(
+        dir=folder, shared=is_one_of_many(), recipe=recipe, turn=place, remote=remote, **options
+    )
 
 
 def _refuse_tokenizer(folder: str) -> None:
@@ -141,7 +206,7 @@ def native_folder(given: Mapping[str, object]) -> _fastpack.Output | None:
         return native_output(given)
     for option in group_of(OUTPUT):
         if option.name != "validation" and not option.is_default(given.get(option.name, option.default)):
-            message = f"invalid option `{option.name}`: needs `output`, the folder to write"
+            message = "needs `output`, the folder to write"
             raise OptionError(message, option.name)
     return None
 
@@ -162,9 +227,7 @@ def _refuse_without_tokenizer(given: Mapping[str, object]) -> None:
     """Refuses options that need a tokenizer if there is none."""
     for option, neutral in _FOR_TOKENIZERS.items():
         if given.get(option) not in neutral:
-            message = (
-                f"invalid option `{option}`: needs a tokenizer; records that are ids are taken as they are"
-            )
+            message = "needs a tokenizer; records that are ids are taken as they are"
             raise OptionError(message, option)
 
 
@@ -186,7 +249,5 @@ _FOR_TOKENIZERS: Final[dict[str, tuple[object, ...]]] = {
 
 def _refuse_missing(option: str) -> NoReturn:
     """Refuses a missing required option. It has a default in the signature because `files` before it has one."""
-    message = (
-        f"invalid option `{option}`: must be given, as the folder to write; `pack_files` returns a table"
-    )
+    message = "must be given, as the folder to write; `pack_files` returns a table"
     raise OptionError(message, option)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from fastpack import _fastpack
 from fastpack._carry import carried_columns, pack_carrying
 from fastpack._checks import check_choice, folder_of, is_series, shown
+from fastpack._commit import committed, is_of_hub
 from fastpack._memory import rows_of, values_of
 from fastpack._progress import watching
+from fastpack._ranks import rank_of
 from fastpack._scan import ScanReport
 from fastpack._types import StreamStrategy
 from fastpack.api.options import (
@@ -24,8 +26,9 @@ from fastpack.api.options import (
 )
 from fastpack.api.streaming import PackStream
 from fastpack.errors import OptionError
-from fastpack.options import default
+from fastpack.options.rows import CAUSAL_COLUMNS
 from fastpack.recipes import recipe_of
+from fastpack.tokenizer import pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,9 +68,14 @@ def pack_files(given: Given) -> pa.Table | Splits:
 
 def pack_dir(given: Given) -> Report:
     """Packs files into a folder."""
+    if is_of_hub(given["output"]):
+        return committed(given, pack_dir)
     options = native_options(given)
     inputs = native_inputs(given)
-    destination = native_output(given, recipe=recipe_of(given))
+    turn = None
+    if given["rank"] is not None or given["world_size"] is not None:
+        turn = rank_of(given["rank"], given["world_size"])
+    destination = native_output(given, recipe=recipe_of(given), turn=turn)
     model = native_model(given)
     with watching(given["progress"]) as callback:
         return _fastpack.pack_dir(inputs, destination, options, *model, _cache(given), callback)
@@ -75,6 +83,8 @@ def pack_dir(given: Given) -> Report:
 
 def pack_table(given: Given) -> pa.Table | Splits | Report:
     """Packs the rows of a table."""
+    if is_of_hub(given["output"]):
+        return committed(given, pack_table)
     carried = carried_columns(given)
     if carried:
         return pack_carrying(given, carried, lambda changed: _pack(rows_of(changed["table"]), changed))
@@ -83,6 +93,8 @@ def pack_table(given: Given) -> pa.Table | Splits | Report:
 
 def pack_records(given: Given) -> pa.Table | Splits | Report:
     """Packs an iterable of records."""
+    if is_of_hub(given["output"]):
+        return committed(given, pack_records)
     return _pack(values_of(given["records"]), given)
 
 
@@ -114,10 +126,10 @@ def scan(given: Given) -> ScanReport:
     max_length = given["max_length"]
     lengths: list[int] = list(max_length) if is_series(max_length) else [max_length]  # type: ignore[arg-type]
     if not lengths:
-        message = "invalid option `max_length`: must name at least one length"
+        message = "must name at least one length"
         raise OptionError(message, "max_length")
     # A scan makes no rows, so it needs no columns.
-    scanned = {**given, "on_bad_record": "skip", "columns": [*default("columns"), "loss_weights"]}
+    scanned = {**given, "on_bad_record": "skip", "columns": [*CAUSAL_COLUMNS, "loss_weights"]}
     options = [native_options({**scanned, "max_length": length}) for length in lengths]
     inputs = native_inputs(given)
     model = native_model(given)
@@ -133,11 +145,15 @@ def plan(given: Given) -> _fastpack.Plan:
 
 def repack(given: Given) -> Report:
     """Packs the kept tokens of a folder into another folder."""
+    if is_of_hub(given["output"]):
+        return committed(given, repack)
     options = native_options(given)
     kept = folder_of("source", given["source"])
+    named = given["tokenizer"]
+    loaded = None if named is None else pretrained(named, revision=None, token=None)
     destination = native_output(given)
     with watching(given["progress"]) as callback:
-        return _fastpack.repack(kept, destination, options, callback)
+        return _fastpack.repack(kept, destination, options, loaded, callback)
 
 
 def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
@@ -147,16 +163,16 @@ def _whole_numbers(lengths: Lengths) -> npt.NDArray[np.int64]:
     try:
         array = np.asarray(lengths)
     except (TypeError, ValueError, OverflowError) as refused:
-        message = f"invalid option `lengths`: must be whole numbers in one dimension, not `{shown(lengths)}`"
+        message = f"must be whole numbers in one dimension, not `{shown(lengths)}`"
         raise OptionError(message, "lengths") from refused
     if np.ma.isMaskedArray(lengths) or (
         array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max
     ):
-        message = "invalid option `lengths`: must not be masked, and must fit 64 bits with a sign"
+        message = "must not be masked, and must fit 64 bits with a sign"
         raise OptionError(message, "lengths")
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         message = (
-            "invalid option `lengths`: must be whole numbers in one dimension, not an array of "
+            "must be whole numbers in one dimension, not an array of "
             f"{array.dtype} with {array.ndim} dimensions"
         )
         raise OptionError(message, "lengths")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
 from fastpack import _fastpack
-from fastpack._checks import check_switch, check_type, shown
+from fastpack._checks import check_switch, check_type, folder_of, shown
 from fastpack._progress import watcher
 from fastpack._ranks import rank_of
+from fastpack.api.estimate import named_sources, sampled_epoch
 from fastpack.api.options import native_inputs, native_model, native_options
-from fastpack.errors import FastpackError, OptionError
+from fastpack.api.suggest import with_hint
+from fastpack.errors import FastpackError, OptionError, RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
     from fastpack._types import JsonValue
     from fastpack.report import Report
 
+_LOG_SECONDS: Final = 10.0
+"""How often `log` is called, in seconds."""
+
 StateDict: TypeAlias = "dict[str, JsonValue]"
 
-__all__ = ["PackStream", "StreamStats", "merge_state_dicts", "state_of"]
+__all__ = ["PackStream", "StreamEstimate", "StreamStats", "merge_state_dicts", "state_of"]
 
 
 class StreamStats(NamedTuple):
@@ -42,6 +47,7 @@ class StreamStats(NamedTuple):
         shares: The share of each weighted source among the packed tokens, from 0 to 1.
         dropped: The number of dropped documents, by reason.
         wait_seconds: The time that this process waited for tables, in seconds.
+        tokens_per_second: The tokens that this process took in a second, since it asked for its first table.
     """
 
     step: int
@@ -51,6 +57,23 @@ class StreamStats(NamedTuple):
     shares: dict[str, float]
     dropped: dict[str, int]
     wait_seconds: float
+    tokens_per_second: float
+
+
+class StreamEstimate(NamedTuple):
+    """The size of one epoch of a stream.
+
+    Attributes:
+        rows: The number of rows of all ranks.
+        tokens: The number of tokens in these rows, without padding.
+        steps: The number of tables that each rank takes.
+        counted: Whether all rows were counted; otherwise a sample of the records was read.
+    """
+
+    rows: int
+    tokens: int
+    steps: int
+    counted: bool
 
 
 class _Parts:
@@ -58,8 +81,8 @@ class _Parts:
 
     def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[explicit-any]  # checked by the native module
         # In a stream `shuffle` is an option of the stream, not of packing.
-        self.options: _fastpack.Options = native_options({**given, "shuffle": False})
-        names, given = _named(given)
+        self.options: _fastpack.Options = native_options({**given, "shuffle": False, "epochs": 1})
+        names, given = named_sources(given)
         self.inputs: _fastpack.Inputs = native_inputs(given)
         self.model: tuple[_fastpack.Pretrained | None, NativeTemplate, NativeTransform] = native_model(given)
         rank = rank_of(given["rank"], given["world_size"])
@@ -77,29 +100,59 @@ class _Parts:
             weights=_weights(given["weights"], names),
             weight_unit=given["weight_unit"],
             on_exhausted=given["on_exhausted"],
+            on_end=given["on_end"],
+            cache_dir=None if given["cache_dir"] is None else folder_of("cache_dir", given["cache_dir"]),
+            agreed=_agreed(given),
+            where=_wanted(given["where"]),
+            min_document_tokens=given["min_document_tokens"],
+            max_document_tokens=given["max_document_tokens"],
+            validation=given["validation"],
+            held_out=given.get("held_out", False),
         )
+        self.agree: Callable[[int], int] | None = given["all_reduce"]
+        check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
+        self.world_size = rank.world_size
         self.progress = watcher(given["progress"])
 
     def start(self, state: str | None, *, strict: bool) -> _fastpack.StreamTables:
         """Starts the threads."""
         return _fastpack.StreamTables(
-            self.inputs, self.options, *self.model, self.packing, state, strict, self.progress
+            self.inputs, self.options, *self.model, self.packing, state, strict, self.agree, self.progress
         )
 
+    def count(self) -> tuple[list[int], int, int]:
+        """Counts the rows of the lanes, their tokens, and the tables of each rank."""
+        return _fastpack.count_stream(self.inputs, self.options, *self.model, self.packing, self.progress)
 
-def _named(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any]]:  # type: ignore[explicit-any]
-    """The names of the sources, and the arguments with the sources as a list."""
-    files = given["files"]
-    if not isinstance(files, Mapping):
-        return [], given
-    if given["sources"] is not None:
-        message = "invalid option `sources`: stands in place of `files`; give one of them"
-        raise OptionError(message, "sources")
-    if not files or not all(isinstance(name, str) for name in files):
-        message = "invalid option `files`: must name at least one source, by texts"
-        raise OptionError(message, "files")
-    sources = [source if isinstance(source, Mapping) else {"path": source} for source in files.values()]
-    return list(files), {**given, "files": None, "sources": sources}
+
+def _wanted(where: object) -> list[tuple[str, object]]:
+    """The wanted values of fields, in the order of the names."""
+    if where is None:
+        return []
+    if not isinstance(where, Mapping) or not all(isinstance(name, str) for name in where):
+        message = (
+            "must be a dict from the names of fields to what they must be, such as "
+            f'{{"lang": "en"}}, not `{shown(where)}`'
+        )
+        raise OptionError(message, "where")
+    return sorted(where.items())
+
+
+def _agreed(given: Mapping[str, Any]) -> bool:  # type: ignore[explicit-any]
+    """Whether ranks agree on the last table by a function of the caller's."""
+    greatest = given["all_reduce"]
+    if greatest is None:
+        return False
+    if not callable(greatest):
+        message = (
+            "must be a function that takes a whole number and returns the greatest that a "
+            f"rank gave, not `{shown(greatest)}`"
+        )
+        raise OptionError(message, "all_reduce")
+    if given["cache_dir"] is not None:
+        message = "stands in place of `cache_dir`; give one of them"
+        raise OptionError(message, "all_reduce")
+    return True
 
 
 def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]:
@@ -117,7 +170,7 @@ def _weights(weights: object, names: list[str]) -> list[tuple[int, list[float]]]
                 raise ValueError  # noqa: TRY301  one message for all
             found.append((int(row), [float(shares[name]) for name in names]))
     except (TypeError, ValueError) as refused:
-        message = f"invalid option `weights`: must be {wanted}, not `{shown(weights)}`"
+        message = f"must be {wanted}, not `{shown(weights)}`"
         raise OptionError(message, "weights") from refused
     return found
 
@@ -144,6 +197,9 @@ class PackStream:
         self._ended = False
         self._closed = False
         self._waited = 0.0
+        # When this process asked for its first table, and the tokens before it; and when `log` was called.
+        self._begun: tuple[float, int] | None = None
+        self._logged = time.monotonic()
 
     def __iter__(self) -> PackStream:
         """Returns the stream; one that has ended starts again from its beginning."""
@@ -161,18 +217,35 @@ class PackStream:
         with self._lock:
             if self._ended or self._closed:
                 raise StopIteration
-            if self._tables is None:
-                self._tables = self._parts.start(self._state, strict=self._strict)
-            tables = self._tables
+            try:
+                if self._tables is None:
+                    self._tables = self._parts.start(self._state, strict=self._strict)
+                tables = self._tables
+            except (OptionError, RecordError) as refused:
+                raise with_hint(refused, "stream", self._given) from refused.__cause__
         since = time.monotonic()
+        if self._begun is None:
+            self._begun = since, self.stats().tokens
         try:
             table = next(tables)
         except StopIteration:
             self._ended = True
+            self._log()
             raise
+        except (OptionError, RecordError) as refused:
+            raise with_hint(refused, "stream", self._given) from refused.__cause__
         self._waited += time.monotonic() - since
         self._state = _state_text(table)
+        if time.monotonic() - self._logged >= _LOG_SECONDS:
+            self._log()
         return table
+
+    def _log(self) -> None:
+        """Tells the caller's `log` how the stream does."""
+        self._logged = time.monotonic()
+        log = self._given["log"]
+        if log is not None:
+            log(self.stats())
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
@@ -218,6 +291,32 @@ class PackStream:
             tables.close()
 
     @property
+    def validation(self) -> PackStream:
+        """Another stream, of the records that the option `validation` holds out, once through and in the order of the input.
+
+        It has a state of its own, and starts again from its beginning with each loop over it. Its rows come from as few
+        lanes as the ranks need, so that few documents fill them.
+
+        Raises:
+            OptionError: The stream was made without `validation`.
+        """
+        if self._given["validation"] is None:
+            message = "must be given, as the share of the records to hold out"
+            raise OptionError(message, "validation")
+        ranks = self._parts.world_size
+        return PackStream(
+            self._given
+            | {
+                "held_out": True,
+                "shuffle": False,
+                "epochs": 1,
+                "max_steps": None,
+                "weights": None,
+                "lanes": ranks * self._given["batch_size"] if ranks > 1 else 1,
+            }
+        )
+
+    @property
     def step(self) -> int:
         """The number of tables so far, those before a resume included."""
         if self._state is None:
@@ -233,7 +332,7 @@ class PackStream:
         """
         waited = self._waited
         if self._state is None:
-            return StreamStats(0, 0, 0, 0.0, {}, {}, waited)
+            return StreamStats(0, 0, 0, 0.0, {}, {}, waited, 0.0)
         state = _loaded(self._state)
         counts: Any = state["counts"]  # type: ignore[explicit-any]  # as the core writes it
         rows, tokens = counts["rows"], counts["kept"]["tokens"]
@@ -247,7 +346,65 @@ class PackStream:
             shares={name: part / whole for name, part in packed.items()} if whole else {},
             dropped={reason: count["documents"] for reason, count in counts["dropped"].items()},
             wait_seconds=waited,
+            tokens_per_second=self._rate(tokens),
         )
+
+    def arguments(self) -> dict[str, Any]:  # type: ignore[explicit-any]  # as `fastpack.stream` takes them
+        """The arguments of the stream, the defaults included."""
+        return dict(self._given)
+
+    def index(self) -> StreamEstimate:
+        """Counts the rows of each lane by reading all of the input once, and keeps their number in `cache_dir`.
+
+        Several ranks of a finite stream need the number to end at the same step. Where it is kept already, nothing is read.
+
+        Returns:
+            The size of an epoch, counted.
+
+        Raises:
+            OptionError: The stream has no `cache_dir`, or no end.
+            FastpackError: The data cannot be read or packed.
+        """
+        if self._given["cache_dir"] is None:
+            message = "must be given, as the folder for the number of rows"
+            raise OptionError(message, "cache_dir")
+        return self._counted()
+
+    def estimate(self, *, sample: int = 2000) -> StreamEstimate:
+        """Tells the rows, tokens and steps of an epoch, as schedules of learning rates need them.
+
+        They are counted if the stream has a `cache_dir` and an end. Otherwise a sample of the records is read.
+
+        Args:
+            sample: The number of records to read, of each weighted source.
+
+        Returns:
+            The size of an epoch. With `weights`, an epoch ends where `on_exhausted` says.
+
+        Raises:
+            OptionError: The weights change during the run.
+            FastpackError: The data cannot be read.
+        """
+        if self._given["cache_dir"] is not None and self._given["epochs"] is not None:
+            return self._counted()
+        rows, tokens = sampled_epoch(self._given, sample)
+        per_step = self._given["batch_size"] * self._parts.world_size
+        return StreamEstimate(rows, tokens, -(-rows // per_step), counted=False)
+
+    def _counted(self) -> StreamEstimate:
+        """The size of an epoch by the count of the run."""
+        rows, tokens, steps = self._parts.count()
+        epochs = self._given["epochs"]
+        return StreamEstimate(
+            -(-sum(rows) // epochs), -(-tokens // epochs), -(-steps // epochs), counted=True
+        )
+
+    def _rate(self, tokens: int) -> float:
+        """The tokens that this process took in a second, if it took the last of so many."""
+        if self._begun is None:
+            return 0.0
+        since, before = self._begun
+        return max(tokens - before, 0) / max(time.monotonic() - since, 1e-9)
 
     @property
     def report(self) -> Report | None:
@@ -343,7 +500,7 @@ def _state_text(table: pa.Table) -> str:
     metadata = table.schema.metadata or {}
     state = metadata.get(_fastpack.STATE_KEY.encode())
     if state is None:
-        message = "invalid option `table`: carries no state; only tables of `fastpack.stream` do"
+        message = "carries no state; only tables of `fastpack.stream` do"
         raise OptionError(message, "table")
     return state.decode()
 
@@ -359,7 +516,7 @@ def _text(state: object) -> str:
     try:
         return json.dumps(state)
     except (TypeError, ValueError) as refused:
-        message = f"invalid option `state`: is none of a stream: {refused}"
+        message = f"is none of a stream: {refused}"
         raise OptionError(message, "state") from refused
 
 

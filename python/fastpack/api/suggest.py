@@ -7,12 +7,13 @@ import inspect
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
+from fastpack._message import Message
 from fastpack.errors import OptionError, OptionTypeError, RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["suggesting"]
+__all__ = ["suggesting", "with_hint"]
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -35,20 +36,28 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
                 kwargs[option] = spelled_as_ours(value, words)
         try:
             return function(*args, **kwargs)
-        except OptionError as refused:
-            hint = word_hint(refused.option, kwargs.get(refused.option), words_of(refused.option, name))
-            if not hint or "did you mean" in str(refused):
+        except (OptionError, RecordError) as refused:
+            hinted = with_hint(refused, name, kwargs)
+            if hinted is refused:
                 raise
-            message = f"{refused}; {hint}"
-            raise type(refused)(message, refused.option) from refused.__cause__
-        except RecordError as refused:
-            hint = field_hint(str(refused)) if refused.reason == "no_content" else ""
-            if not hint:
-                raise
-            message = f"{refused}; {hint}"
-            raise RecordError(message, refused.path, refused.line, refused.reason) from None
+            raise hinted from refused.__cause__
 
     return call
+
+
+def with_hint(
+    refused: OptionError | RecordError, name: str, given: Mapping[str, object]
+) -> OptionError | RecordError:
+    """An error of the function `name` with the word or field that was probably meant; the same one if none is near."""
+    if isinstance(refused, RecordError):
+        hint = field_hint(str(refused)) if refused.reason == "no_content" else ""
+        if not hint:
+            return refused
+        return RecordError(Message(str(refused), "; ", hint), refused.path, refused.line, refused.reason)
+    hint = word_hint(refused.option, given.get(refused.option), words_of(refused.option, name))
+    if not hint or "did you mean" in refused.reason:
+        return refused
+    return type(refused)(Message(refused.reason, "; ", hint), refused.option)
 
 
 _FREE = frozenset({"prompt", "chat_template", "sources", "examples"})
@@ -65,18 +74,18 @@ def _refuse_misplaced(
     for option in given:
         if option not in parameters:
             hint = option_hint(option, parameters)
-            message = f"invalid option `{option}`: {name} has none of that name{'; ' if hint else ''}{hint}"
-            raise OptionTypeError(message, option)
+            reason = Message(f"{name} has none of that name{'; ' if hint else ''}", hint)
+            raise OptionTypeError(reason, option)
     positional = [it.name for it in parameters.values() if it.kind is it.POSITIONAL_OR_KEYWORD]
     if len(args) > len(positional):
         taken = " and ".join(f"`{option}`" for option in positional)
         message = (
-            f"invalid option `max_length`: {name} takes {taken} without a keyword; name all others, as in "
+            f"{name} takes {taken} without a keyword; name all others, as in "
             f"`max_length={args[len(positional)]!r}`"
         )
         raise OptionTypeError(message, "max_length")
     if "max_length" in parameters and "max_length" not in given:
         required = parameters["max_length"].default is inspect.Parameter.empty
         if required:
-            message = "invalid option `max_length`: must be given, the tokens that a row holds at most, such as 4096"
+            message = "must be given, the tokens that a row holds at most, such as 4096"
             raise OptionTypeError(message, "max_length")

@@ -45,7 +45,7 @@ def pack(function: Function, given: dict[str, object]) -> object:
         given["max_length"] = _FALLBACK_LENGTH
         sys.stderr.write(f"fastpack: no -m given: rows hold {_FALLBACK_LENGTH:,} tokens at most\n")
     if "output" not in given:
-        message = "invalid option `output`: must be given"
+        message = "must be given"
         raise OptionError(message, "output")
     if dry_run:
         from fastpack.cli.dry import foreseen  # noqa: PLC0415  few command lines ask for it
@@ -120,7 +120,7 @@ def tokenizer(tokenizer: str, revision: str | None = None) -> object:
 def completion(shell: str) -> str:
     """The script that adds completion to a shell."""
     if shell not in _SHELLS:
-        message = f"invalid option `shell`: must be one of {', '.join(_SHELLS)}, not `{shell}`"
+        message = f"must be one of {', '.join(_SHELLS)}, not `{shell}`"
         raise OptionError(message, "shell")
     try:
         from argcomplete.shell_integration import shellcode  # noqa: PLC0415  an extra
@@ -141,9 +141,7 @@ def _with_recipe(given: dict[str, object]) -> dict[str, object]:
         unheld = options.pop("unheld", {})
         for name, kind in unheld.items() if isinstance(unheld, dict) else ():
             if name not in given:
-                message = (
-                    f"invalid option `{name}`: was {kind} in `{like}`, which no manifest holds; pass it again"
-                )
+                message = f"was {kind} in `{like}`, which no manifest holds; pass it again"
                 raise OptionError(message, name)
     if isinstance(config, str):
         options |= load_config(config)
@@ -157,9 +155,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        message = (
-            f'invalid option `max_lost`: must be a share from 0 to 1, such as 0.001 or "0.1%", not `{text}`'
-        )
+        message = f'must be a share from 0 to 1, such as 0.001 or "0.1%", not `{text}`'
         raise OptionError(message, "max_lost")
     return share
 

@@ -8,6 +8,7 @@ import fastpack
 from fastpack._types import Color
 from fastpack.cli.actions import completion, inspect, pack, report, scan, tokenizer, verify
 from fastpack.cli.flags import Flag, Function
+from fastpack.cli.serve import index, stream
 from fastpack.cli.values import token_count
 
 if TYPE_CHECKING:
@@ -156,6 +157,70 @@ COMMANDS: Final = {
         function=lambda: fastpack.scan,
         act=scan,
     ),
+    "stream": Command(
+        help="serve packed rows to a training run in another process",
+        description="Packs files while others train on them, and serves the tables to one connection a rank: to "
+        "`fastpack.connect` in another process, or in a trainer that is started with the address in its environment. "
+        "The state file holds the place after the last table that all ranks took.",
+        usage="FILE ... -m TOKENS (--to ADDRESS | -- COMMAND) [FLAG ...]",
+        examples="""\
+  start a trainer that calls fastpack.connect(), and end with it
+    fastpack stream data/ -t path/to/tokenizer -m 4096 --state place.json \\
+        -- python train.py
+
+  serve at a socket; ranks connect, and connect again after a crash
+    fastpack stream data/ -t path/to/tokenizer -m 4096 --to unix:/tmp/rows \\
+        --state place.json
+
+  plain Arrow IPC on standard output
+    fastpack stream data/ -t path/to/tokenizer -m 4096 --to - > rows.arrows
+""",
+        flags=(
+            Flag(
+                "files",
+                "files, folders, globs, brace lists; NAME=FILE with --weights",
+                nargs="*",
+                metavar="FILE",
+            ),
+            Flag(
+                "--to",
+                "the address: unix:PATH, tcp://HOST:PORT, or - for standard output",
+                metavar="ADDRESS",
+                beside=True,
+            ),
+            Flag(
+                "--state",
+                "a file for the state after the last table that all ranks took; resumes from it if it is there",
+                metavar="FILE",
+                beside=True,
+            ),
+            _JSON,
+        ),
+        function=lambda: fastpack.stream,
+        act=stream,
+    ),
+    "index": Command(
+        help="count the rows of a stream, so that its ranks end together",
+        description="Counts the rows that each lane of a finite stream has, by reading all of its input once, and keeps "
+        "their number in a folder, which the ranks of the stream are given too.",
+        usage="[FILE ...] -m TOKENS --cache-dir DIR [FLAG ...]",
+        examples="""\
+  count once, before several ranks stream two epochs with cache_dir="counts"
+    fastpack index data/ -t path/to/tokenizer -m 4096 --epochs 2 \\
+        --cache-dir counts
+""",
+        flags=(
+            Flag(
+                "files",
+                "files, folders, globs, brace lists; NAME=FILE with --weights",
+                nargs="*",
+                metavar="FILE",
+            ),
+            _JSON,
+        ),
+        function=lambda: fastpack.stream,
+        act=index,
+    ),
     "tokenizer": Command(
         help="say what a tokenizer is, and how fast",
         description="Says which engine makes the ids of a tokenizer, and why; its components, its tokens, its chat "
@@ -249,6 +314,18 @@ COMMANDS: Final = {
         ),
         function=lambda: fastpack.Report.of,
         act=report,
+    ),
+    "status": Command(
+        help="say what is done of a job, running or failed",
+        description="Says what is done of the job in a folder, running, stopped or failed, group by group. Other "
+        "processes may work on it meanwhile.",
+        usage="DIR [--json]",
+        examples="""\
+  how far a job has come that several processes share
+    fastpack status packed/
+""",
+        flags=(Flag("folder", "the folder that `fastpack pack` writes", metavar="DIR"), _JSON),
+        function=lambda: fastpack.status,
     ),
     "completion": Command(
         help="print what makes a shell complete fastpack's commands and flags",

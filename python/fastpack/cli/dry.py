@@ -11,6 +11,7 @@ from fastpack.api.options import native_options, native_output
 from fastpack.display.pages import labelled
 from fastpack.display.terminal import page
 from fastpack.options import default, options_of
+from fastpack.options.rows import CAUSAL_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,9 @@ __all__ = ["Foreseen", "foreseen"]
 
 _SAMPLE: Final = 2_000
 """The number of records from which sizes are estimated: a second of work at most."""
+
+_LONGEST: Final = 2**31 - 1
+"""The most tokens of a document: the length of rows that hold any."""
 
 _TOKEN_BYTES: Final = 4
 """The bytes of a value in a per-token column: all are int32 or float32."""
@@ -42,6 +46,7 @@ class Foreseen(NamedTuple):
         bytes: The estimated size of the shards in bytes, before compression.
         format: The format of the shards.
         tokenizer: The tokenizer.
+        any_length: Whether each row is as long as its document.
     """
 
     scan: fastpack.ScanReport
@@ -50,6 +55,7 @@ class Foreseen(NamedTuple):
     bytes: int
     format: str
     tokenizer: str
+    any_length: bool
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The description as JSON values."""
@@ -69,7 +75,12 @@ class Foreseen(NamedTuple):
         dropped = [(reason, lost.documents) for reason, lost in fit.dropped.items()]
         for label, (reason, documents) in labelled("lost", [*unread, *dropped]):
             yield label, f"{documents:,} documents: {reason}"
-        yield "rows", f"about {fit.rows:,} of {fit.max_length:,} tokens, {fit.fill:.2%} full"
+        yield (
+            "rows",
+            f"about {fit.rows:,}, each as long as its document"
+            if self.any_length
+            else f"about {fit.rows:,} of {fit.max_length:,} tokens, {fit.fill:.2%} full",
+        )
         yield "output", f"{self.output}: {self.state}"
         yield "", f"about {self.bytes / 1e6:,.1f} MB of {self.format}, before compression"
         if self.scan.sample is not None:
@@ -85,8 +96,11 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
     native_output({"overwrite": False, **given})
     taken = {option.name for option in options_of("scan")}
     known = {name: value for name, value in given.items() if name in taken}
+    any_length = given.get("strategy") == "none" and given.get("max_length") is None
+    if any_length:
+        known["max_length"] = _LONGEST
     scan = fastpack.scan(**known, sample=_SAMPLE)  # type: ignore[arg-type]  # as `pack_dir` takes them
-    columns = cast("Sequence[str]", given.get("columns", default("columns")))
+    columns = cast("Sequence[str]", given.get("columns") or CAUSAL_COLUMNS)
     form = str(given.get("format", default("format")))
     tokens = (
         scan.fits[0].kept.tokens
@@ -103,6 +117,7 @@ def foreseen(given: Mapping[str, object]) -> Foreseen:
         bytes=round(size * _RATIOS[form]),
         format=form,
         tokenizer=str(given.get("tokenizer") or "none; the records are ids"),
+        any_length=any_length,
     )
 
 

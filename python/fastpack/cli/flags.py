@@ -100,16 +100,14 @@ class Flag(NamedTuple):
             shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
         return f" (default: {shown})" if shown else ""
 
-    def spellings(self) -> dict[str, str]:
-        """Maps the spellings of the option in messages to the spellings of the flag."""
-        flag = self.names[-1]
-        if not flag.startswith("-"):
-            return {}
-        spoken = {f"invalid option `{self.option}`": f"invalid option `{flag}`"}
-        if self.switch:
-            off = flag.replace("--", "--no-", 1)
-            return spoken | {f"{self.option}=True": flag, f"{self.option}=False": off}
-        return spoken | {f'{self.option}="': f'{flag} "'}
+    def spelled(self, value: object) -> str:
+        """The flag with a value, as it is typed."""
+        name = self.names[-1]
+        if self.switch or self.on:
+            return name if value else name.replace("--", "--no-", 1)
+        if isinstance(value, dict):
+            return f"{name} {','.join(f'{key}={entry}' for key, entry in value.items())}"
+        return f"{name} {value}"
 
 
 def add_flags(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from fastpack._fastpack import one_line
 from fastpack.cli.actions import Failed
 from fastpack.cli.commands import COMMANDS
+from fastpack.cli.messages import in_flags
 from fastpack.cli.parser import LOST, USAGE, flags_of, parse, parser
 from fastpack.cli.shown import write
 from fastpack.errors import FastpackError, LossError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from types import FrameType
 
     from fastpack.cli.flags import Flag
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _OK  # the reader, such as `head`, has seen enough
     except (FastpackError, OSError) as failed:
-        return _complain(_in_flags(_in_one_line(failed), flags), _exit_code(failed))
+        return _complain(in_flags(failed, flags), _exit_code(failed))
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
     except _Terminated:
@@ -74,20 +73,6 @@ def _exit_code(failed: BaseException) -> int:
     if isinstance(failed, OptionError):
         return USAGE
     return LOST if isinstance(failed, LossError) else _FAILED
-
-
-def _in_one_line(failed: BaseException) -> str:
-    text = str(failed)
-    if isinstance(failed, OSError) and failed.strerror:
-        text = f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror
-    return one_line(text)
-
-
-def _in_flags(message: str, flags: Iterable[Flag]) -> str:
-    """An error's message with options spelled as flags: `--overwrite`, not `overwrite=True`."""
-    spellings = {spoken: typed for flag in flags for spoken, typed in flag.spellings().items()}
-    found = "|".join(rf"\b{re.escape(spoken)}" for spoken in spellings)
-    return re.sub(found, lambda spoken: spellings[spoken[0]], message) if found else message
 
 
 def _complain(message: str, code: int) -> int:

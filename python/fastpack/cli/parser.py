@@ -14,6 +14,7 @@ from fastpack._fastpack import one_line
 from fastpack._meant import nearest_option
 from fastpack.cli.commands import COMMANDS, Command
 from fastpack.cli.flags import FLAGS, add_flags
+from fastpack.cli.messages import spelled
 from fastpack.options.foreign import FOREIGN_COMMANDS, FOREIGN_OPTIONS, OPTION_ADVICE
 
 if TYPE_CHECKING:
@@ -95,12 +96,20 @@ def parse(arguments: Sequence[str]) -> dict[str, object]:
         given = ["pack", *given]
     complete = not fallback and not any(it.partition("=")[0] in _RECIPES for it in given)
     top = parser(complete=complete)
+    trainer = None
+    if given[:1] == ["stream"] and "--" in given:
+        at = given.index("--")
+        given, trainer = given[:at], given[at + 1 :]
     _refuse_unknown_command(top, given)
     _refuse_unknown_flag(top, given)
     found, rest = top.parse_known_args(given)
     values: dict[str, object] = vars(found)
     if rest:
         _take_or_refuse(top, values, rest)
+    if trainer is not None:
+        if not trainer:
+            top.error("`--` must be followed by a command")
+        values["trainer"] = trainer
     return {**values, "fallback": True} if fallback else values
 
 
@@ -157,12 +166,12 @@ def _take_or_refuse(top: argparse.ArgumentParser, values: dict[str, object], res
 
 def _meant(typed: str, command: Command) -> str:
     """A hint for a flag that a command does not have."""
-    spelled = {flag.option: flag.names[-1] for flag in flags_of(command) if flag.names[-1].startswith("-")}
+    spellings = {flag.option: flag.names[-1] for flag in flags_of(command) if flag.names[-1].startswith("-")}
     taken = {*_options(command)}
-    known = {option: spelling for option, spelling in spelled.items() if option in taken}
+    known = {option: spelling for option, spelling in spellings.items() if option in taken}
     plain = typed.lstrip("-").replace("-", "_").lower()
     if plain in OPTION_ADVICE and plain not in known:
-        return f"; {OPTION_ADVICE[plain]}"
+        return f"; {spelled(OPTION_ADVICE[plain], flags_of(command))}"
     meant = nearest_option(plain, known)
     if meant is None and FOREIGN_OPTIONS.get(plain) == "files":
         return "; name the files without a flag"

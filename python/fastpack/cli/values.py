@@ -37,6 +37,14 @@ def count_or_text(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
+def count_or_none(text: str) -> int | None:
+    """Parses `3`; `0` is `None`, without end."""
+    if not text.isdecimal():
+        message = f"`{text}` is no number"
+        raise ArgumentTypeError(message)
+    return int(text) or None
+
+
 def tokens_or_text(text: str) -> str | int:
     """Parses a count such as `128` or `4k`; a text that does not begin with a digit is returned unchanged."""
     return token_count(text) if text[:1].isdecimal() else text
@@ -98,7 +106,7 @@ def function_at(text: str) -> object:
     try:
         return _functions.function_at(text)
     except OptionError as refused:
-        raise ArgumentTypeError(str(refused)) from refused
+        raise ArgumentTypeError(refused.reason) from refused
 
 
 def _json(text: str) -> object:
@@ -125,6 +133,7 @@ VALUES: Final[dict[str, Callable[[str], object]]] = {
         for made in (
             auto_yes_no,
             comma_list,
+            count_or_none,
             count_or_text,
             function_at,
             json_list,

@@ -13,6 +13,7 @@ from fastpack._folder import Folder
 from fastpack.display.charts import bins, histogram, named_bars
 from fastpack.display.markup import STYLE, escaped, listed, section, table
 from fastpack.display.notebook import (
+    left_out_table,
     losses_table,
     report_tiles,
     row_body,
@@ -97,7 +98,7 @@ def scan_html(scan: ScanReport) -> str:
             scan_fits(scan),
             _figure(chart, "The share of the tokens that rows of each length would lose."),
         ),
-        section("Lost whatever the length", scan_losses(scan)),
+        section("Lost whatever the length", scan_losses(scan), left_out_table(scan)),
         section("Lengths of documents, in tokens", f"<p>{escaped(shown_lengths(scan.lengths))}</p>"),
         section(
             "How it is made", table((), [("engine", scan.engine), ("template", scan.template or "none")])
@@ -127,7 +128,10 @@ def _report_parts(report: Report, packed: StrPath | None) -> Iterator[str]:
     yield listed("warnings", report.warnings)
     yield section("Inputs", table((), [(it.named,) for it in report.inputs]))
     yield section(
-        "What was lost, and why", losses_table(report) or "<p>Nothing was lost.</p>", _places(report)
+        "What was lost, and why",
+        losses_table(report) or "<p>Nothing was lost.</p>",
+        left_out_table(report),
+        _places(report),
     )
     facts = None
     if packed is not None:

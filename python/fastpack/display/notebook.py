@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from fastpack._counted import counted
 from fastpack.display.markup import STYLE, escaped, listed, table, tiles
 from fastpack.display.pages import labelled, shown_lengths
 from fastpack.display.rows import heading, row_title
@@ -45,6 +46,7 @@ def report_fragment(report: Report) -> str:
         report_tiles(report),
         table((), labelled("inputs", (it.named for it in report.inputs))),
         losses_table(report),
+        left_out_table(report),
         table((), [("lengths", shown_lengths(report.lengths)), *_splits(report)]),
         listed("warnings", report.warnings),
     )
@@ -86,6 +88,15 @@ def losses_table(report: Report) -> str:
     return table(heads, [row[: len(heads)] for row in rows], numbers=(1, 2))
 
 
+def left_out_table(report: Report | ScanReport) -> str:
+    """The fields that the chat template leaves out of the text, with the first place of each."""
+    rows = [
+        (field, f"{noted.records:,}", noted.places[0] if noted.places else "")
+        for field, noted in report.left_out.items()
+    ]
+    return table(("left out by the chat template", "records", "first at"), rows, numbers=(1,)) if rows else ""
+
+
 def _place(place: object) -> str:
     path, line, message = (getattr(place, name, "") for name in ("path", "line", "message"))
     return f"{path}:{line}: {message}" if path else ""
@@ -93,7 +104,10 @@ def _place(place: object) -> str:
 
 def _splits(report: Report) -> list[tuple[str, str]]:
     return [
-        (name, f"{split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full")
+        (
+            name,
+            f"{counted(split.documents.kept, 'document')} in {counted(split.rows, 'row')}, {split.fill:.2%} full",
+        )
         for name, split in report.splits.items()
     ]
 
@@ -105,6 +119,7 @@ def scan_fragment(scan: ScanReport) -> str:
         table((), labelled("inputs", (it.named for it in scan.inputs))),
         scan_fits(scan),
         scan_losses(scan),
+        left_out_table(scan),
         table((), [("lengths", shown_lengths(scan.lengths)), ("engine", scan.engine)]),
         listed("warnings", scan.warnings),
     )

@@ -1,18 +1,20 @@
-"""The pages that `print` shows of a report, and of a scan."""
+"""The pages that `print` shows of a report, a scan, and the state of a job."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from fastpack._counted import counted
 from fastpack.display.terminal import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fastpack._scan import ScanReport
+    from fastpack._status import JobStatus
     from fastpack.report import Report
 
-__all__ = ["labelled", "report_page", "scan_page", "shown_lengths"]
+__all__ = ["labelled", "report_page", "scan_page", "shown_lengths", "status_page"]
 
 _Item = TypeVar("_Item")
 
@@ -36,6 +38,11 @@ def scan_page(scan: ScanReport) -> str:
     return page(_scan_lines(scan))
 
 
+def status_page(status: JobStatus) -> str:
+    """The page of the state of a job."""
+    return page(_status_lines(status))
+
+
 def labelled(label: str, items: Iterable[_Item]) -> Iterator[tuple[str, _Item]]:
     """Each item, the first with the label."""
     for number, item in enumerate(items):
@@ -47,23 +54,36 @@ def shown_lengths(lengths: dict[str, float]) -> str:
     return ", ".join(f"{name} {lengths[name]:,.0f}" for name in _QUANTILES if name in lengths)
 
 
+def _status_lines(status: JobStatus) -> Iterator[tuple[str, str]]:
+    begun = f", begun {status.started}" if status.started else ""
+    yield "job", f"{status.state}{begun}"
+    yield "inputs", f"{status.files:,} files, {status.bytes / 1e6:,.1f} MB"
+    for label, step in labelled("groups", status.steps):
+        states = ("running", "stopped", "failed", "waiting")
+        others = [f"{number:,} {state}" for state in states if (number := getattr(step, state))]
+        yield label, ", ".join([f"{step.step}: {step.done:,} of {step.groups:,} done", *others])
+    for label, (group, error) in labelled("failed", status.failed.items()):
+        yield label, f"group {group}: {error}"
+
+
 def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield from labelled("inputs", (it.named for it in report.inputs))
     yield "documents", f"{report.documents.read:,} read, {report.documents.kept:,} kept"
     yield "tokens", f"{report.tokens.read:,} read, {report.tokens.kept:,} kept"
     for label, (reason, lost) in labelled("dropped", report.dropped.items()):
-        yield label, f"{lost.documents:,} documents, {lost.tokens:,} tokens: {reason}"
+        yield label, f"{counted(lost.documents, 'document')}, {counted(lost.tokens, 'token')}: {reason}"
     yield from _cut_and_repeated(report)
     for label, place in labelled("places", report.places):
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
+    yield from _left_out(report)
     yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
     for label, (name, split) in labelled("splits", report.splits.items()):
         yield (
             label,
-            f"{name}: {split.documents.kept:,} documents in {split.rows:,} rows, {split.fill:.2%} full",
+            f"{name}: {counted(split.documents.kept, 'document')} in {counted(split.rows, 'row')}, {split.fill:.2%} full",
         )
-    yield "fill", f"{report.fill:.2%}; no packing needs fewer than {report.lower_bound:,} rows"
+    yield "fill", f"{report.fill:.2%}; no packing needs fewer than {counted(report.lower_bound, 'row')}"
     straddling = f"; {report.straddling_tokens:,} straddle a boundary" if report.straddling_tokens else ""
     yield "trained", f"{report.trained_tokens:,} tokens, {report.trained_share:.1%} of those kept{straddling}"
     lengths = shown_lengths(report.lengths)
@@ -81,11 +101,22 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield from labelled("warnings", report.warnings)
 
 
+def _left_out(report: Report | ScanReport) -> Iterator[tuple[str, str]]:
+    for label, (field, noted) in labelled("left out", report.left_out.items()):
+        yield label, f"{field} of {counted(noted.records, 'record')}, by the chat template"
+
+
 def _cut_and_repeated(report: Report) -> Iterator[tuple[str, str]]:
     if report.truncated.documents:
-        yield "cut", f"{report.truncated.documents:,} documents, by {report.truncated.tokens:,} tokens"
+        yield (
+            "cut",
+            f"{counted(report.truncated.documents, 'document')}, by {counted(report.truncated.tokens, 'token')}",
+        )
     if report.repeated.documents:
-        yield "repeated", f"{report.repeated.documents:,} documents, {report.repeated.tokens:,} tokens"
+        yield (
+            "repeated",
+            f"{counted(report.repeated.documents, 'document')}, {counted(report.repeated.tokens, 'token')}",
+        )
 
 
 def _times(report: Report) -> Iterator[tuple[str, str]]:
@@ -112,11 +143,11 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     if sample is not None:
         yield (
             "estimated",
-            f"from {sample.records:,} records, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
+            f"from {counted(sample.records, 'record')}, {sample.share:.2%} of the bytes: all that is said of records, tokens and rows",
         )
     yield "records", f"{scan.read.documents:,} read, {scan.documents:,} become documents"
     for label, (reason, lost) in labelled("lost", scan.lost.items()):
-        yield label, f"{lost.documents:,} records, {lost.tokens:,} tokens: {reason}"
+        yield label, f"{counted(lost.documents, 'record')}, {counted(lost.tokens, 'token')}: {reason}"
         for place in lost.places[:_SHOWN_PLACES]:
             where = f"{place.path}:{place.line}" if place.line else place.path
             yield "", f"  {where}: {place.message}"
@@ -125,6 +156,7 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
                 "",
                 f"  and {lost.documents - _SHOWN_PLACES:,} more, of which `lost` names {len(lost.places) - _SHOWN_PLACES:,}",
             )
+    yield from _left_out(scan)
     yield (
         "tokens",
         f"{scan.read.tokens:,}, {scan.trained_share:.1%} trained; a document: {shown_lengths(scan.lengths)}",
@@ -142,6 +174,6 @@ def _scan_lines(scan: ScanReport) -> Iterator[tuple[str, str]]:
     packing = "about as long" if sample is None else f"about {sample.seconds:,.2f} for all"
     yield (
         "seconds",
-        f"{scan.seconds:.2f} on {scan.threads} threads, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",
+        f"{scan.seconds:.2f} on {counted(scan.threads, 'thread')}, {scan.megabytes_per_second:,.1f} MB/s; packing takes {packing}",
     )
     yield from labelled("warnings", scan.warnings)

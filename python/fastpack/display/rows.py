@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fastpack._counted import counted
 from fastpack._fastpack import one_line
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def row_title(row: PackedRow) -> str:
     has_labels = any(document.labels for document in row.documents)
     share = f", {trained:,} trained" if has_labels else ""
     return (
-        f"{row.where}, row {row.number} of {row.rows:,}: {row.tokens:,} tokens, "
-        f"{len(row.documents):,} documents{share}"
+        f"{row.where}, row {row.number} of {row.rows:,}: {counted(row.tokens, 'token')}, "
+        f"{counted(len(row.documents), 'document')}{share}"
     )
 
 

@@ -68,7 +68,7 @@ def pack_dataset(
     check_choice("strategy", strategy, PackingStrategy)
     check_type("seq_length", seq_length, int, "a number of tokens")
     if seq_length < 1:
-        message = f"invalid option `seq_length`: must be at least 1, not `{seq_length}`"
+        message = f"must be at least 1, not `{seq_length}`"
         raise OptionError(message, "seq_length")
     if isinstance(dataset, dict):
         splits = {

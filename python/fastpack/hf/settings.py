@@ -40,11 +40,11 @@ def sft_config(**settings: object) -> SFTConfig:
 
     for name, (value, otherwise) in _KEPT.items():
         if settings.setdefault(name, value) != value:
-            message = f"invalid option `{name}`: must be {value} for packed rows, not `{shown(settings[name])}`: {otherwise}"
+            message = f"must be {value} for packed rows, not `{shown(settings[name])}`: {otherwise}"
             raise OptionError(message, name)
     prepared = settings.get("dataset_kwargs") or {}
     if not isinstance(prepared, dict) or prepared.get(_PREPARED, True) is not True:
-        message = f"invalid option `dataset_kwargs`: must have {_PREPARED}=True for packed rows, not `{shown(prepared)}`"
+        message = f"must have {_PREPARED}=True for packed rows, not `{shown(prepared)}`"
         raise OptionError(message, "dataset_kwargs")
     # A trainer that removes columns would take the runs of labels out of rows in the compact layout.
     settings.setdefault("remove_unused_columns", False)

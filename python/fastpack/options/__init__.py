@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fastpack.options.objective import OBJECTIVE_OPTIONS
 from fastpack.options.option import REQUIRED, Option
 from fastpack.options.output import OUTPUT_OPTIONS
 from fastpack.options.records import RECORD_OPTIONS
@@ -22,6 +23,7 @@ __all__ = ["GROUPS", "OPTIONS", "default", "group_of", "options_of"]
 
 GROUPS: Final[dict[str, tuple[Option, ...]]] = {
     "rows": ROW_OPTIONS,
+    "the training objective": OBJECTIVE_OPTIONS,
     "tokens and labels": TOKEN_OPTIONS,
     "records": RECORD_OPTIONS,
     "files that are written": OUTPUT_OPTIONS,

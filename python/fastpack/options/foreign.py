@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from fastpack._message import Message, Setting
+
 __all__ = [
     "FOREIGN_COMMANDS",
     "FOREIGN_NAMES",
@@ -129,43 +131,53 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 FOREIGN_OPTIONS: Final[dict[str, str]] = {name: option for option, names in _NAMES.items() for name in names}
 """Our option, by the name that another tool has for it: TRL, Axolotl, Megatron, NeMo, datasets, tokenizers."""
 
+
+def _set(option: str, value: object, effect: str) -> Message:
+    """The sentence that a setting has an effect."""
+    return Message("`", Setting(option, value), f"` {effect}")
+
+
 OPTION_ADVICE: Final[dict[str, str]] = {
     "packing": 'rows are always packed; `strategy="none"` gives a row per document',
-    "padding": '`pad_to="max_length"` fills rows up',
-    "truncation": '`overlong="truncate"` cuts what is longer than a row',
-    "stride": '`overlong="split"` cuts a long document into pieces',
+    "padding": _set("pad_to", "max_length", "fills rows up"),
+    "truncation": _set("overlong", "truncate", "cuts what is longer than a row"),
+    "stride": _set("overlong", "split", "cuts a long document into pieces"),
     "return_tensors": "rows are Arrow; `fastpack.torch.collate` makes tensors of them",
     "batched": "fastpack reads in batches by itself; leave it out",
     "remove_columns": "`columns` names the columns that rows have",
     "add_special_tokens": "`eos` and `bos` say which special tokens a document gets",
     "add_generation_prompt": "a conversation that is trained on ends with its answer; leave it out",
-    "completion_only_loss": '`train_on="completion"` trains the completions alone',
-    "completions_only": '`train_on="completion"` trains the completions alone',
-    "assistant_only_loss": '`train_on="assistant"` trains what the assistant writes alone',
-    "mask_inputs": '`train_on="completion"` trains no prompt',
-    "mask_prompt": '`train_on="completion"` trains no prompt',
-    "train_on_input": '`train_on="all"` trains prompts too',
-    "train_on_inputs": '`train_on="all"` trains prompts too',
-    "train_on_prompt": '`train_on="all"` trains prompts too',
-    "roles_to_train": '`train_on="assistant"`, or `train` and `weight` in each message, say what is trained',
-    "text_field": '`fields={"text": "..."}` names the field',
-    "text_column": '`fields={"text": "..."}` names the field',
-    "text_column_name": '`fields={"text": "..."}` names the field',
-    "dataset_text_field": '`fields={"text": "..."}` names the field',
-    "message_field": '`fields={"messages": "..."}` names the field',
-    "messages_field": '`fields={"messages": "..."}` names the field',
-    "messages_column": '`fields={"messages": "..."}` names the field',
-    "conversation_column": '`fields={"messages": "..."}` names the field',
-    "field_messages": '`fields={"messages": "..."}` names the field',
-    "prompt_field": '`fields={"prompt": "..."}` names the field',
-    "prompt_column": '`fields={"prompt": "..."}` names the field',
-    "completion_field": '`fields={"completion": "..."}` names the field',
+    "completion_only_loss": _set("train_on", "completion", "trains the completions alone"),
+    "completions_only": _set("train_on", "completion", "trains the completions alone"),
+    "assistant_only_loss": _set("train_on", "assistant", "trains what the assistant writes alone"),
+    "mask_inputs": _set("train_on", "completion", "trains no prompt"),
+    "mask_prompt": _set("train_on", "completion", "trains no prompt"),
+    "train_on_input": _set("train_on", "all", "trains prompts too"),
+    "train_on_inputs": _set("train_on", "all", "trains prompts too"),
+    "train_on_prompt": _set("train_on", "all", "trains prompts too"),
+    "roles_to_train": Message(
+        "`",
+        Setting("train_on", "assistant"),
+        "`, or `train` and `weight` in each message, say what is trained",
+    ),
+    "text_field": _set("fields", {"text": "..."}, "names the field"),
+    "text_column": _set("fields", {"text": "..."}, "names the field"),
+    "text_column_name": _set("fields", {"text": "..."}, "names the field"),
+    "dataset_text_field": _set("fields", {"text": "..."}, "names the field"),
+    "message_field": _set("fields", {"messages": "..."}, "names the field"),
+    "messages_field": _set("fields", {"messages": "..."}, "names the field"),
+    "messages_column": _set("fields", {"messages": "..."}, "names the field"),
+    "conversation_column": _set("fields", {"messages": "..."}, "names the field"),
+    "field_messages": _set("fields", {"messages": "..."}, "names the field"),
+    "prompt_field": _set("fields", {"prompt": "..."}, "names the field"),
+    "prompt_column": _set("fields", {"prompt": "..."}, "names the field"),
+    "completion_field": _set("fields", {"completion": "..."}, "names the field"),
     "formatting_func": "`map` takes a function of record batches, `prompt` a text with places",
-    "limit": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
-    "max_examples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
-    "max_records": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
-    "max_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
-    "num_samples": '`sources=[{"path": "...", "limit": 1000}]` reads the first records',
+    "limit": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_examples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_records": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "max_samples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
+    "num_samples": _set("sources", [{"path": "...", "limit": 1000}], "reads the first records"),
     "split": "`validation` sets documents aside; a table is of one split",
     "streaming": "`fastpack.stream` packs while it reads",
 }
@@ -209,6 +221,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         "balance": "balanced",
     },
     "on_remainder": {"padding": "pad", "skip": "drop", "duplicate": "repeat"},
+    "on_end": {"padding": "pad", "drop_last": "drop", "duplicate": "repeat", "wrap": "repeat"},
     "template_engine": {
         **dict.fromkeys(("jinja", "jinja2", "transformers", "hf"), "python"),
         **dict.fromkeys(("rust", "fast", "compiled"), "native"),
@@ -221,7 +234,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("chat", "chats", "messages", "sharegpt", "chatml", "openai"), "conversations"),
         **dict.fromkeys(("alpaca", "instruct", "instructions"), "instruction"),
         **dict.fromkeys(("qa", "question"), "question_answer"),
-        **dict.fromkeys(("completion", "prompt", "prompts"), "prompt_completion"),
+        **dict.fromkeys(("completion", "completions"), "prompt_completion"),
         **dict.fromkeys(("ids", "tokenized", "pretokenized", "input_ids"), "tokens"),
         **dict.fromkeys(("plain", "raw", "corpus"), "text"),
     },
@@ -243,7 +256,7 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(("seq_lens", "seqlens", "sequence_lengths", "lengths", "seq_length"), "seq_lengths"),
         **dict.fromkeys(("positions", "pos_ids", "position_id"), "position_ids"),
         **dict.fromkeys(("segment_ids", "doc_ids", "sequence_ids", "seq_idx"), "document_ids"),
-        **dict.fromkeys(("label", "targets"), "labels"),
+        "targets": "labels",
         **dict.fromkeys(("weights", "loss_mask", "loss_weight"), "loss_weights"),
         "source": "source_file",
     },
@@ -260,10 +273,6 @@ FOREIGN_WORDS: Final[dict[str, dict[str, str]]] = {
 
 WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
     "columns": {
-        "attention_mask": (
-            "not needed: rows hold no padding, and `position_ids` and `seq_lengths` keep documents apart; "
-            "`fastpack.torch.collate` makes what a model takes"
-        ),
         "cu_seqlens": "`fastpack.torch.collate` makes `cu_seq_lens` of `seq_lengths`",
         "cu_seq_lens": "`fastpack.torch.collate` makes `cu_seq_lens` of `seq_lengths`",
         "token_type_ids": "packed rows have none; leave it out",
@@ -274,8 +283,11 @@ WORD_ADVICE: Final[dict[str, dict[str, str]]] = {
         "longest": "batches are not padded here; leave it out, `fastpack.torch.collate` joins rows without padding",
     },
     "chat_template": {
-        "chatml": "save a tokenizer with that template, or give its Jinja text or file; requests without turns "
-        'take `prompt="chatml"`',
+        "chatml": Message(
+            "save a tokenizer with that template, or give its Jinja text or file; requests without turns take `",
+            Setting("prompt", "chatml"),
+            "`",
+        ),
     },
     "eos": {
         "yes": "True is meant?",

@@ -8,16 +8,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "ANSWERED_OBJECTIVES",
     "EVERY_CALL",
     "FILE_CALLS",
     "FOLDER_CALLS",
     "INPUTS",
     "KEEPING_CALLS",
     "MODEL",
+    "OBJECTIVE",
     "ORDERING_CALLS",
     "OUTPUT",
+    "PACKED_OBJECTIVES",
     "PACKING",
     "PACKING_CALLS",
+    "PADDED_OBJECTIVES",
     "PIECE_CALLS",
     "READING",
     "REQUIRED",
@@ -36,6 +40,7 @@ REQUIRED: Final = object()
 """The default of an option that must be given."""
 
 PACKING, RUN, READING, INPUTS, MODEL, OUTPUT = "packing", "run", "reading", "inputs", "model", "output"
+OBJECTIVE: Final = "objective"
 """What the native module takes together: `PackOptions`, `Options`, and so on."""
 
 PACKING_CALLS: Final = frozenset({"pack_files", "pack_dir", "pack_table", "pack_records"})
@@ -73,6 +78,16 @@ SPLITTING_CALLS: Final = PACKING_CALLS | {"repack"}
 
 FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
 """Those that can write a folder."""
+
+
+PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim")
+"""The objectives whose rows can hold several documents."""
+
+PADDED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "generation")
+"""Those whose rows can be padded."""
+
+ANSWERED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "preference")
+"""Those whose documents have an end."""
 
 
 class Flag(NamedTuple):
@@ -123,6 +138,7 @@ class Option(NamedTuple):
         group: What the native module takes it with; empty where a function passes it by itself.
         differs: How it differs in some of the calls.
         flag: How the command line spells it, if it can.
+        objectives: The training objectives that heed it; empty if all do.
     """
 
     name: str
@@ -133,6 +149,7 @@ class Option(NamedTuple):
     group: str = ""
     differs: Mapping[str, Differs] = {}
     flag: Flag | None = None
+    objectives: tuple[str, ...] = ()
 
     def is_default(self, value: object) -> bool:
         """Whether a value says nothing: what is of another type, such as an array, is not even compared."""

@@ -8,9 +8,9 @@ from fastpack.options.option import (
     FOLDER_CALLS,
     KEEPING_CALLS,
     OUTPUT,
-    PACKING_CALLS,
     REQUIRED,
     SPLITTING_CALLS,
+    TRAINING_CALLS,
     Differs,
     Flag,
     Option,
@@ -24,7 +24,10 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "StrPath | None",
         None,
         FOLDER_CALLS,
-        "The folder; made if it is not there.",
+        (
+            "The folder; made if it is not there. It may lie in remote storage (`s3://`, `gs://`, `az://`), or be one commit "
+            "of a data set on the hub (`hf://datasets/ORG/NAME`)."
+        ),
         group=OUTPUT,
         differs={
             "pack_table": Differs(
@@ -49,6 +52,24 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
             ),
         },
         flag=Flag("-o --output", "the folder to write", metavar="DIR"),
+    ),
+    Option(
+        "work_dir",
+        "StrPath | None",
+        None,
+        FOLDER_CALLS,
+        (
+            "A folder on the local disk in which a job works whose `output` is in remote storage (`s3://`, `gs://`, `az://`, "
+            "`hf://datasets/ORG/NAME`). It needs room for the whole output, which is uploaded when it is finished and then "
+            "removed here. A job that was stopped goes on from there. `~/.cache/fastpack/jobs` if not given."
+        ),
+        group=OUTPUT,
+        flag=Flag(
+            "--work-dir",
+            "a folder on the local disk for a job whose output is in remote storage",
+            metavar="DIR",
+            unset="~/.cache/fastpack/jobs",
+        ),
     ),
     Option(
         "format",
@@ -76,6 +97,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=OUTPUT,
         flag=Flag("--layout", "columns that a file holds of a row", words="Layout"),
+        objectives=("causal",),
     ),
     Option(
         "compression",
@@ -123,7 +145,7 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "validation",
         "Validation | None",
         None,
-        SPLITTING_CALLS,
+        SPLITTING_CALLS | {"stream"},
         (
             "How many documents are set aside for validation, drawn by `seed` and packed into a table of their own: a "
             "number such as 1000, or a share of all such as 0.01 or `1%`, one at least. They are those that "
@@ -131,6 +153,13 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=OUTPUT,
         differs={
+            "stream": Differs(
+                type="float | str | None",
+                doc=(
+                    "The share of the records that is held out of the stream, such as 0.01 or `1%`, by a hash of their "
+                    "content and of `seed`: the same in every epoch. `stream.validation` is a stream of them."
+                ),
+            ),
             "pack_dir": Differs(
                 doc=(
                     "How many documents are set aside for validation, drawn by `seed` and packed by themselves into "
@@ -175,6 +204,25 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--keep-tokens", "leave the tokens in the folder, to be packed again", switch=True),
     ),
     Option(
+        "group_size",
+        "int | str | None",
+        None,
+        frozenset({"pack_dir"}),
+        (
+            "The size of the groups into which the inputs are cut, in bytes or as a text such as `4GB`: files in their "
+            "order, as many as have that size together. Each group is packed alone, so that several processes and "
+            "machines can share the job, and the files are the same whatever their number. If not given, all inputs are "
+            "packed together, by one process."
+        ),
+        group=OUTPUT,
+        flag=Flag(
+            "--group-size",
+            "size of the groups of inputs that several processes can share, such as 4GB",
+            metavar="SIZE",
+            unset="all inputs are packed together",
+        ),
+    ),
+    Option(
         "overwrite",
         "bool",
         False,
@@ -204,13 +252,22 @@ OUTPUT_OPTIONS: Final[tuple[Option, ...]] = (
         "cache_dir",
         "StrPath | None",
         None,
-        PACKING_CALLS,
+        TRAINING_CALLS,
         (
             "A folder in which tokens are kept from one call to the next. They are found by the content of the files or of "
             "the table, whatever their names, and by the tokenizer, the template and the options that decide them; other rows of "
             "them, such as of another `max_length`, take no tokenizing. A template that tells the time finds them for "
             "the same `now` alone."
         ),
+        differs={
+            "stream": Differs(
+                doc=(
+                    "A folder for the number of rows that each lane has, which several ranks need to end at the same step. "
+                    "They are counted by reading all of the input once, when the first table is asked for, or before by "
+                    "`index()` or `fastpack index`. One process counts, and the others on this file system wait for it."
+                )
+            ),
+        },
         flag=Flag(
             "--cache-dir",
             "a folder in which tokens are kept from one run to the next",

@@ -6,6 +6,7 @@ from typing import Final
 
 from fastpack.options.option import (
     FILE_CALLS,
+    FOLDER_CALLS,
     INPUTS,
     MODEL,
     READING,
@@ -28,7 +29,8 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         FILE_CALLS,
         (
             "Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or a "
-            "list of these. A folder's files are read in the order of their paths."
+            "list of these. A folder's files are read in the order of their paths. They may lie in remote storage "
+            "(`s3://`, `gs://`, `az://`, `https://`, `hf://datasets/ORG/NAME`)."
         ),
         group=INPUTS,
         differs={
@@ -70,13 +72,52 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag("--recursive", "read folders inside folders too", switch=True),
     ),
     Option(
+        "storage_options",
+        "Mapping[str, str] | None",
+        None,
+        FILE_CALLS | FOLDER_CALLS,
+        (
+            "Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions and endpoints by the "
+            "names that `object_store`, polars and pandas have for them, such as `aws_region`; what is not given comes from "
+            "environment variables such as `AWS_REGION`. `max_retries`, `timeout` and `connect_timeout` are for all of them. "
+            "Nothing of it is written to a manifest, a report or a message."
+        ),
+        group=INPUTS,
+        flag=Flag(
+            "--storage-options",
+            'options of remote storage, such as {"aws_region": "eu-west-1"}',
+            metavar="JSON",
+            type="json_object",
+            unset="environment variables",
+        ),
+    ),
+    Option(
+        "block_cache",
+        "int | str | None",
+        None,
+        FILE_CALLS,
+        (
+            "The most bytes that are kept on the local disk of what is fetched from remote storage, such as `20GB`, so that "
+            "another epoch or a resumed job is read from there. They lie in `blocks` inside `cache_dir`, or inside "
+            "`~/.cache/fastpack` without one; what was not used for longest is removed first."
+        ),
+        group=INPUTS,
+        flag=Flag(
+            "--block-cache",
+            "keep what is fetched on the local disk, up to this size, such as 20GB",
+            metavar="SIZE",
+            unset="nothing is kept",
+        ),
+    ),
+    Option(
         "shape",
         "Shape | None",
         None,
         TOKENIZING_CALLS,
         (
             "What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or "
-            "`tokens`; found for each file by its first records if not given."
+            "`tokens`; `preference` or `unpaired_preference` for the objective `preference`; also `prompt` for "
+            "`generation`. Found for each file by its first records if not given."
         ),
         group=READING,
         flag=Flag(

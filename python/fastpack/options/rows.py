@@ -7,7 +7,9 @@ from typing import Final
 from fastpack.options.option import (
     EVERY_CALL,
     ORDERING_CALLS,
+    PACKED_OBJECTIVES,
     PACKING,
+    PADDED_OBJECTIVES,
     PIECE_CALLS,
     ROW_CALLS,
     RUN,
@@ -16,7 +18,10 @@ from fastpack.options.option import (
     Option,
 )
 
-__all__ = ["ROW_OPTIONS"]
+__all__ = ["CAUSAL_COLUMNS", "ROW_OPTIONS"]
+
+CAUSAL_COLUMNS: Final = ("input_ids", "labels", "position_ids", "seq_lengths")
+"""The columns of rows of the causal objective, unless others are chosen."""
 
 ROW_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -44,7 +49,8 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "How documents are put together. `mix`: the longest, then others at random, then what fills the row to "
             "the last token; `best_fit`: longest first, each into the row that it fills best; `heap`: longest first, "
             "into the one open row; `sequential`: in input order, into the one open row; `concat`: end to end in "
-            "input order, cut where a row ends; `none`: a row per document."
+            "input order, cut where a row ends; `none`: a row per document, as all rows are of the objectives "
+            "`preference` and `generation`."
         ),
         group=PACKING,
         differs={
@@ -92,6 +98,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "The end at which `truncate` cuts a document: at the `right` its last tokens go, at the `left` its first.",
         group=PACKING,
         flag=Flag("--truncation-side", "end at which a document is truncated", words="Side"),
+        objectives=("causal", "mlm", "generation"),
     ),
     Option(
         "drop_last",
@@ -101,6 +108,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "Whether `concat` drops its last row, and counts it, if it is not full.",
         group=PACKING,
         flag=Flag("--drop-last", "drop the last row of concat if it is not full", switch=True),
+        objectives=PACKED_OBJECTIVES,
     ),
     Option(
         "shuffle",
@@ -138,6 +146,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             type="int",
             unset="no limit",
         ),
+        objectives=PACKED_OBJECTIVES,
     ),
     Option(
         "align_documents_to",
@@ -157,6 +166,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             type="int",
             unset="1",
         ),
+        objectives=("causal", "mlm", "fim"),
     ),
     Option(
         "order",
@@ -229,6 +239,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             type="tokens_or_text",
             unset="no padding",
         ),
+        objectives=PADDED_OBJECTIVES,
     ),
     Option(
         "padding_side",
@@ -241,6 +252,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag("--padding-side", "end of a row at which it is filled up", words="Side"),
+        objectives=PADDED_OBJECTIVES,
     ),
     Option(
         "pad_token_id",
@@ -259,6 +271,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             type="int",
             unset="the tokenizer's own",
         ),
+        objectives=PADDED_OBJECTIVES,
     ),
     Option(
         "shift_labels",
@@ -271,26 +284,30 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag("--shift-labels", "put each label one place before its token", switch=True),
+        objectives=("causal", "fim"),
     ),
     Option(
         "columns",
-        "Sequence[Column]",
-        ("input_ids", "labels", "position_ids", "seq_lengths"),
+        "Sequence[Column] | None",
+        None,
         ROW_CALLS,
         (
-            "The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`, and those "
-            "that are written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents "
+            "The columns of the rows, in their order; those of the `objective` if not given: `input_ids`, `labels`, "
+            "`position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`; `input_ids`, "
+            "`source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents "
             "of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is "
             "no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding; "
             "`source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record "
             "there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for "
             "padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` "
-            "without the row's padding; `group`, the number of the step that `balanced` puts the row in."
+            "without the row's padding; `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 "
+            "for each token and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, "
+            "`target_seq_lengths` and `decoder_attention_mask` are those of the targets, which `labels` hold."
         ),
         group=RUN,
         differs={
             "pack_table": Differs(
-                type="Sequence[str]",
+                type="Sequence[str] | None",
                 doc=(
                     "As in `pack_files`, and further columns of the table, which rows in memory carry: a column of lists "
                     "as long as `input_ids` becomes a list as long as those of the row, any other column a list with an "
@@ -299,7 +316,11 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             )
         },
         flag=Flag(
-            "--columns", "columns of the rows, separated by commas", metavar="NAMES", type="comma_list"
+            "--columns",
+            "columns of the rows, separated by commas",
+            metavar="NAMES",
+            type="comma_list",
+            unset="those of the objective",
         ),
     ),
 )

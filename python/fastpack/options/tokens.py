@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from fastpack.options.option import (
+    ANSWERED_OBJECTIVES,
     MODEL,
     RUN,
+    RUNNING_CALLS,
     TOKENIZING_CALLS,
     TRAINING_CALLS,
     Differs,
@@ -21,12 +23,17 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         "tokenizer",
         "TokenizerArgument | Tokenizer | None",
         None,
-        TOKENIZING_CALLS,
+        RUNNING_CALLS,
         (
             "A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of "
             "`transformers` or `tokenizers`. Records that are ids need none."
         ),
         group=MODEL,
+        differs={
+            "repack": Differs(
+                doc="The tokenizer that made the tokens, as in `pack_files`; needed by objectives that put tokens of their own into rows."
+            )
+        },
         flag=Flag(
             "-t --tokenizer", "a folder, a tokenizer.json, or a name on the hub; ids need none", unset="none"
         ),
@@ -43,6 +50,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         ),
         group=RUN,
         flag=Flag("--train-on", "tokens that carry a label", words="TrainOn"),
+        objectives=("causal",),
     ),
     Option(
         "train_on_eos",
@@ -61,6 +69,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
             words="TrainOnEos",
             unset="those that the template marks",
         ),
+        objectives=("causal",),
     ),
     Option(
         "eos",
@@ -75,6 +84,7 @@ TOKEN_OPTIONS: Final[tuple[Option, ...]] = (
         flag=Flag(
             "--eos", "whether documents end with the end-of-text token: auto, yes, no", type="auto_yes_no"
         ),
+        objectives=ANSWERED_OBJECTIVES,
     ),
     Option(
         "bos",

@@ -104,11 +104,47 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
+        "where",
+        "Where | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "What fields of a record must be, for it to be taken: a dict from their names to a value, a list of values, "
+            'or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5, None)}`. Records '
+            "left out are counted in the report, as `filtered`."
+        ),
+    ),
+    Option(
+        "min_document_tokens",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        "The least tokens of a document; shorter ones are counted in the report, as `filtered`.",
+        flag=Flag(
+            "--min-document-tokens", "the least tokens of a document", metavar="TOKENS", type="int", unset="1"
+        ),
+    ),
+    Option(
+        "max_document_tokens",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        "The most tokens of a document; longer ones are counted in the report, as `filtered`.",
+        flag=Flag(
+            "--max-document-tokens",
+            "the most tokens of a document",
+            metavar="TOKENS",
+            type="int",
+            unset="no limit",
+        ),
+    ),
+    Option(
         "batch_size",
         "int",
         8,
         frozenset({"stream"}),
         "Rows of a table; the last may have fewer.",
+        flag=Flag("--batch-size", "rows of a table", metavar="ROWS", type="int"),
     ),
     Option(
         "open_packs",
@@ -116,6 +152,7 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         16,
         frozenset({"stream"}),
         "Rows that `best_fit` keeps open in each lane; more of them fill better and come later.",
+        flag=Flag("--open-packs", "rows that best_fit keeps open in each lane", metavar="ROWS", type="int"),
     ),
     Option(
         "weights",
@@ -126,13 +163,24 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of which each "
             "holds from that row of the run on, the first from row 0. Without it all sources are read as one."
         ),
+        flag=Flag(
+            "--weights",
+            "the share of each source, as JSON",
+            metavar="JSON",
+            type="json_object",
+            unset="all sources are read as one",
+        ),
     ),
     Option(
         "weight_unit",
         "WeightUnit",
         "tokens",
         frozenset({"stream"}),
-        "What `weights` are shares of: `tokens` or `documents`.",
+        (
+            "What `weights` are shares of: `tokens`, `documents`, or `rows`, each of which then holds documents of one "
+            "source."
+        ),
+        flag=Flag("--weight-unit", "what the weights are shares of", words="WeightUnit"),
     ),
     Option(
         "on_exhausted",
@@ -143,13 +191,45 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
             "What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it again until "
             "all have been read, `stop` ends the lane, `drop` gives its share to the others."
         ),
+        flag=Flag("--on-exhausted", "a source that was read to its end", words="OnExhausted"),
     ),
     Option(
-        "epochs",
-        "int | None",
-        1,
+        "on_end",
+        "OnEnd | None",
+        None,
         frozenset({"stream"}),
-        "How often the input is read; `None` is without end. Several ranks need `None`.",
+        (
+            "What a step holds where some lanes have no row left after `epochs`: `pad` gives rows of padding until the "
+            "last lane ends; `repeat` gives rows of the epochs read again until then; `drop` ends before the first step "
+            "that lacks a row. If not given, several ranks pad, and one rank goes on with the rows of other lanes."
+        ),
+        flag=Flag(
+            "--on-end",
+            "a step in which some lanes have no row left",
+            words="OnEnd",
+            unset="pad for several ranks",
+        ),
+    ),
+    Option(
+        "all_reduce",
+        "AllReduce | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "A function by which ranks agree on the last table of a finite stream, in place of a count in `cache_dir`: it "
+            "takes a whole number and returns the greatest that a rank gave. Each rank calls it once before each table, "
+            "on the thread that asks for the table."
+        ),
+    ),
+    Option(
+        "log",
+        "StreamLog | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "A function that takes a `StreamStats`: rows, tokens, their rate, fill, shares, drops and the time that this "
+            "process waited. It is called about every ten seconds, between tables, and at the end."
+        ),
     ),
     Option(
         "max_steps",
@@ -157,23 +237,53 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         None,
         frozenset({"stream"}),
         "After how many tables the stream ends, those before a resume included; not before the input does, if not given.",
+        flag=Flag(
+            "--max-steps", "after how many tables each rank ends", metavar="N", type="int", unset="no limit"
+        ),
     ),
     Option(
         "rank",
-        "int | None",
+        "RankOption | None",
         None,
-        frozenset({"stream"}),
+        frozenset({"stream", "pack_dir"}),
         (
             "The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are those "
-            "that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there is one."
+            "that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there is one. "
+            "`auto` says the same."
+        ),
+        differs={
+            "pack_dir": Differs(
+                doc=(
+                    "The number of this process, from 0, among `world_size` that pack the groups of one job: it begins "
+                    "with every `world_size`th group from this one, and then takes groups that nobody works on. `auto` "
+                    "takes both from torchrun, Slurm's `srun` or MPI. Needs `group_size`; never changes the output."
+                )
+            ),
+        },
+        flag=Flag(
+            "--rank",
+            "number of this process among those that pack the groups, from 0; or auto, from torchrun, Slurm or MPI",
+            metavar="N|auto",
+            type="count_or_text",
+            unset="one process",
         ),
     ),
     Option(
         "world_size",
-        "int | None",
+        "RankOption | None",
         None,
-        frozenset({"stream"}),
+        frozenset({"stream", "pack_dir"}),
         "The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.",
+        differs={
+            "pack_dir": Differs(doc="How many processes pack the groups, or `auto`; given with `rank`."),
+        },
+        flag=Flag(
+            "--world-size",
+            "processes that pack the groups, or auto",
+            metavar="N|auto",
+            type="count_or_text",
+            unset="one process",
+        ),
     ),
     Option(
         "lanes",
@@ -183,6 +293,13 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "The parts in which the input is read and packed. A resumed run keeps those of its state. If not given, "
             "the least multiple of `world_size * batch_size` that is 64 or more."
+        ),
+        flag=Flag(
+            "--lanes",
+            "parts in which the input is read and packed",
+            metavar="N",
+            type="int",
+            unset="64 or more",
         ),
     ),
 )

@@ -110,11 +110,11 @@ def _check_options(
     padded: object, mask: object, shift_labels: object, loss_weights: object, seq_idx: object
 ) -> None:
     if not (padded is None or padded == "longest" or (isinstance(padded, int) and padded > 0)):
-        message = f'invalid option `padded`: must be a number of tokens or "longest", not `{shown(padded)}`'
+        message = f'must be a number of tokens or "longest", not `{shown(padded)}`'
         raise OptionError(message, "padded")
     check_choice("mask", mask, Mask)
     if padded is None and mask != get_args(Mask)[0]:
-        message = f'invalid option `mask`: rows that are laid end to end have none; `"{mask}"` needs `padded`'
+        message = f'rows that are laid end to end have none; `"{mask}"` needs `padded`'
         raise OptionError(message, "mask")
     switches = {"shift_labels": shift_labels, "loss_weights": loss_weights, "seq_idx": seq_idx}
     for option, value in switches.items():
@@ -209,7 +209,7 @@ def _side_by_side(
     longest = max(int(documents.sum()) for documents in lengths)
     width = longest if padded == "longest" else int(padded)
     if longest > width:
-        message = f"invalid option `padded`: a row has {longest:,} tokens, more than {width:,}"
+        message = f"a row has {longest:,} tokens, more than {width:,}"
         raise OptionError(message, "padded")
     fills = {"input_ids": pad_token_id, "labels": NOT_TRAINED, "loss_weights": 0}
     batch: Batch = {}

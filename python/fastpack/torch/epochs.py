@@ -34,15 +34,15 @@ def check_repackable(folders: Sequence[Folder]) -> None:
         OptionError: The rows are not from a folder, their tokens were not kept, or documents were cut at the ends of rows.
     """
     if not folders:
-        message = "invalid option `repack`: a table has no folder with kept tokens; pack_dir(keep_tokens=True) writes one"
+        message = "a table has no folder with kept tokens; pack_dir(keep_tokens=True) writes one"
         raise OptionError(message, "repack")
     for folder in folders:
         if not folder.keeps_tokens:
-            message = f"invalid option `repack`: {folder.path} keeps no tokens; pack it with keep_tokens=True"
+            message = f"{folder.path} keeps no tokens; pack it with keep_tokens=True"
             raise OptionError(message, "repack")
         if folder.options.get("strategy") == "concat":
             message = (
-                f'invalid option `repack`: {folder.path} was packed with strategy="concat", which cuts documents where rows '
+                f'{folder.path} was packed with strategy="concat", which cuts documents where rows '
                 "end; use fastpack.repack"
             )
             raise OptionError(message, "repack")

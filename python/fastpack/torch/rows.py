@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from fastpack._checks import check_switch, is_series
 from fastpack._compact import CompactRows, expanded, shown_columns, with_columns
+from fastpack._counted import counted
 from fastpack._folder import TRAIN, Folder
 from fastpack.errors import BatchError, OptionError
 from fastpack.torch.epochs import Repacked, check_repackable
@@ -190,7 +191,6 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
                 if is_packed
                 else "the rows have no column `seq_lengths`, so they are not packed; pass `max_length` to pack them"
             )
-            message = f"invalid option `max_length`: {message}"
             raise OptionError(message, "max_length")
         self._packed_here = max_length is not None
         if max_length is not None:
@@ -271,7 +271,7 @@ class PackedDataset(Dataset[Row]):  # type: ignore[misc]  # torch is no dependen
         means = [float(lengths.mean()) if len(lengths) else 0.0 for lengths in (documents, rows)]
         fills = [mean / most if most else 0.0 for mean, most in zip(means, longest, strict=True)]
         print(  # noqa: T201  what it is for
-            f"documents    {len(documents):,} → {len(rows):,} rows\n"
+            f"documents    {len(documents):,} → {counted(len(rows), 'row')}\n"
             f"mean length  {means[0]:,.1f} → {means[1]:,.1f} tokens\n"
             f"longest      {longest[0]:,} → {longest[1]:,} tokens\n"
             f"fill         {fills[0]:.1%} if padded to the longest → {fills[1]:.1%}"
@@ -300,7 +300,7 @@ def _tabled(source: object) -> pa.Table:
         return pa.table(source)
     rows = list(source) if is_series(source) else []
     if not rows or not all(isinstance(row, Mapping) for row in rows):
-        message = "invalid option `source`: must be a folder, several, a table or rows, and hold one at least"
+        message = "must be a folder, several, a table or rows, and hold one at least"
         raise OptionError(message, "source")
     return pa.Table.from_pylist([dict(row) for row in rows if isinstance(row, Mapping)])
 

@@ -53,7 +53,7 @@ class PackSampler(Sampler[int]):  # type: ignore[misc]  # torch is no dependency
         self._size = _group_size(dataset) or self._ranks
         if self._size % self._ranks or not 0 <= self._rank < self._ranks:
             message = (
-                f"invalid option `num_replicas`: rank {self._rank} of {self._ranks} ranks cannot share groups of {self._size} "
+                f"rank {self._rank} of {self._ranks} ranks cannot share groups of {self._size} "
                 f"rows equally; pack with balance_ranks={self._ranks}"
             )
             raise OptionError(message, "num_replicas")
@@ -82,7 +82,7 @@ def _group_size(dataset: PackedDataset) -> int | None:
     if "group" in dataset.table.column_names and len(dataset):
         sizes = np.unique(dataset.table["group"].to_numpy(), return_counts=True)[1]
         if len(set(sizes.tolist())) > 1:
-            message = "invalid option `dataset`: its groups have different sizes; read one folder at a time"
+            message = "its groups have different sizes; read one folder at a time"
             raise OptionError(message, "dataset")
         return int(sizes[0])
     for folder in dataset.folders:

@@ -68,13 +68,13 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
         super().__init__()
         check_switch("gather", gather)
         if (rank is None) != (world_size is None) or (rank is not None and mesh is not None):
-            message = "invalid option `rank`: goes with `world_size`, and without `mesh`"
+            message = "goes with `world_size`, and without `mesh`"
             raise OptionError(message, "rank")
         if mesh is not None:
             if mesh.ndim != 1:
                 names = ", ".join(f"`{name}`" for name in mesh.mesh_dim_names or ())
                 message = (
-                    f"invalid option `mesh`: must have one dimension, the data-parallel one, not {mesh.ndim}: take one of "
+                    f"must have one dimension, the data-parallel one, not {mesh.ndim}: take one of "
                     f"{names or 'them'}"
                 )
                 raise OptionError(message, "mesh")
@@ -174,7 +174,7 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
                 without `gather=True`.
         """
         if not {"stream", "rows"} <= set(state_dict):
-            message = "invalid option `state_dict`: is none of a StreamDataset, which has `stream` and `rows`"
+            message = "is none of a StreamDataset, which has `stream` and `rows`"
             raise OptionError(message, "state_dict")
         stream = state_dict["stream"]
         if isinstance(stream, dict):

@@ -172,7 +172,7 @@ impl Encoders {
             let before = encoding.ids.len();
             if options.characters {
                 let ids = &mut encoding.ids;
-                self.tokenizer.encode_with_offsets(text, options.special, ids, &mut characters)?;
+                encoder.encode_with_offsets(text, options.special, ids, &mut characters)?;
             } else {
                 let done = encoder.encode(text, &[], options.special, &mut encoding);
                 control.tick()?;

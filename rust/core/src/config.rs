@@ -1,13 +1,18 @@
 //! The options of a run and the rules that they obey. Defaults stand in `api/options.py`, not here.
 
+mod columns;
+mod documents;
+mod groups;
 mod inputs;
+mod objective;
 mod packing;
+mod storage;
 pub(crate) mod usual;
 mod validation;
 mod words;
 
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use chrono::NaiveDateTime;
@@ -15,12 +20,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::room;
+use crate::wording::{Message, message, set};
 pub(crate) use words::option_words;
 
+pub use columns::{Number, Per, RowColumn};
+pub use documents::DocumentKind;
+pub use groups::Turn;
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
 };
+pub use objective::{
+    FimOptions, MeanLength, MlmOptions, Noise, ObjectiveName, ObjectiveOptions, PreferenceForm,
+    Probability, SpanOptions,
+};
 pub use packing::{OnRemainder, Order, Overlong, PackOptions, PadTo, Side, Strategy};
+pub use storage::{GivenFile, RemoteOutput, StorageOptions};
 pub use validation::{Split, Validation};
 
 option_words! {
@@ -111,57 +125,6 @@ impl fmt::Display for MaxLost {
     }
 }
 
-option_words! {
-    /// A column of the packed rows.
-    #[non_exhaustive]
-    pub enum RowColumn {
-        /// The tokens.
-        InputIds = "input_ids",
-        /// The tokens where trained, -100 elsewhere; not shifted.
-        Labels = "labels",
-        /// Positions that restart at 0 in each document.
-        PositionIds = "position_ids",
-        /// The length of each document in the row.
-        SeqLengths = "seq_lengths",
-        /// The factor of each token's loss; 0 where not trained.
-        LossWeights = "loss_weights",
-        /// The number of each token's document in the row, from 1; 0 for padding.
-        DocumentIds = "document_ids",
-        /// The length without padding of each entry of `seq_lengths`.
-        UnpaddedLengths = "unpadded_lengths",
-        /// The number of each document's file among the inputs, from 0.
-        SourceFile = "source_file",
-        /// The line or record of each document in its file, from 1.
-        SourceRow = "source_row",
-        /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
-        SourceStart = "source_start",
-        /// The cost of attention: the sum of the squared lengths of the documents.
-        AttnCost = "attn_cost",
-        /// The number of the training step in which all ranks together use the row.
-        Group = "group",
-    }
-}
-
-impl RowColumn {
-    /// Whether a row has a value for each of its tokens.
-    pub(crate) fn is_per_token(self) -> bool {
-        match self {
-            Self::InputIds
-            | Self::Labels
-            | Self::PositionIds
-            | Self::LossWeights
-            | Self::DocumentIds => true,
-            Self::SeqLengths
-            | Self::UnpaddedLengths
-            | Self::SourceFile
-            | Self::SourceRow
-            | Self::SourceStart
-            | Self::AttnCost
-            | Self::Group => false,
-        }
-    }
-}
-
 /// The options that decide the tokens, and which of them are trained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenOptions {
@@ -177,6 +140,9 @@ pub struct TokenOptions {
     pub on_bad_record: OnBadRecord,
     /// The local time that templates see, without a zone; by default the start of the job.
     pub now: Option<NaiveDateTime>,
+    /// The kind of documents that are made.
+    #[serde(default, skip_serializing_if = "DocumentKind::is_texts")]
+    pub documents: DocumentKind,
 }
 
 /// The options that decide the rows.
@@ -194,6 +160,12 @@ pub struct RowOptions {
     pub shift_labels: bool,
     /// The columns of the rows, in their order.
     pub columns: Vec<RowColumn>,
+    /// The training objective.
+    #[serde(default, skip_serializing_if = "ObjectiveOptions::is_causal")]
+    pub objective: ObjectiveOptions,
+    /// The number of copies of the documents, each drawn anew by the objective.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub epochs: NonZeroU32,
 }
 
 /// The options that decide how the work is done. They never change the output.
@@ -220,10 +192,23 @@ pub struct Options {
     pub work: WorkOptions,
 }
 
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_one(number: &NonZeroU32) -> bool {
+    *number == NonZeroU32::MIN
+}
+
 impl TokenOptions {
     fn validate(&self) -> Result<()> {
         if self.train_on == TrainOn::All && self.train_on_eos.is_some() {
-            let reason = "is given, but train_on=\"all\" trains every token; leave one of them out";
+            let reason = message![
+                "is given, but ",
+                set("train_on", "all"),
+                " trains every token; leave one of them out",
+            ];
             return Err(Error::option("train_on_eos", reason));
         }
         Ok(())
@@ -238,6 +223,7 @@ impl RowOptions {
 
     fn validate(&self) -> Result<()> {
         self.packing.validate()?;
+        self.objective.validate(self)?;
         self.pad_to.validate(&self.packing)?;
         if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
             return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
@@ -251,13 +237,57 @@ impl RowOptions {
             }
         }
         if self.columns.contains(&RowColumn::Group) && self.packing.order() != Order::Balanced {
-            let reason = "names `group`, which only order=\"balanced\" makes";
+            let reason = message!["names `group`, which only ", set("order", "balanced"), " makes"];
             return Err(Error::option("columns", reason));
         }
+        self.validate_objective()?;
         self.room_of_a_row()?;
         if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
             let reason = "is \"left\", but without `pad_to` no row is filled up";
             return Err(Error::option("padding_side", reason));
+        }
+        Ok(())
+    }
+
+    /// Checks that the options mean something for the objective.
+    fn validate_objective(&self) -> Result<()> {
+        /// The least room for a part of a document with what is put around it.
+        const LEAST: u32 = 8;
+        let (packing, name) = (&self.packing, self.objective.name());
+        let meant = || set("objective", name.name());
+        let targets = [RowColumn::TargetSeqLengths, RowColumn::DecoderAttentionMask];
+        let has_targets = matches!(self.objective, ObjectiveOptions::Span(_));
+        for &column in &self.columns {
+            let is_wrong = (targets.contains(&column) && !has_targets)
+                || (column == RowColumn::LossWeights && !self.objective.is_causal());
+            if is_wrong {
+                let what = format!("names `{}`, which rows do not have with ", column.name());
+                return Err(Error::option("columns", message![what, meant()]));
+            }
+        }
+        if let ObjectiveOptions::Mlm(mlm) = &self.objective
+            && mlm.mask_replace.get() + mlm.random_replace.get() > 1.0
+        {
+            let reason = "and `mask_replace_prob` must be at most 1 together";
+            return Err(Error::option("random_replace_prob", reason));
+        }
+        if self.objective.resizes() && packing.strategy == Strategy::Concat {
+            let reason = message!["is \"concat\", which cuts what ", meant(), " has put together"];
+            return Err(Error::option("strategy", reason));
+        }
+        let limits = [
+            ("max_length", Some(packing.row_limit())),
+            ("max_target_length", packing.max_target_length),
+        ];
+        for (option, limit) in limits {
+            if self.objective.resizes() && limit.is_some_and(|limit| limit.get() < LEAST) {
+                let reason = message![format!("must be at least {LEAST} with "), meant()];
+                return Err(Error::option(option, reason));
+            }
+        }
+        if has_targets && self.pad_to == PadTo::MaxLength && packing.max_target_length.is_none() {
+            let reason = "must be given with `pad_to`: the length that targets are padded to";
+            return Err(Error::option("max_target_length", reason));
         }
         Ok(())
     }
@@ -402,6 +432,12 @@ pub struct Output {
     pub shard_bytes: u64,
     /// Whether the tokens stay in the folder, so that they can be repacked.
     pub keep_tokens: bool,
+    /// Bytes of inputs that make a group, which is packed alone; `None` if all inputs are packed together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_bytes: Option<NonZeroU64>,
+    /// The groups that this call begins with, if it is one of several; without it, there is one call.
+    #[serde(skip)]
+    pub turn: Option<Turn>,
     /// Whether earlier output of fastpack in the folder may be replaced, of any job.
     #[serde(skip)]
     pub overwrite: bool,
@@ -422,6 +458,9 @@ pub struct Output {
     /// The arguments of this call as a JSON object, for the manifest. With them the call can be made again.
     #[serde(skip)]
     pub recipe: Option<String>,
+    /// The folder in a bucket to which the finished folder is uploaded, if the output is to lie there.
+    #[serde(skip)]
+    pub remote: Option<RemoteOutput>,
 }
 
 impl Output {
@@ -430,57 +469,89 @@ impl Output {
     pub fn deciding(&self) -> Self {
         Self {
             dir: PathBuf::new(),
+            turn: None,
             overwrite: false,
             shared: false,
             once: false,
             wait: false,
             memory: 0,
             recipe: None,
+            remote: None,
             ..self.clone()
         }
     }
 
     /// Checks that the format can hold `columns`, with this compression, and that outputs have one name each.
-    pub fn validate(&self, columns: &[RowColumn]) -> Result<()> {
+    pub fn validate(&self, rows: &RowOptions) -> Result<()> {
+        let columns = &rows.columns;
+        self.validate_groups(columns)?;
         if self.per_file && self.validation.is_some() {
-            let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
-            return Err(Error::option("validation", reason));
+            return Err(Error::option("validation", Self::not_by_file()));
         }
         let Coding { format, compression, layout } = self.coding;
         if layout == RowLayout::Compact {
+            if rows.objective.has_row_each() {
+                let reason = message![
+                    "is \"compact\", which only packed rows have; leave it out with ",
+                    set("objective", rows.objective.name().name()),
+                ];
+                return Err(Error::option("layout", reason));
+            }
             self.validate_compact()?;
         }
         if self.hf_layout && format != Format::Arrow {
-            let reason =
-                "needs format=\"arrow\", which is what `datasets` maps; leave one of them out";
+            let reason = message![
+                "needs ",
+                set("format", "arrow"),
+                ", which is what `datasets` maps; leave one of them out",
+            ];
             return Err(Error::option("hf_layout", reason));
         }
         if self.hf_layout && self.per_file {
-            let reason = "cannot be given with per_file=True, which names outputs after their inputs; leave one of them out";
-            return Err(Error::option("hf_layout", reason));
+            return Err(Error::option("hf_layout", Self::not_by_file()));
         }
         let compressed = compression.filter(|it| *it != Compression::None);
         if compressed.is_some_and(|it| !format.compressions().contains(&it)) {
             let reason = "is none that this format has; arrow takes \"lz4\" and \"zstd\", parquet also \"snappy\"";
             return Err(Error::option("compression", reason));
         }
-        if format == Format::MsgpackArrays && columns != ARRAYS {
-            let reason = "must be input_ids, labels, position_ids for format=\"msgpack_arrays\", which has no names";
+        if format == Format::MsgpackArrays && *columns != ARRAYS {
+            let reason = message![
+                "must be input_ids, labels, position_ids for ",
+                set("format", "msgpack_arrays"),
+                ", which has no names",
+            ];
             return Err(Error::option("columns", reason));
         }
         Ok(())
+    }
+
+    /// The fault of an option that needs all files packed together.
+    fn not_by_file() -> Message {
+        message![
+            "cannot be given with ",
+            set("per_file", true),
+            ", which names outputs after their inputs; leave one of them out",
+        ]
     }
 
     /// Checks that the format has 16-bit integers, and that no other library would read the folder as full
     /// rows.
     fn validate_compact(&self) -> Result<()> {
         if !matches!(self.coding.format, Format::Arrow | Format::Parquet) {
-            let reason = "is \"compact\", which needs format=\"arrow\" or \"parquet\": the others have no smaller numbers";
+            let reason = message![
+                "is \"compact\", which needs ",
+                set("format", "arrow"),
+                " or \"parquet\": the others have no smaller numbers",
+            ];
             return Err(Error::option("layout", reason));
         }
         if self.hf_layout {
-            let reason = "is \"compact\", whose columns `datasets` does not know; leave hf_layout=True out, and read the folder \
-                          with fastpack.hf.load";
+            let reason = message![
+                "is \"compact\", whose columns `datasets` does not know; leave ",
+                set("hf_layout", true),
+                " out, and read the folder with fastpack.hf.load",
+            ];
             return Err(Error::option("layout", reason));
         }
         Ok(())

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::count::Count;
 use crate::message::ShownPath;
 use crate::reason::Reason;
+use crate::storage::stopped::Stopped;
+use crate::wording::Message;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -58,10 +60,10 @@ pub enum Error {
     /// An option has a value that it cannot have.
     #[error("invalid option `{name}`: {reason}")]
     Option {
-        /// The option, spelled as in Python.
+        /// The name of the option.
         name: &'static str,
         /// The fault, and what would be right.
-        reason: String,
+        reason: Message,
     },
     /// A chat template cannot be used.
     #[error("chat template `{name}`, line {line}: {reason}")]
@@ -71,7 +73,7 @@ pub enum Error {
         /// The line in it, from 1.
         line: usize,
         /// The fault, and the way out.
-        reason: String,
+        reason: Message,
     },
     /// The tokenizer cannot be used.
     #[error(transparent)]
@@ -108,15 +110,23 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
         /// The files that are there, and the way out.
-        reason: String,
+        reason: Message,
+    },
+    /// Another run is writing to the output folder, and this one must not wait for it.
+    #[error("{}: {reason}", ShownPath(path))]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+        /// The way out.
+        reason: Message,
     },
     /// More was lost than the caller allows.
     #[error("{message}")]
     Lost {
         /// The documents and tokens that were lost.
         lost: Count,
-        /// The message: how much was lost of how much, the limit, the reason and the place.
-        message: String,
+        /// How much was lost of how much, the limit, the reason and the place.
+        message: Message,
     },
     /// The ledger does not balance: documents or tokens read are not those kept and dropped. A bug of
     /// fastpack.
@@ -137,15 +147,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// An [`Error::Io`] about `path`, to be used in `map_err`.
+    /// An [`Error::Io`] about `path`, to be used in `map_err`; [`Error::Cancelled`] or [`Error::Changed`] where that is
+    /// the reason.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { path, source }
+        move |source| match Stopped::of(&source) {
+            None => Self::Io { path, source },
+            Some(Stopped::Cancelled) => Self::Cancelled,
+            Some(Stopped::Changed) => Self::Changed(path),
+        }
     }
 
     /// An [`Error::Option`].
-    pub fn option(name: &'static str, reason: impl Into<String>) -> Self {
+    pub fn option(name: &'static str, reason: impl Into<Message>) -> Self {
         Self::Option { name, reason: reason.into() }
+    }
+
+    /// An [`Error::Output`] about the folder `path`.
+    pub fn output(path: impl Into<PathBuf>, reason: impl Into<Message>) -> Self {
+        Self::Output { path: path.into(), reason: reason.into() }
     }
 
     /// The error of a run without a tokenizer that meets a record without ids.
@@ -166,10 +186,10 @@ impl Error {
             Self::Template { name, line, reason } => Self::Template {
                 name: name.clone(),
                 line: *line,
-                reason: format!("{reason} ({origin} is {kind})"),
+                reason: reason.clone().with(format!(" ({origin} is {kind})").into()),
             },
             Self::Option { name, reason } => {
-                Self::option(name, format!("{reason} ({origin} is {kind})"))
+                Self::option(name, reason.clone().with(format!(" ({origin} is {kind})").into()))
             }
             other => Self::option("chat_template", format!("{other} ({origin} is {kind})")),
         }

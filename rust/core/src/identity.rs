@@ -66,6 +66,19 @@ pub enum Packed {
     Content(Vec<FileContent>),
     /// Kept tokens: the hash of the identity of their job.
     Tokens(String),
+    /// A group of the inputs of a job.
+    Group(GroupOfJob),
+}
+
+/// A group of the inputs of a job, in one step of its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOfJob {
+    /// The hash of the identity of the job.
+    pub job: String,
+    /// The number of the group, from 0.
+    pub group: u64,
+    /// The name of the step.
+    pub step: String,
 }
 
 /// The state of a file.
@@ -79,6 +92,9 @@ pub struct FileState {
     pub modified: u64,
     /// The source that it belongs to, from 0.
     pub source: u64,
+    /// The etag of an object in remote storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
 }
 
 /// The state of records in memory.
@@ -165,6 +181,27 @@ impl Identity {
         let mut files: Vec<_> = files.iter().map(|(path, state)| (state.place, path)).collect();
         files.sort_unstable();
         files.into_iter().map(|(_, path)| Arc::from(Path::new(path))).collect()
+    }
+
+    /// The files in their order: the bytes of each, counted once for each reading, its source, and whether that has a
+    /// limit.
+    pub fn sized_files(&self) -> Vec<(u64, usize, bool)> {
+        let Packed::Files(files) = &self.inputs else { return Vec::new() };
+        let mut files: Vec<&FileState> = files.values().collect();
+        files.sort_unstable_by_key(|state| state.place);
+        let sized = |state: &&FileState| {
+            let source = usize::try_from(state.source).unwrap_or(usize::MAX);
+            let read = self.sources.get(source);
+            let repeat = read.map_or(1, |read| read.repeat.get());
+            let is_limited = read.is_some_and(|read| read.limit.is_some());
+            (state.size.saturating_mul(repeat), source, is_limited)
+        };
+        files.iter().map(sized).collect()
+    }
+
+    /// Whether the job is cut into groups of inputs, which are packed alone.
+    pub fn is_grouped(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.group_bytes.is_some())
     }
 
     /// Whether each input has an output of its own.

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::MaxLost;
 use crate::error::{Error, Origin, Result};
+use crate::message::counted;
+use crate::wording::{message, set};
 
 pub use crate::count::Count;
+pub use crate::notes::{NotedReport, Notes, RecordNotes};
 pub use crate::reason::Reason;
 
 /// The most places of bad records in a report.
@@ -43,6 +46,9 @@ pub struct Ledger {
     pub places: Vec<Place>,
     /// The first place of each reason for a loss.
     pub firsts: BTreeMap<Reason, Origin>,
+    /// What is told of records that are kept.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    pub notes: Notes,
 }
 
 impl Ledger {
@@ -89,6 +95,7 @@ impl Ledger {
         self.truncated.merge(later.truncated);
         self.repeated.merge(later.repeated);
         self.straddling += later.straddling;
+        self.notes.merge(later.notes);
         for (reason, count) in later.dropped {
             self.dropped.entry(reason).or_default().merge(count);
         }
@@ -131,17 +138,21 @@ impl Ledger {
         let causes = self.dropped.iter().map(|(reason, count)| {
             let name = reason.name();
             format!(
-                "{name}: {} documents, {} tokens{}",
-                count.documents,
-                count.tokens,
+                "{name}: {}, {}{}",
+                counted(count.documents, "document"),
+                counted(count.tokens, "token"),
                 self.first(name)
             )
         });
-        let message = format!(
-            "none of {} documents is kept: {}; max_lost=\"100%\" allows it",
-            self.read.documents,
-            causes.collect::<Vec<_>>().join("; "),
-        );
+        let message = message![
+            format!(
+                "none of {} is kept: {}; ",
+                counted(self.read.documents, "document"),
+                causes.collect::<Vec<_>>().join("; "),
+            ),
+            set("max_lost", "100%"),
+            " allows it",
+        ];
         Error::Lost { lost: self.dropped_in_all(), message }
     }
 
@@ -193,15 +204,19 @@ pub fn check_lost<'a>(
     }
     causes.extend(Some((Reason::Truncated.name(), truncated)).filter(|(_, cut)| cut.tokens > 0));
     let causes = causes.into_iter().map(|(reason, Count { documents, tokens })| {
-        format!("{reason}: {documents} documents, {tokens} tokens{}", first(reason))
+        let (documents, tokens) = (counted(documents, "document"), counted(tokens, "token"));
+        format!("{reason}: {documents}, {tokens}{}", first(reason))
     });
-    let message = format!(
-        "{} of {} documents and {} of {} tokens are lost, more than max_lost=\"{most}\": {}",
-        lost.documents,
-        read.documents,
-        lost.tokens,
-        read.tokens,
-        causes.collect::<Vec<_>>().join("; "),
-    );
+    let message = message![
+        format!(
+            "{} of {} and {} of {} are lost, more than ",
+            lost.documents,
+            counted(read.documents, "document"),
+            lost.tokens,
+            counted(read.tokens, "token"),
+        ),
+        set("max_lost", most.to_string()),
+        format!(": {}", causes.collect::<Vec<_>>().join("; ")),
+    ];
     Err(Error::Lost { lost, message })
 }

@@ -1,9 +1,9 @@
 //! All logic of fastpack: packs conversations and texts into Arrow rows for training.
 //!
 //! ```text
-//! source ─► record ─► template ─► document ─► store ─► pack ─► assemble ─► sink
-//!  Block     Record    Rendered    Documents    Store    Plan    RecordBatch  files
-//!    └─────────┴──────────┴─────────┴─ pipeline, stream ─┴─────────┴──────────┘
+//! source ─► record ─► template ─► document ─► store ─► pack ─► objective, assemble ─► sink
+//!  Block     Record    Rendered    Documents    Store    Plan        RecordBatch     files
+//!    └─────────┴──────────┴─────────┴─ pipeline, stream ─┴──────────────┴──────────────┘
 //! ```
 //!
 //! A stage knows the type that the stage before it makes, and nothing else of it. Only [`pipeline`] and
@@ -17,6 +17,8 @@ mod frames;
 pub mod identity;
 pub mod ledger;
 pub mod message;
+mod mixing;
+mod notes;
 mod ordered;
 mod read_ahead;
 mod reason;
@@ -25,8 +27,10 @@ pub mod report;
 mod room;
 mod sample;
 mod sealed;
+mod storage;
 pub mod threads;
 pub mod timing;
+pub mod wording;
 mod writeback;
 
 pub mod source;
@@ -36,6 +40,8 @@ pub mod record;
 pub mod template;
 
 pub mod document;
+
+pub mod objective;
 
 pub mod store;
 

@@ -23,6 +23,11 @@ pub fn one_line(message: &str) -> Cow<'_, str> {
     bounded(message, LINE)
 }
 
+/// A number and a noun: `1 row`, `2 rows`.
+pub fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// [`one_line`] for an owned message, without a copy where nothing changes.
 pub fn in_one_line(message: String) -> String {
     match one_line(&message) {

@@ -81,6 +81,22 @@ pub(crate) fn detach(_path: &Path, _new: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives the file at `from` the second name `to`, where there must be no file; a copy, where the file system
+/// has no second names.
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.symlink_metadata()?.is_file() {
+        return Err(no_regular_file());
+    }
+    match fs::hard_link(from, to) {
+        Err(error) if !matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+            let mut copy = create(to)?;
+            io::copy(&mut open(from, Links::Refused)?, &mut copy)?;
+            copy.sync_all()
+        }
+        linked => linked,
+    }
+}
+
 /// Renames `from` to `to`, where there must be no file.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -103,7 +119,11 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// The hash of the rest of `file`, which is at `path`.
-pub(crate) fn hash(mut file: File, path: &Path, control: &Control) -> crate::Result<blake3::Hash> {
+pub(crate) fn hash(
+    mut file: impl Read,
+    path: &Path,
+    control: &Control,
+) -> crate::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];
     loop {

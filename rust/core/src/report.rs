@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, Options};
-use crate::error::Result;
-use crate::ledger::{Count, Ledger, Place, check_lost};
-use crate::message::in_one_line;
+use crate::error::{Origin, Result};
+use crate::ledger::{Count, Ledger, NotedReport, Place, check_lost};
+use crate::message::{counted, in_one_line};
 use crate::timing::{Timing, Work, rounded};
 
 /// The batch sizes for which the report counts steps, in rows.
@@ -45,6 +45,15 @@ pub struct Report {
     pub repeated: Count,
     /// The places of the first records that could not be read.
     pub places: Vec<PlaceReport>,
+    /// The records of which the chat template leaves a field out, by field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, NotedReport>,
+    /// The records with a prompt that is formatted already, and is wrapped again.
+    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
+    pub formatted_prompts: NotedReport,
+    /// The records with an answer that ends in an end-of-text token, inside of its turn.
+    #[serde(default, skip_serializing_if = "NotedReport::is_empty")]
+    pub ended_answers: NotedReport,
     /// Rows made.
     pub rows: u64,
     /// Documents a row holds on average.
@@ -185,9 +194,35 @@ impl From<Place> for PlaceReport {
 }
 
 /// The number of documents of each length, in tokens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u64>", from = "Vec<u64>")]
 pub struct Histogram {
     counts: BTreeMap<u32, u64>,
+}
+
+impl From<Histogram> for Vec<u64> {
+    /// The distance of each length from the one before it, followed by its number of documents: a histogram
+    /// of thousands of lengths is short as text.
+    fn from(histogram: Histogram) -> Self {
+        let mut before = 0;
+        let pair = |(length, count): (u32, u64)| {
+            let step = length - before;
+            before = length;
+            [u64::from(step), count]
+        };
+        histogram.counts.into_iter().flat_map(pair).collect()
+    }
+}
+
+impl From<Vec<u64>> for Histogram {
+    fn from(numbers: Vec<u64>) -> Self {
+        let mut length = 0_u32;
+        let pair = |pair: &[u64]| {
+            length = length.saturating_add(u32::try_from(pair[0]).unwrap_or(u32::MAX));
+            (length, pair[1])
+        };
+        Self { counts: numbers.chunks_exact(2).map(pair).collect() }
+    }
 }
 
 impl Histogram {
@@ -265,6 +300,8 @@ pub(crate) struct Tally {
     pub(crate) lengths: Histogram,
     pub(crate) rows: u64,
     pub(crate) lower_bound: u64,
+    /// The tokens of the rows, without padding and repeated rows.
+    pub(crate) filled: u64,
     pub(crate) trained_tokens: u64,
 }
 
@@ -273,6 +310,7 @@ impl Report {
     pub(crate) fn timeless(mut facts: RunFacts, tally: Tally, options: &Options) -> Self {
         let Tally { ledger, lengths, rows, .. } = tally;
         facts.warnings.extend(much_lost(&ledger, &lengths));
+        facts.warnings.extend(ledger.notes.warnings(&Origin::to_string));
         for text in [&mut facts.engine_reason, &mut facts.template_engine_reason]
             .into_iter()
             .flatten()
@@ -284,7 +322,7 @@ impl Report {
         let packing = &options.rows.packing;
         let max_length = packing.max_length.map(NonZeroU32::get);
         // A row of any length is as long as its document.
-        let room = max_length.map_or(ledger.kept.tokens, |most| rows * u64::from(most));
+        let room = max_length.map_or(tally.filled, |most| rows * u64::from(most));
         Self {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             strategy: options.rows.packing.strategy.name().to_owned(),
@@ -308,9 +346,12 @@ impl Report {
             truncated: ledger.truncated,
             repeated: ledger.repeated,
             places: ledger.places.into_iter().map(PlaceReport::from).collect(),
+            left_out: ledger.notes.left_out_report(&Origin::to_string),
+            formatted_prompts: ledger.notes.formatted_prompts.report(&Origin::to_string),
+            ended_answers: ledger.notes.ended_answers.report(&Origin::to_string),
             rows,
             documents_per_row: ratio(ledger.kept.documents, rows),
-            fill: ratio(ledger.kept.tokens, room),
+            fill: ratio(tally.filled, room),
             lower_bound: tally.lower_bound,
             trained_tokens: tally.trained_tokens,
             trained_share: ratio(tally.trained_tokens, ledger.kept.tokens),
@@ -357,11 +398,13 @@ fn much_lost(ledger: &Ledger, lengths: &Histogram) -> Vec<String> {
         let documents = ratio(lost.documents, ledger.read.documents);
         (tokens > MUCH_LOST || documents > MUCH_LOST).then(|| {
             format!(
-                "{:.1} % of the tokens are lost: {} documents ({:.1} %) were {how} because they are longer than a row; \
-                 rows of max_length={} would hold 99 % of the tokens, and overlong=\"split\" keeps all",
+                "{:.1} % of the tokens are lost: {} ({:.1} %) {} {how} because {} longer than a row; \
+                 a `max_length` of {} would hold 99 % of the tokens, and an `overlong` of \"split\" keeps all",
                 tokens * 100.0,
-                lost.documents,
+                counted(lost.documents, "document"),
                 documents * 100.0,
+                if lost.documents == 1 { "was" } else { "were" },
+                if lost.documents == 1 { "it is" } else { "they are" },
                 lengths.length_of_tokens(99),
             )
         })

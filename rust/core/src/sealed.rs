@@ -85,6 +85,11 @@ pub(crate) fn read(path: &Path, links: Links) -> io::Result<Sealed> {
     Ok(if is_whole(&text) { Sealed::Whole(text) } else { Sealed::Other })
 }
 
+/// Whether `bytes` begin as sealed text.
+pub(crate) fn begin_as_sealed(bytes: &[u8]) -> bool {
+    bytes.starts_with(BEGIN.as_bytes())
+}
+
 /// Whether the file at `path` begins as sealed text. The rest is not read.
 pub(crate) fn begins(path: &Path) -> bool {
     let mut text = Vec::new();

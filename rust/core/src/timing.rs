@@ -117,7 +117,7 @@ const STAGES: [(Stage, &str); 10] = [
 ];
 
 /// The time of each stage, and the work that was resumed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Work {
     pub(crate) stages: Stages,
     /// Documents that come from a stopped run of the same job.
@@ -136,7 +136,7 @@ impl AddAssign for Work {
 /// The number of conversations rendered by programs, and by the interpreter.
 ///
 /// At times the numbers depend on what a thread has met before. So they belong to a run, as its seconds do.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RenderCounts {
     pub(crate) compiled: u64,
     pub(crate) interpreted: u64,
@@ -150,11 +150,11 @@ impl AddAssign for RenderCounts {
 }
 
 /// The time of each stage.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stages([Spent; STAGES.len()]);
 
 /// The time of one stage.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
     cpu: Duration,
     wall: Duration,

@@ -4,7 +4,6 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::assemble::schema;
-use fastpack_core::config::RowColumn;
 use fastpack_core::sink::Tables;
 use fastpack_core::{Error, Report};
 use pyo3::prelude::*;
@@ -21,13 +20,11 @@ pub(crate) fn batch(rows: RecordBatch) -> PyResult<PyArrowType<Table>> {
 pub(crate) type PyTables = (PyArrowType<Table>, Option<PyArrowType<Table>>);
 
 /// Makes the tables of a run. The schema metadata of each holds the report without its timing.
-pub(crate) fn reported(
-    tables: Tables,
-    columns: &[RowColumn],
-    report: Report,
-) -> PyResult<PyTables> {
+pub(crate) fn reported(tables: Tables, report: Report) -> PyResult<PyTables> {
     let timeless = Report { timing: None, ..report };
-    let schema = schema::with_report(&schema::schema(columns), timeless.to_json());
+    // A run without rows hands over an empty batch, which has the schema too.
+    let rows = tables.train.first().map_or_else(|| schema::schema(&[]), RecordBatch::schema);
+    let schema = schema::with_report(&rows, timeless.to_json());
     let validation = tables.validation.map(|rows| table(rows, SchemaRef::clone(&schema)));
     Ok((table(tables.train, schema)?, validation.transpose()?))
 }

@@ -8,10 +8,11 @@ use std::io;
 use std::path::Path;
 
 use fastpack_core::message::{ShownPath, in_one_line, one_line};
+use fastpack_core::wording::{Message, Part, Setting, Value};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 
 /// The numbers of `ENOENT`, `EACCES`, `EIO` and `EEXIST`, for errors that no system call reported. They are
 /// the same on Linux, macOS and Windows.
@@ -35,10 +36,14 @@ pub(crate) fn to_py(error: Error) -> PyErr {
                 let message = format!("{}:{line}: {}", ShownPath(&path), one_line(&detail));
                 exception(py, "RecordError", (message, path.as_os_str(), line, reason.name()))
             }
-            Error::Option { name, .. } => exception(py, "OptionError", (message, name)),
+            Error::Option { name, reason } => {
+                exception(py, "OptionError", (Wording(&reason), name))
+            }
             Error::Template { name, line, reason } => {
-                let (name, reason) = (in_one_line(name), in_one_line(reason));
-                exception(py, "TemplateError", (message, name, line, reason))
+                let name = in_one_line(name);
+                let place = Message::from(format!("chat template `{name}`, line {line}: "));
+                let whole = place.with(reason.clone());
+                exception(py, "TemplateError", (Wording(&whole), name, line, Wording(&reason)))
             }
             Error::Tokenizer(fastpack_tokenize::Error::Io { path, source })
             | Error::Io { path, source } => from_io(py, &path, &source),
@@ -53,11 +58,11 @@ pub(crate) fn to_py(error: Error) -> PyErr {
                     message.strip_prefix(&format!("{}: ", ShownPath(&path))).unwrap_or(&message);
                 exception(py, "OutputError", (EXISTS, reason.to_owned(), path.as_os_str()))
             }
-            Error::Output { path, reason } => {
-                exception(py, "OutputError", (EXISTS, in_one_line(reason), path.as_os_str()))
+            Error::Output { path, reason } | Error::Busy { path, reason } => {
+                exception(py, "OutputError", (EXISTS, Wording(&reason), path.as_os_str()))
             }
-            Error::Lost { lost, .. } => {
-                exception(py, "LossError", (message, lost.documents, lost.tokens))
+            Error::Lost { lost, message } => {
+                exception(py, "LossError", (Wording(&message), lost.documents, lost.tokens))
             }
             Error::Differs(_) => exception(py, "VerificationError", (message,)),
             Error::Caller(raised) => raised.downcast::<PyErr>().map_or_else(
@@ -73,14 +78,12 @@ pub(crate) fn to_py(error: Error) -> PyErr {
 
 /// The exception for an option with an invalid value.
 pub(crate) fn option(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-    let message = in_one_line(format!("invalid option `{name}`: {reason}"));
-    exception(py, "OptionError", (message, name))
+    exception(py, "OptionError", (in_one_line(reason.to_owned()), name))
 }
 
 /// The exception for an argument of the wrong type.
 pub(crate) fn wrong_type(py: Python<'_>, name: &str, reason: &str) -> PyErr {
-    let message = in_one_line(format!("invalid option `{name}`: {reason}"));
-    exception(py, "OptionTypeError", (message, name))
+    exception(py, "OptionTypeError", (in_one_line(reason.to_owned()), name))
 }
 
 /// The exception for a panic: a bug in fastpack, which must not end the process.
@@ -128,6 +131,32 @@ fn from_io(py: Python<'_>, path: &Path, source: &io::Error) -> PyErr {
     let said = source.to_string();
     let said = one_line(said.split(" (os error").next().unwrap_or(&said));
     exception(py, class, (errno, said, path.as_os_str()))
+}
+
+/// A message of the core as a `fastpack._message.Message`, which Python and the command line spell each in their
+/// way. Its texts are bounded.
+struct Wording<'a>(&'a Message);
+
+impl<'py> IntoPyObject<'py> for Wording<'_> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        let module = py.import("fastpack._message")?;
+        let setting = module.getattr("Setting")?;
+        let parts = self.0.parts().iter().map(|part| match part {
+            Part::Text(text) => Ok(PyString::new(py, &one_line(text)).into_any()),
+            Part::Setting(Setting { option, value }) => match value {
+                Value::Flag(value) => setting.call1((option, *value)),
+                Value::Number(value) => setting.call1((option, *value)),
+                Value::Share(value) => setting.call1((option, *value)),
+                Value::Word(word) => setting.call1((option, one_line(word))),
+            },
+        });
+        let parts = PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)?;
+        module.getattr("Message")?.call1(parts)
+    }
 }
 
 fn exception<'py>(py: Python<'py>, class: &str, args: impl PyCallArgs<'py>) -> PyErr {

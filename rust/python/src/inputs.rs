@@ -11,6 +11,7 @@ use pyo3::types::{PyBool, PyDict};
 
 use crate::convert::{counts, refuse, word, words};
 use crate::error;
+use crate::storage::PyStorageOptions;
 
 /// The inputs of a run: its sources, and whether folders are searched recursively.
 #[pyclass(name = "Inputs", module = "fastpack._fastpack", frozen)]
@@ -20,10 +21,10 @@ pub(crate) struct PyInputs(pub(crate) Inputs);
 #[pymethods]
 impl PyInputs {
     #[new]
-    #[pyo3(signature = (*, sources, recursive))]
-    fn new(sources: Vec<PyRef<'_, PySource>>, recursive: bool) -> Self {
+    #[pyo3(signature = (*, sources, recursive, storage))]
+    fn new(sources: Vec<PyRef<'_, PySource>>, recursive: bool, storage: &PyStorageOptions) -> Self {
         let sources = sources.iter().map(|source| source.0.clone()).collect();
-        Self(Inputs { sources, recursive })
+        Self(Inputs { sources, recursive, storage: storage.0.clone() })
     }
 }
 

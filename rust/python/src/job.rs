@@ -77,6 +77,7 @@ impl Parts {
                 bos_id: None,
                 eos_id: None,
                 pad_id: None,
+                special_tokens: Vec::new(),
                 template: JobTemplate::Refused(Error::no_tokenizer()),
                 transform,
                 tokenizer_name,
@@ -88,6 +89,7 @@ impl Parts {
         let (bos_id, eos_id) =
             (id(pretrained.special_token("bos_token")), id(pretrained.eos_token()));
         let pad_id = id(pretrained.pad_token());
+        let special_tokens = pretrained.special_tokens.clone();
         let begin = pretrained.special_token("bos_token").map(str::to_owned);
         let end = pretrained.eos_token().map(str::to_owned);
         let template = renderer.template(options.now(), caller)?;
@@ -99,6 +101,7 @@ impl Parts {
             bos_id,
             eos_id,
             pad_id,
+            special_tokens,
             template,
             transform,
             tokenizer_name,

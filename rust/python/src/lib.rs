@@ -6,9 +6,11 @@ mod arrow;
 mod convert;
 mod encoders;
 mod error;
+mod groups;
 mod hash;
 mod inputs;
 mod job;
+mod objective;
 mod options;
 mod output;
 mod pack;
@@ -19,6 +21,7 @@ mod records;
 mod render;
 mod report;
 mod scan;
+mod storage;
 mod stream;
 mod supervise;
 mod transform;
@@ -38,9 +41,13 @@ mod _fastpack {
     #[pymodule_export]
     use crate::error::py_one_line;
     #[pymodule_export]
+    use crate::groups::{list_groups, pack_group, status};
+    #[pymodule_export]
     use crate::hash::content_hash;
     #[pymodule_export]
     use crate::inputs::{PyInputs, PySource};
+    #[pymodule_export]
+    use crate::objective::PyObjectiveOptions;
     #[pymodule_export]
     use crate::options::PyOptions;
     #[pymodule_export]
@@ -60,7 +67,9 @@ mod _fastpack {
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
-    use crate::stream::{PyStreamOptions, PyStreamTables, check_state, merge_states};
+    use crate::storage::PyStorageOptions;
+    #[pymodule_export]
+    use crate::stream::{PyStreamOptions, PyStreamTables, check_state, count_stream, merge_states};
     #[pymodule_export]
     use crate::words::option_words;
 

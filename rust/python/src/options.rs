@@ -1,11 +1,11 @@
 //! Converts Python arguments to options of the core. It holds no defaults.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, RowColumn, RowOptions, TokenOptions,
-    TrainOn, TrainOnEos, WorkOptions,
+    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
+    TokenOptions, TrainOn, TrainOnEos, WorkOptions,
 };
 use fastpack_core::json::{Map, Value};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
@@ -14,6 +14,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::convert::{bytes_given, counts, refuse, share_given, switches, word, words};
 use crate::error;
+use crate::objective::PyObjectiveOptions;
 use crate::pack_options::{PyPackOptions, PyPadTo, PyPadTokenId, PySide};
 use crate::written::has_list;
 
@@ -25,10 +26,12 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
+        objective: &PyObjectiveOptions,
+        epochs: PyEpochs,
         pad_to: PyPadTo,
         padding_side: PySide,
         pad_token_id: Option<PyPadTokenId>,
@@ -39,19 +42,21 @@ impl PyOptions {
         bos: PyBos,
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
-        columns: PyColumns,
+        columns: Option<PyColumns>,
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
     ) -> PyResult<Self> {
+        let padded = pad_to.0 != PadTo::Nothing;
         let options = Options {
             tokens: TokenOptions {
-                train_on: train_on.0,
+                train_on: if objective.0.takes_all() { TrainOn::All } else { train_on.0 },
                 train_on_eos: train_on_eos.map(|ends| ends.0),
                 eos: eos.0,
                 bos: bos.0,
                 on_bad_record: on_bad_record.0,
                 now,
+                documents: objective.0.documents(),
             },
             rows: RowOptions {
                 packing: packing.0.clone(),
@@ -59,7 +64,9 @@ impl PyOptions {
                 padding_side: padding_side.0,
                 pad_token_id: pad_token_id.map(|id| id.0),
                 shift_labels: shift_labels.0,
-                columns: columns.0,
+                columns: columns.map_or_else(|| objective.0.columns(padded), |columns| columns.0),
+                objective: objective.0.clone(),
+                epochs: epochs.0,
             },
             work: WorkOptions {
                 max_lost: max_lost.map(|most| most.0),
@@ -90,6 +97,10 @@ words!(
     PyColumn(RowColumn), "columns"
 );
 
+counts!(
+    /// The number of copies of the documents.
+    PyEpochs(NonZeroU32), "epochs", 1 << 16
+);
 counts!(
     /// The number of worker threads.
     PyThreads(NonZeroUsize), "threads", MOST_THREADS

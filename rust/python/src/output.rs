@@ -1,13 +1,18 @@
 //! Converts Python arguments to the output options: the folder, its format and the validation split. It holds
 //! no defaults.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use fastpack_core::config::{Coding, Compression, Format, Output, RowLayout, Validation};
+use fastpack_core::config::{
+    Coding, Compression, Format, Output, RemoteOutput, RowLayout, Turn, Validation,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
 use crate::convert::{bytes_given, refuse, share_given, word, words};
+use crate::error;
+use crate::storage::PyStorageOptions;
 
 /// The output folder, and how it is written.
 #[pyclass(name = "Output", module = "fastpack._fastpack", frozen)]
@@ -17,7 +22,7 @@ pub(crate) struct PyOutput(pub(crate) Output);
 #[pymethods]
 impl PyOutput {
     #[new]
-    #[pyo3(signature = (*, dir, format, layout, compression, per_file, hf_layout, validation, shard_size, keep_tokens, overwrite, shared, wait, memory, recipe))]
+    #[pyo3(signature = (*, dir, format, layout, compression, per_file, hf_layout, validation, shard_size, keep_tokens, group_size, turn, overwrite, shared, wait, memory, recipe, remote))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     #[expect(clippy::fn_params_excessive_bools, reason = "keywords name them")]
     fn new(
@@ -30,16 +35,20 @@ impl PyOutput {
         validation: Option<PyPart>,
         shard_size: PyShardSize,
         keep_tokens: bool,
+        group_size: Option<PyGroupSize>,
+        turn: Option<(u32, u32)>,
         overwrite: bool,
         shared: bool,
         wait: bool,
         memory: PyMemory,
         recipe: Option<String>,
-    ) -> Self {
+        remote: Option<(String, PyRef<'_, PyStorageOptions>)>,
+    ) -> PyResult<Self> {
         let compression = compression.map(|compression| compression.0);
         let coding = Coding { format: format.0, layout: layout.0, compression };
         let (shard_bytes, memory) = (shard_size.0, memory.0);
-        Self(Output {
+        let turn = turn.map(|(rank, world_size)| Turn::new(rank, world_size));
+        Ok(Self(Output {
             dir,
             coding,
             per_file,
@@ -47,13 +56,16 @@ impl PyOutput {
             validation: validation.map(|it| it.0),
             shard_bytes,
             keep_tokens,
+            group_bytes: group_size.map(|size| size.0),
+            turn: turn.transpose().map_err(error::to_py)?,
             overwrite,
             shared,
             once: false,
             wait,
             memory,
             recipe,
-        })
+            remote: remote.map(|(url, storage)| RemoteOutput { url, storage: storage.0.clone() }),
+        }))
     }
 }
 
@@ -112,6 +124,19 @@ impl<'py> FromPyObject<'_, 'py> for PyShardSize {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         bytes_given(value).filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| {
             refuse(value, "shard_size", "a number of bytes or a text such as \"512MB\" or \"2GiB\"")
+        })
+    }
+}
+
+/// The size of a group in bytes, as [`bytes_given`] reads it.
+pub(crate) struct PyGroupSize(NonZeroU64);
+
+impl<'py> FromPyObject<'_, 'py> for PyGroupSize {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        bytes_given(value).and_then(NonZeroU64::new).map(Self).ok_or_else(|| {
+            refuse(value, "group_size", "a number of bytes or a text such as \"4GB\" or \"512MiB\"")
         })
     }
 }

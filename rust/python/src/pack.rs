@@ -1,7 +1,9 @@
 //! `pack_files`, `pack_dir`, `pack_records`, `write_records` and `repack`: the calls that pack a whole input.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use fastpack_core::objective::Vocabulary;
 use fastpack_core::pipeline;
 use fastpack_core::sink::Tables;
 use pyo3::prelude::*;
@@ -42,7 +44,7 @@ pub(crate) fn pack_files(
                 pipeline::pack_files(job, &inputs, validation, cache, control, &mut tables)?;
             Ok((tables, report))
         })?;
-    reported(tables, &options.0.rows.columns, report)
+    reported(tables, report)
 }
 
 /// Packs files into a folder.
@@ -75,11 +77,17 @@ pub(crate) fn repack(
     source: PathBuf,
     output: &PyOutput,
     options: &PyOptions,
+    tokenizer: Option<&PyPretrained>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
     let (output, options) = (output.0.clone(), options.0.clone());
+    let pretrained = tokenizer.map(|it| Arc::clone(&it.pretrained));
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, _| {
-        pipeline::repack(&options, &source, &output, control)
+        let vocabulary = pretrained.as_ref().map_or_else(Vocabulary::default, |it| Vocabulary {
+            tokenizer: Some(&it.tokenizer),
+            named: &it.special_tokens,
+        });
+        pipeline::repack(&options, &source, &output, vocabulary, control)
     })
     .map(PyReport)
 }
@@ -118,7 +126,7 @@ pub(crate) fn pack_records(
             )?;
             Ok((tables, report))
         })?;
-    reported(tables, &options.0.rows.columns, report)
+    reported(tables, report)
 }
 
 /// Packs records in memory into a folder.

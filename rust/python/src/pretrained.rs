@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastpack_core::Error;
-use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, Tokenizer, regular};
+use fastpack_tokenize::{Engine, NamedTemplate, Pretrained, SpecialTokens, Tokenizer, regular};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -118,6 +118,14 @@ impl PyPretrained {
     fn components(&self) -> PyResult<Vec<(&'static str, String)>> {
         let components = self.pretrained.tokenizer.components();
         components.map_err(|refused| error::to_py(refused.into()))
+    }
+
+    /// The parts of the encoding of one text, or of a pair: the text (0 or 1) or `None`, the id, and the type.
+    fn frame(&self, pair: bool, special: bool) -> PyResult<Vec<(Option<usize>, u32, u32)>> {
+        let special = if special { SpecialTokens::Add } else { SpecialTokens::Omit };
+        let parts = self.pretrained.tokenizer.frame(1 + usize::from(pair), special);
+        let parts = parts.map_err(|refused| error::to_py(refused.into()))?;
+        Ok(parts.into_iter().map(|part| (part.text, part.id, part.kind)).collect())
     }
 
     /// A digest of everything that decides the ids.

@@ -1,25 +1,29 @@
 //! `StreamTables`: an iterator over the tables of a stream, which the core fills in the background.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
-use fastpack_core::stream::{MOST_LANES, MixUnit, OnExhausted, State, StreamOptions, stream};
+use fastpack_core::stream::{
+    Agree, Choice, MOST_LANES, MixUnit, OnEnd, OnExhausted, Scalar, State, StreamOptions, Together,
+    Wanted, count, stream,
+};
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyFrozenSet, PyList, PySet, PyTuple};
 
 use crate::arrow::batch;
-use crate::convert::{counts, refuse, switches, word, words};
+use crate::convert::{counts, refuse, share_given, switches, word, words};
 use crate::error;
 use crate::inputs::PyInputs;
 use crate::job::{Parts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
-use crate::supervise::{Interrupted, Shared, Task};
+use crate::supervise::{self, Caller, Interrupted, Shared, Task};
 use crate::transform::PyTransform;
 
 /// The tables that wait to be taken: the next one, and one that is made while the next is taken.
@@ -47,13 +51,77 @@ counts!(
 );
 
 words!(
-    /// The unit of the weights of sources: tokens or documents.
+    /// The unit of the weights of sources: tokens, documents or rows.
     PyWeightUnit(MixUnit), "weight_unit"
 );
 words!(
     /// The behaviour of a lane that has read a source to its end.
     PyOnExhausted(OnExhausted), "on_exhausted"
 );
+words!(
+    /// The rows of a step in which some lanes have none left.
+    PyOnEnd(OnEnd), "on_end"
+);
+
+counts!(
+    /// The least tokens of a document.
+    PyMinTokens(NonZeroU32), "min_document_tokens", u32::MAX
+);
+counts!(
+    /// The most tokens of a document.
+    PyMaxTokens(NonZeroU32), "max_document_tokens", u32::MAX
+);
+
+/// The share of the records that is held out for validation.
+struct PyShare(f64);
+
+impl<'py> FromPyObject<'_, 'py> for PyShare {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let share = share_given(value).filter(|share| *share > 0.0 && *share < 1.0);
+        share.map(Self).ok_or_else(|| {
+            refuse(value, "validation", "a share above 0 and below 1, such as 0.01 or \"1%\"")
+        })
+    }
+}
+
+/// The wanted values of a field: a value, several in a list or set, or a tuple of the least and the most.
+struct PyWanted(Wanted);
+
+impl<'py> FromPyObject<'_, 'py> for PyWanted {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let wanted = "a value, a list of values, or a tuple of the least and the most number, of which one may be None";
+        let refused = || refuse(value, "where", wanted);
+        if value.is_instance_of::<PyTuple>() {
+            let ends: (Option<f64>, Option<f64>) = value.extract().map_err(|_| refused())?;
+            return Ok(Self(Wanted::Between(ends.0, ends.1)));
+        }
+        let several = value.is_instance_of::<PyList>()
+            || value.is_instance_of::<PySet>()
+            || value.is_instance_of::<PyFrozenSet>();
+        let values = if several {
+            value.try_iter()?.map(|it| scalar(&it?).ok_or_else(refused)).collect::<PyResult<_>>()?
+        } else {
+            vec![scalar(&value).ok_or_else(refused)?]
+        };
+        Ok(Self(Wanted::OneOf(values)))
+    }
+}
+
+/// A value of a field; `None` for what is no scalar.
+fn scalar(value: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if value.is_none() {
+        return Some(Scalar::Null);
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Some(Scalar::Bool(truth.is_true()));
+    }
+    let text = value.extract::<String>().map(Scalar::Text);
+    text.or_else(|_| value.extract::<f64>().map(Scalar::Number)).ok()
+}
 
 /// The number of a rank.
 struct PyRank(usize);
@@ -75,7 +143,7 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted))]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, r#where, min_document_tokens, max_document_tokens, validation, held_out))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
@@ -91,12 +159,33 @@ impl PyStreamOptions {
         weights: Vec<(u64, Vec<f64>)>,
         weight_unit: PyWeightUnit,
         on_exhausted: PyOnExhausted,
+        on_end: Option<PyOnEnd>,
+        cache_dir: Option<PathBuf>,
+        agreed: bool,
+        r#where: Vec<(String, PyWanted)>,
+        min_document_tokens: Option<PyMinTokens>,
+        max_document_tokens: Option<PyMaxTokens>,
+        validation: Option<PyShare>,
+        held_out: bool,
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0,
             open_packs: open_packs.0,
             shuffle: shuffle.0,
             epochs: epochs.map(|epochs| epochs.0),
+            on_end: on_end.map(|end| end.0),
+            choice: Choice {
+                fields: r#where.into_iter().map(|(field, wanted)| (field, wanted.0)).collect(),
+                min_tokens: min_document_tokens.map(|it| it.0.get()),
+                max_tokens: max_document_tokens.map(|it| it.0.get()),
+                validation: validation.map(|share| share.0),
+                held_out,
+            },
+            together: if agreed {
+                Some(Together::Agreed)
+            } else {
+                cache_dir.map(Together::Counted)
+            },
             lanes: lanes.map(|lanes| lanes.0),
             rank: rank.0,
             world_size: world_size.0,
@@ -111,6 +200,28 @@ impl PyStreamOptions {
         options.validate().map_err(error::to_py)?;
         Ok(Self(options))
     }
+}
+
+/// Counts the rows that each lane of a finite stream has: from the stream's `cache_dir`, or now. Returns them, the
+/// tokens in them, and the tables that each rank takes.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn count_stream(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    options: &PyOptions,
+    tokenizer: Option<&PyPretrained>,
+    chat_template: PyChatTemplate,
+    transform: PyTransform,
+    packing: &PyStreamOptions,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Vec<u64>, u64, u64)> {
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let (inputs, packing) = (inputs.0.clone(), packing.0.clone());
+    supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
+        let counted = count(&parts.job(caller)?, &inputs, &packing, control)?;
+        Ok((counted.rows, counted.tokens, counted.steps))
+    })
 }
 
 /// Refuses a text that is not the state of a stream.
@@ -138,6 +249,25 @@ pub(crate) struct PyStreamTables {
     progress: Option<Py<PyAny>>,
 }
 
+/// The caller's function of a number that returns the greatest that a rank gave.
+fn greatest_of(
+    greatest: Py<PyAny>,
+    caller: &Caller,
+) -> impl Fn(u64) -> fastpack_core::Result<u64> + use<> {
+    let (greatest, caller) = (Arc::new(greatest), caller.clone());
+    move |number| {
+        let greatest = Arc::clone(&greatest);
+        caller.call(move |py| {
+            let found = greatest.call1(py, (number,))?;
+            let found = found.bind(py);
+            found.extract().map_err(|_| {
+                let wanted = "a function that returns the greatest of the whole numbers that ranks call it with";
+                refuse(found.as_borrowed(), "all_reduce", wanted)
+            })
+        })
+    }
+}
+
 #[pymethods]
 impl PyStreamTables {
     #[new]
@@ -151,6 +281,7 @@ impl PyStreamTables {
         packing: &PyStreamOptions,
         state: Option<&str>,
         strict: bool,
+        all_reduce: Option<Py<PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
@@ -160,7 +291,10 @@ impl PyStreamTables {
         let report = Arc::new(OnceLock::new());
         let reported = Arc::clone(&report);
         let task = Task::spawn(AHEAD, Interrupted::Abandon, move |control, caller, emit| {
-            let ended = stream(&parts.job(caller)?, &inputs, &packing, from, control, emit)?;
+            let agree = all_reduce.map(|greatest| greatest_of(greatest, caller));
+            let agree = agree.as_ref().map(|agree| agree as Agree<'_>);
+            let job = parts.job(caller)?;
+            let ended = stream(&job, &inputs, &packing, from, agree, control, emit)?;
             reported.set(ended).expect("a job ends once");
             Ok(())
         })?;

@@ -4,12 +4,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::inputs::{PyPart, PyShape};
+use crate::objective::{PyObjective, PyPreferenceForm};
 use crate::options::{PyColumn, PyOnBadRecord, PyTrainOn, PyTrainOnEos};
 use crate::output::{PyCompression, PyFormat, PyRowLayout};
 use crate::pack_options::{
     PyOnRemainder, PyOrder, PyOverlong, PySide, PyStrategy, PyTruncationSide,
 };
-use crate::stream::{PyOnExhausted, PyWeightUnit};
+use crate::stream::{PyOnEnd, PyOnExhausted, PyWeightUnit};
 
 /// Returns a dict from the name of each option that takes words to those words.
 #[pyfunction]
@@ -18,12 +19,15 @@ pub(crate) fn option_words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         PyColumn::words(),
         PyCompression::words(),
         PyFormat::words(),
+        PyObjective::words(),
         PyOnBadRecord::words(),
+        PyOnEnd::words(),
         PyOnExhausted::words(),
         PyOnRemainder::words(),
         PyOrder::words(),
         PyOverlong::words(),
         PyPart::words(),
+        PyPreferenceForm::words(),
         PyRowLayout::words(),
         PyShape::words(),
         PySide::words(),

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         JsonValue,
         Layout,
         MaxLost,
+        Objective,
         OnBadRecord,
         OnRemainder,
         Order,
         Overlong,
         PadTo,
+        PreferenceForm,
         ProgressOption,
         Prompt,
         RecordFilter,
@@ -63,7 +65,21 @@ class RecordArguments(TypedDict, total=False):
     padding_side: Side
     pad_token_id: int | None
     shift_labels: bool
-    columns: Sequence[Column]
+    columns: Sequence[Column] | None
+    objective: Objective
+    epochs: int
+    mlm_probability: float
+    mask_replace_prob: float
+    random_replace_prob: float
+    whole_word_mask: bool
+    noise_density: float | Sequence[float]
+    mean_noise_span_length: float | Sequence[float]
+    mean_gap_length: float | None
+    max_target_length: int | None
+    fim_rate: float
+    fim_spm_rate: float
+    fim_tokens: Sequence[str] | None
+    preference_form: PreferenceForm
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -74,6 +90,7 @@ class RecordArguments(TypedDict, total=False):
     now: datetime | None
     revision: str | None
     token: str | bool | None
+    storage_options: Mapping[str, str] | None
     shape: Shape | None
     fields: Fields | None
     prompt: Prompt | None
@@ -109,7 +126,21 @@ class FileArguments(TypedDict, total=False):
     padding_side: Side
     pad_token_id: int | None
     shift_labels: bool
-    columns: Sequence[Column]
+    columns: Sequence[Column] | None
+    objective: Objective
+    epochs: int
+    mlm_probability: float
+    mask_replace_prob: float
+    random_replace_prob: float
+    whole_word_mask: bool
+    noise_density: float | Sequence[float]
+    mean_noise_span_length: float | Sequence[float]
+    mean_gap_length: float | None
+    max_target_length: int | None
+    fim_rate: float
+    fim_spm_rate: float
+    fim_tokens: Sequence[str] | None
+    preference_form: PreferenceForm
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -122,6 +153,8 @@ class FileArguments(TypedDict, total=False):
     token: str | bool | None
     sources: Sequence[Source] | None
     recursive: bool
+    storage_options: Mapping[str, str] | None
+    block_cache: int | str | None
     shape: Shape | None
     fields: Fields | None
     prompt: Prompt | None
@@ -158,7 +191,21 @@ class OutputArguments(TypedDict, total=False):
     padding_side: Side
     pad_token_id: int | None
     shift_labels: bool
-    columns: Sequence[Column]
+    columns: Sequence[Column] | None
+    objective: Objective
+    epochs: int
+    mlm_probability: float
+    mask_replace_prob: float
+    random_replace_prob: float
+    whole_word_mask: bool
+    noise_density: float | Sequence[float]
+    mean_noise_span_length: float | Sequence[float]
+    mean_gap_length: float | None
+    max_target_length: int | None
+    fim_rate: float
+    fim_spm_rate: float
+    fim_tokens: Sequence[str] | None
+    preference_form: PreferenceForm
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -169,6 +216,7 @@ class OutputArguments(TypedDict, total=False):
     now: datetime | None
     revision: str | None
     token: str | bool | None
+    storage_options: Mapping[str, str] | None
     shape: Shape | None
     fields: Fields | None
     prompt: Prompt | None
@@ -179,6 +227,7 @@ class OutputArguments(TypedDict, total=False):
     map_fingerprint: str | None
     on_bad_record: OnBadRecord
     max_lost: MaxLost | None
+    work_dir: StrPath | None
     format: Format
     layout: Layout
     compression: Compression | None

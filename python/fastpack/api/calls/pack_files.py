@@ -27,11 +27,13 @@ if TYPE_CHECKING:
         Files,
         JsonValue,
         MaxLost,
+        Objective,
         OnBadRecord,
         OnRemainder,
         Order,
         Overlong,
         PadTo,
+        PreferenceForm,
         ProgressOption,
         Prompt,
         RecordFilter,
@@ -90,7 +92,21 @@ def pack_files(
     padding_side: Side = "right",
     pad_token_id: int | None = None,
     shift_labels: bool = False,
-    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths"),
+    columns: Sequence[Column] | None = None,
+    objective: Objective = "causal",
+    epochs: int = 1,
+    mlm_probability: float = 0.15,
+    mask_replace_prob: float = 0.8,
+    random_replace_prob: float = 0.1,
+    whole_word_mask: bool = False,
+    noise_density: float | Sequence[float] = 0.15,
+    mean_noise_span_length: float | Sequence[float] = 3.0,
+    mean_gap_length: float | None = None,
+    max_target_length: int | None = None,
+    fim_rate: float = 0.5,
+    fim_spm_rate: float = 0.5,
+    fim_tokens: Sequence[str] | None = None,
+    preference_form: PreferenceForm = "dpo",
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
@@ -103,6 +119,8 @@ def pack_files(
     token: str | bool | None = None,
     sources: Sequence[Source] | None = None,
     recursive: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    block_cache: int | str | None = None,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -124,7 +142,8 @@ def pack_files(
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these. A folder's files are read in the order of their paths.
+            a list of these. A folder's files are read in the order of their paths. They may lie in remote storage
+            (`s3://`, `gs://`, `az://`, `https://`, `hf://datasets/ORG/NAME`).
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         max_length: Tokens that a row holds at most. Only `strategy="none"` needs none: then a row is as long as
@@ -132,7 +151,8 @@ def pack_files(
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
-            end to end in input order, cut where a row ends; `none`: a row per document.
+            end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
+            objectives `preference` and `generation`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
@@ -162,14 +182,46 @@ def pack_files(
             Without a tokenizer it must be given.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
             that do not shift labels themselves, as those of `transformers` and TRL do.
-        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`,
-            and those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number
-            the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
-            0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
+        columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
+            `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
+            `input_ids`, `source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`.
+            Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
+            documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0
+            where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
             padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
             record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
             for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
-            `group`, the number of the step that `balanced` puts the row in.
+            `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for each token
+            and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, `target_seq_lengths` and
+            `decoder_attention_mask` are those of the targets, which `labels` hold.
+        objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
+            to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
+            stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
+            `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
+            nothing, rows are prompts to be answered. Rows of the last two hold one document each, in input order.
+        epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
+            counts every copy.
+        mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
+        mask_replace_prob: The probability of a chosen token to become the tokenizer's `mask_token`.
+        random_replace_prob: The probability of a chosen token to become a random token; what is left of 1 stays
+            as it is.
+        whole_word_mask: Whether all tokens of a word are chosen together, with the probability of one: `##` goes
+            on with a word in WordPiece, white space begins one in others.
+        noise_density: The share of the tokens of a document that are in spans, for `span`. Of several shares,
+            each document takes one at random, with the `mean_noise_span_length` in the same place.
+        mean_noise_span_length: The mean length of a span in tokens, or one for each of `noise_density`.
+        mean_gap_length: If given, `noise_density` is not heeded: gaps of this mean length and spans of
+            `mean_noise_span_length` follow each other, each drawn around its mean with a standard deviation of 1
+            and cut down to whole tokens.
+        max_target_length: Tokens that the targets of a row hold at most, for `span`; no limit if not given.
+        fim_rate: The probability of a document to be cut in three for `fim`: prefix, suffix, middle. Others stay
+            as they are.
+        fim_spm_rate: The probability of such a document to have its suffix before its prefix.
+        fim_tokens: The tokens before prefix, suffix and middle; if not given, those of StarCoder, Qwen,
+            CodeGemma, CodeLlama or DeepSeek that the tokenizer has.
+        preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
+            `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
+            `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
@@ -193,8 +245,17 @@ def pack_files(
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
             of them, and `repeat`, how many times.
         recursive: Whether the folders inside a folder are read too.
+        storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
+            and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
+            what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
+            `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
+        block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such
+            as `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside
+            `cache_dir`, or inside `~/.cache/fastpack` without one; what was not used for longest is removed
+            first.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
-            `text` or `tokens`; found for each file by its first records if not given.
+            `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
+            `prompt` for `generation`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
@@ -284,6 +345,20 @@ def pack_files(
             "pad_token_id": pad_token_id,
             "shift_labels": shift_labels,
             "columns": columns,
+            "objective": objective,
+            "epochs": epochs,
+            "mlm_probability": mlm_probability,
+            "mask_replace_prob": mask_replace_prob,
+            "random_replace_prob": random_replace_prob,
+            "whole_word_mask": whole_word_mask,
+            "noise_density": noise_density,
+            "mean_noise_span_length": mean_noise_span_length,
+            "mean_gap_length": mean_gap_length,
+            "max_target_length": max_target_length,
+            "fim_rate": fim_rate,
+            "fim_spm_rate": fim_spm_rate,
+            "fim_tokens": fim_tokens,
+            "preference_form": preference_form,
             "train_on": train_on,
             "train_on_eos": train_on_eos,
             "eos": eos,
@@ -296,6 +371,8 @@ def pack_files(
             "token": token,
             "sources": sources,
             "recursive": recursive,
+            "storage_options": storage_options,
+            "block_cache": block_cache,
             "shape": shape,
             "fields": fields,
             "prompt": prompt,

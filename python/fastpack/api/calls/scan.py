@@ -62,6 +62,8 @@ def scan(
     token: str | bool | None = None,
     sources: Sequence[Source] | None = None,
     recursive: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    block_cache: int | str | None = None,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -81,14 +83,16 @@ def scan(
 
     Args:
         files: Files of records or text: a path, a folder, a glob, a brace list such as `part-{00..99}.jsonl`, or
-            a list of these. A folder's files are read in the order of their paths.
+            a list of these. A folder's files are read in the order of their paths. They may lie in remote storage
+            (`s3://`, `gs://`, `az://`, `https://`, `hf://datasets/ORG/NAME`).
         tokenizer: A `Tokenizer`, or what makes one: a folder, a `tokenizer.json`, a hub name, or a tokenizer of
             `transformers` or `tokenizers`. Records that are ids need none.
         max_length: The lengths of rows to try, one or several.
         strategy: How documents are put together. `mix`: the longest, then others at random, then what fills the
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
-            end to end in input order, cut where a row ends; `none`: a row per document.
+            end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
+            objectives `preference` and `generation`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
@@ -117,8 +121,17 @@ def scan(
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
             of them, and `repeat`, how many times.
         recursive: Whether the folders inside a folder are read too.
+        storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
+            and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
+            what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
+            `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
+        block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such
+            as `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside
+            `cache_dir`, or inside `~/.cache/fastpack` without one; what was not used for longest is removed
+            first.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
-            `text` or `tokens`; found for each file by its first records if not given.
+            `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
+            `prompt` for `generation`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
@@ -179,6 +192,8 @@ def scan(
             "token": token,
             "sources": sources,
             "recursive": recursive,
+            "storage_options": storage_options,
+            "block_cache": block_cache,
             "shape": shape,
             "fields": fields,
             "prompt": prompt,

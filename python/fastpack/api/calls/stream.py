@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fastpack._tokenizer import TokenizerArgument
     from fastpack._types import (
+        AllReduce,
         Bos,
         Column,
         Eos,
@@ -25,17 +26,22 @@ if TYPE_CHECKING:
         JsonValue,
         MaxLost,
         NamedSources,
+        Objective,
         OnBadRecord,
+        OnEnd,
         OnExhausted,
         Overlong,
         PadTo,
+        PreferenceForm,
         ProgressOption,
         Prompt,
+        RankOption,
         RecordFilter,
         RecordMap,
         Shape,
         Side,
         Source,
+        StreamLog,
         StreamStrategy,
         StrPath,
         TemplateEngine,
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
         TrainOnEos,
         Weights,
         WeightUnit,
+        Where,
     )
     from fastpack.api.streaming import PackStream
     from fastpack.tokenizer import Tokenizer
@@ -68,7 +75,21 @@ def stream(
     padding_side: Side = "right",
     pad_token_id: int | None = None,
     shift_labels: bool = False,
-    columns: Sequence[Column] = ("input_ids", "labels", "position_ids", "seq_lengths"),
+    columns: Sequence[Column] | None = None,
+    objective: Objective = "causal",
+    epochs: int | None = 1,
+    mlm_probability: float = 0.15,
+    mask_replace_prob: float = 0.8,
+    random_replace_prob: float = 0.1,
+    whole_word_mask: bool = False,
+    noise_density: float | Sequence[float] = 0.15,
+    mean_noise_span_length: float | Sequence[float] = 3.0,
+    mean_gap_length: float | None = None,
+    max_target_length: int | None = None,
+    fim_rate: float = 0.5,
+    fim_spm_rate: float = 0.5,
+    fim_tokens: Sequence[str] | None = None,
+    preference_form: PreferenceForm = "dpo",
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
@@ -81,6 +102,8 @@ def stream(
     token: str | bool | None = None,
     sources: Sequence[Source] | None = None,
     recursive: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    block_cache: int | str | None = None,
     shape: Shape | None = None,
     fields: Fields | None = None,
     prompt: Prompt | None = None,
@@ -92,18 +115,25 @@ def stream(
     map_fingerprint: str | None = None,
     on_bad_record: OnBadRecord = "error",
     max_lost: MaxLost | None = None,
+    validation: float | str | None = None,
+    cache_dir: StrPath | None = None,
     threads: int | None = None,
     verify: int = 0,
     progress: ProgressOption = False,
+    where: Where | None = None,
+    min_document_tokens: int | None = None,
+    max_document_tokens: int | None = None,
     batch_size: int = 8,
     open_packs: int = 16,
     weights: Weights | None = None,
     weight_unit: WeightUnit = "tokens",
     on_exhausted: OnExhausted = "repeat",
-    epochs: int | None = 1,
+    on_end: OnEnd | None = None,
+    all_reduce: AllReduce | None = None,
+    log: StreamLog | None = None,
     max_steps: int | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
+    rank: RankOption | None = None,
+    world_size: RankOption | None = None,
     lanes: int | None = None,
 ) -> PackStream:
     """Packs files while they are being read: shuffled, shared by ranks, and resumed at the very document.
@@ -142,14 +172,46 @@ def stream(
             Without a tokenizer it must be given.
         shift_labels: Whether each label stands one place before its token, where it is predicted; for trainers
             that do not shift labels themselves, as those of `transformers` and TRL do.
-        columns: The columns of the rows, in their order: `input_ids`, `labels`, `position_ids`, `seq_lengths`,
-            and those that are written only if named. Lists as long as `input_ids`: `document_ids`, which number
-            the documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight,
-            0 where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
+        columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
+            `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
+            `input_ids`, `source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`.
+            Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
+            documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0
+            where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
             padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
             record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
             for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
-            `group`, the number of the step that `balanced` puts the row in.
+            `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for each token
+            and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, `target_seq_lengths` and
+            `decoder_attention_mask` are those of the targets, which `labels` hold.
+        objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
+            to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
+            stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
+            `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
+            nothing, rows are prompts to be answered. Rows of the last two hold one document each, in input order.
+        epochs: How often the input is read; `None` is without end. Several ranks that read it so often need
+            `cache_dir` or `all_reduce` to end at the same step.
+        mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
+        mask_replace_prob: The probability of a chosen token to become the tokenizer's `mask_token`.
+        random_replace_prob: The probability of a chosen token to become a random token; what is left of 1 stays
+            as it is.
+        whole_word_mask: Whether all tokens of a word are chosen together, with the probability of one: `##` goes
+            on with a word in WordPiece, white space begins one in others.
+        noise_density: The share of the tokens of a document that are in spans, for `span`. Of several shares,
+            each document takes one at random, with the `mean_noise_span_length` in the same place.
+        mean_noise_span_length: The mean length of a span in tokens, or one for each of `noise_density`.
+        mean_gap_length: If given, `noise_density` is not heeded: gaps of this mean length and spans of
+            `mean_noise_span_length` follow each other, each drawn around its mean with a standard deviation of 1
+            and cut down to whole tokens.
+        max_target_length: Tokens that the targets of a row hold at most, for `span`; no limit if not given.
+        fim_rate: The probability of a document to be cut in three for `fim`: prefix, suffix, middle. Others stay
+            as they are.
+        fim_spm_rate: The probability of such a document to have its suffix before its prefix.
+        fim_tokens: The tokens before prefix, suffix and middle; if not given, those of StarCoder, Qwen,
+            CodeGemma, CodeLlama or DeepSeek that the tokenizer has.
+        preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
+            `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
+            `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
@@ -173,8 +235,17 @@ def stream(
             `fields`, `prompt` and `separator` these files need for themselves; `limit`, how many records are read
             of them, and `repeat`, how many times.
         recursive: Whether the folders inside a folder are read too.
+        storage_options: Options of remote storage (`s3://`, `gs://`, `az://`, `https://`): credentials, regions
+            and endpoints by the names that `object_store`, polars and pandas have for them, such as `aws_region`;
+            what is not given comes from environment variables such as `AWS_REGION`. `max_retries`, `timeout` and
+            `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
+        block_cache: The most bytes that are kept on the local disk of what is fetched from remote storage, such
+            as `20GB`, so that another epoch or a resumed job is read from there. They lie in `blocks` inside
+            `cache_dir`, or inside `~/.cache/fastpack` without one; what was not used for longest is removed
+            first.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
-            `text` or `tokens`; found for each file by its first records if not given.
+            `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
+            `prompt` for `generation`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
@@ -196,25 +267,45 @@ def stream(
         map_fingerprint: A name for `map`, as `filter_fingerprint` is one for `filter`.
         on_bad_record: What happens to a record that cannot be read: `error`, or `skip` and count it.
         max_lost: As in `pack_files`, but it is at its end, when all is counted, that a stream fails.
+        validation: The share of the records that is held out of the stream, such as 0.01 or `1%`, by a hash of
+            their content and of `seed`: the same in every epoch. `stream.validation` is a stream of them.
+        cache_dir: A folder for the number of rows that each lane has, which several ranks need to end at the same
+            step. They are counted by reading all of the input once, when the first table is asked for, or before
+            by `index()` or `fastpack index`. One process counts, and the others on this file system wait for it.
         threads: Worker threads; as many as affinity and cgroup allow, shared among the ranks of this machine, if
             not given. Never changes the output.
         verify: How many documents, evenly spread over the input, are encoded by the Hugging Face crate too, so
             that a difference ends the run.
         progress: As in `pack_files`, but no bar unless asked for.
+        where: What fields of a record must be, for it to be taken: a dict from their names to a value, a list of
+            values, or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5,
+            None)}`. Records left out are counted in the report, as `filtered`.
+        min_document_tokens: The least tokens of a document; shorter ones are counted in the report, as
+            `filtered`.
+        max_document_tokens: The most tokens of a document; longer ones are counted in the report, as `filtered`.
         batch_size: Rows of a table; the last may have fewer.
         open_packs: Rows that `best_fit` keeps open in each lane; more of them fill better and come later.
         weights: The share of each source that `files` names: a dict by name, or a list of `(row, weights)` of
             which each holds from that row of the run on, the first from row 0. Without it all sources are read as
             one.
-        weight_unit: What `weights` are shares of: `tokens` or `documents`.
+        weight_unit: What `weights` are shares of: `tokens`, `documents`, or `rows`, each of which then holds
+            documents of one source.
         on_exhausted: What happens when a lane has read a source with a weight `epochs` times: `repeat` reads it
             again until all have been read, `stop` ends the lane, `drop` gives its share to the others.
-        epochs: How often the input is read; `None` is without end. Several ranks need `None`.
+        on_end: What a step holds where some lanes have no row left after `epochs`: `pad` gives rows of padding
+            until the last lane ends; `repeat` gives rows of the epochs read again until then; `drop` ends before
+            the first step that lacks a row. If not given, several ranks pad, and one rank goes on with the rows
+            of other lanes.
+        all_reduce: A function by which ranks agree on the last table of a finite stream, in place of a count in
+            `cache_dir`: it takes a whole number and returns the greatest that a rank gave. Each rank calls it
+            once before each table, on the thread that asks for the table.
+        log: A function that takes a `StreamStats`: rows, tokens, their rate, fill, shares, drops and the time
+            that this process waited. It is called about every ten seconds, between tables, and at the end.
         max_steps: After how many tables the stream ends, those before a resume included; not before the input
             does, if not given.
         rank: The data-parallel rank that this stream is for, from 0. If not given, `rank` and `world_size` are
             those that torchrun, Slurm's `srun` or MPI name in the environment, which the report says; else there
-            is one.
+            is one. `auto` says the same.
         world_size: The data-parallel ranks that share the rows. `world_size * batch_size` must divide `lanes`.
         lanes: The parts in which the input is read and packed. A resumed run keeps those of its state. If not
             given, the least multiple of `world_size * batch_size` that is 64 or more.
@@ -257,6 +348,20 @@ def stream(
             "pad_token_id": pad_token_id,
             "shift_labels": shift_labels,
             "columns": columns,
+            "objective": objective,
+            "epochs": epochs,
+            "mlm_probability": mlm_probability,
+            "mask_replace_prob": mask_replace_prob,
+            "random_replace_prob": random_replace_prob,
+            "whole_word_mask": whole_word_mask,
+            "noise_density": noise_density,
+            "mean_noise_span_length": mean_noise_span_length,
+            "mean_gap_length": mean_gap_length,
+            "max_target_length": max_target_length,
+            "fim_rate": fim_rate,
+            "fim_spm_rate": fim_spm_rate,
+            "fim_tokens": fim_tokens,
+            "preference_form": preference_form,
             "train_on": train_on,
             "train_on_eos": train_on_eos,
             "eos": eos,
@@ -269,6 +374,8 @@ def stream(
             "token": token,
             "sources": sources,
             "recursive": recursive,
+            "storage_options": storage_options,
+            "block_cache": block_cache,
             "shape": shape,
             "fields": fields,
             "prompt": prompt,
@@ -280,15 +387,22 @@ def stream(
             "map_fingerprint": map_fingerprint,
             "on_bad_record": on_bad_record,
             "max_lost": max_lost,
+            "validation": validation,
+            "cache_dir": cache_dir,
             "threads": threads,
             "verify": verify,
             "progress": progress,
+            "where": where,
+            "min_document_tokens": min_document_tokens,
+            "max_document_tokens": max_document_tokens,
             "batch_size": batch_size,
             "open_packs": open_packs,
             "weights": weights,
             "weight_unit": weight_unit,
             "on_exhausted": on_exhausted,
-            "epochs": epochs,
+            "on_end": on_end,
+            "all_reduce": all_reduce,
+            "log": log,
             "max_steps": max_steps,
             "rank": rank,
             "world_size": world_size,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::control::Control;
 use crate::document::Document;
 use crate::error::Result;
-use crate::pack::Plan;
+use crate::pack::{Made, Plan};
 use crate::store::{Loaded, Store, Stretch};
 
 /// The documents of neighbouring rows of a plan.
@@ -16,6 +16,8 @@ pub struct Gathered<'a> {
     plan: &'a Plan,
     /// The documents that were read back, and the index of their first piece in the plan.
     loaded: Option<(usize, Loaded)>,
+    /// Whether whole documents were read back.
+    whole: bool,
     /// The store of each row, and its document that the row counts from, where they have stores of their own.
     apart: Vec<(&'a Store, u64)>,
 }
@@ -31,12 +33,16 @@ pub struct Excerpt<'a> {
     pub length: u32,
     /// The first token of the piece in the whole document.
     pub first: u32,
+    /// The number of tokens of the piece in its row.
+    pub tokens: u32,
+    /// What the objective makes of it.
+    pub made: Made,
 }
 
 impl<'a> Gathered<'a> {
     /// Documents that are in memory.
     pub fn kept(store: &'a Store, plan: &'a Plan) -> Self {
-        Self { store, plan, loaded: None, apart: Vec::new() }
+        Self { store, plan, loaded: None, whole: false, apart: Vec::new() }
     }
 
     /// Documents in memory, for rows each with a store of its own and the document that it counts from.
@@ -47,14 +53,15 @@ impl<'a> Gathered<'a> {
     pub(crate) fn apart(apart: Vec<(&'a Store, u64)>, plan: &'a Plan) -> Self {
         assert_eq!(apart.len(), plan.rows(), "a store for each row");
         let store = apart.first().expect("at least one row").0;
-        Self { store, plan, loaded: None, apart }
+        Self { store, plan, loaded: None, whole: false, apart }
     }
 
-    /// The documents of `rows`, read back on several threads unless they are in memory.
+    /// The documents of `rows`, read back on several threads unless they are in memory: their ids, or if `whole` all
+    /// of their columns.
     pub fn of(
         store: &'a Store,
         plan: &'a Plan,
-        rows: Range<usize>,
+        (rows, whole): (Range<usize>, bool),
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Self> {
@@ -70,8 +77,8 @@ impl<'a> Gathered<'a> {
                 length: piece.length,
             })
             .collect();
-        let loaded = store.load(&stretches, threads, control)?;
-        Ok(Self { store, plan, loaded: Some((first, loaded)), apart: Vec::new() })
+        let loaded = store.load(&stretches, whole, threads, control)?;
+        Ok(Self { store, plan, loaded: Some((first, loaded)), whole, apart: Vec::new() })
     }
 
     /// The plan of the rows.
@@ -88,23 +95,24 @@ impl<'a> Gathered<'a> {
         let first = self.plan.first_piece(rows.start);
         let mut row = rows.start;
         self.plan.pieces(rows).zip(first..).map(move |(piece, at)| {
-            let length = piece.length;
+            let (length, tokens, made) = (piece.length, piece.tokens(), piece.made);
+            let first = piece.start;
             if !self.apart.is_empty() {
                 while self.plan.first_piece(row + 1) <= at {
                     row += 1;
                 }
-                let (store, first) = self.apart[row];
-                let document = store.document(first + u64::from(piece.document));
-                let (start, first) = (piece.start, piece.start);
-                return Excerpt { document, start, length, first };
+                let (store, zeroth) = self.apart[row];
+                let document = store.document(zeroth + u64::from(piece.document));
+                return Excerpt { document, start: first, length, first, tokens, made };
             }
-            if let Some((first, loaded)) = &self.loaded {
-                let document = loaded.document(at - first);
-                return Excerpt { document, start: 0, length, first: piece.start };
+            if let Some((zeroth, loaded)) = &self.loaded {
+                let document = loaded.document(at - zeroth);
+                let start = if self.whole { first } else { 0 };
+                return Excerpt { document, start, length, first, tokens, made };
             }
             let number = self.plan.first_document() + u64::from(piece.document);
             let document = self.store.document(number);
-            Excerpt { document, start: piece.start, length, first: piece.start }
+            Excerpt { document, start: first, length, first, tokens, made }
         })
     }
 }

@@ -8,17 +8,21 @@ use arrow::datatypes::SchemaRef;
 
 use super::stored::{Stored, Width};
 use super::{Padding, schema};
-use crate::config::{Options, RowColumn, RowLayout};
+use crate::config::{Number, Options, Per, RowColumn, RowLayout};
 use crate::error::Result;
+use crate::objective::{Objective, causal};
 
 /// The columns, padding, files and groups of rows.
 #[derive(Clone, Debug)]
 pub struct Layout {
     columns: Vec<RowColumn>,
+    objective: Arc<dyn Objective>,
     /// The columns that a batch has: those of the rows, or in the compact layout what they are made of.
     stored: Vec<Stored>,
     written: RowLayout,
     pub(super) padding: Padding,
+    /// The padding of targets.
+    pub(super) target_padding: Padding,
     pub(super) shift_labels: bool,
     pub(super) sources: Sources,
     /// Rows that are trained on in one step.
@@ -30,22 +34,33 @@ impl Layout {
     pub fn plain(columns: &[RowColumn]) -> Self {
         Self {
             columns: columns.to_vec(),
+            objective: causal(),
             stored: Stored::plain(columns),
             written: RowLayout::Full,
             padding: Padding::NONE,
+            target_padding: Padding::NONE,
             shift_labels: false,
             sources: Sources::default(),
             group: 1,
         }
     }
 
-    /// The layout that the options ask for, of documents from `sources`. `pad_id` is the default padding token.
-    pub fn new(options: &Options, pad_id: Option<u32>, sources: Sources) -> Result<Self> {
+    /// The layout that the options ask for, for `objective` and documents from `sources`. `pad_id` is the default
+    /// padding token.
+    pub fn new(
+        options: &Options,
+        objective: Arc<dyn Objective>,
+        pad_id: Option<u32>,
+        sources: Sources,
+    ) -> Result<Self> {
+        let padding = Padding::new(options, pad_id)?;
         Ok(Self {
             columns: options.rows.columns.clone(),
+            objective,
             stored: Stored::plain(&options.rows.columns),
             written: RowLayout::Full,
-            padding: Padding::new(options, pad_id)?,
+            padding,
+            target_padding: padding.of_targets(options),
             shift_labels: options.rows.shift_labels,
             sources,
             group: options.rows.packing.balance_ranks.map_or(1, |size| size.get() as usize),
@@ -65,15 +80,32 @@ impl Layout {
         Self { stored, written, ..self }
     }
 
+    /// The same layout for rows of which some are nothing but padding with the token `id`.
+    #[must_use]
+    pub(crate) fn with_padding_rows(self, id: u32) -> Self {
+        Self { padding: self.padding.with_id(id), ..self }
+    }
+
     /// The columns of a batch, in their order.
     pub(super) fn stored(&self) -> &[Stored] {
         &self.stored
     }
 
+    /// The objective that rows are made for.
+    pub(crate) fn objective(&self) -> &Arc<dyn Objective> {
+        &self.objective
+    }
+
+    /// What a column of the rows holds.
+    fn kind(&self, column: RowColumn) -> (Number, Per) {
+        let made = self.objective.columns().into_iter().find(|made| made.name == column);
+        made.map_or_else(|| column.usual(), |made| (made.number, made.per))
+    }
+
     /// The schema of a batch.
     pub fn schema(&self) -> SchemaRef {
         match self.written {
-            RowLayout::Full => schema::schema(&self.columns),
+            RowLayout::Full => schema::of_kinds(&self.columns, |column| self.kind(column)),
             RowLayout::Compact => schema::compact(&self.stored, &self.columns),
         }
     }
@@ -117,6 +149,13 @@ impl Sources {
     /// The names of the files, in their order.
     pub fn names(&self) -> Vec<String> {
         self.paths.iter().map(|path| path.display().to_string()).collect()
+    }
+
+    /// The files by the numbers of [`ranks`](Self::ranks).
+    pub(crate) fn in_order(&self) -> Vec<Arc<Path>> {
+        let mut files: Vec<_> = self.ranks().into_iter().collect();
+        files.sort_unstable_by_key(|(_, rank)| *rank);
+        files.into_iter().map(|(path, _)| path).collect()
     }
 
     /// The number of each file. A file that is read several times has one number.

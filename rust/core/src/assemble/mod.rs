@@ -2,6 +2,7 @@
 
 mod gathered;
 mod layout;
+mod made;
 mod padding;
 mod ranges;
 pub mod schema;
@@ -21,6 +22,7 @@ use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
 use crate::room;
 
+use made::MadeColumns;
 use stored::{Stored, Width};
 
 pub use gathered::{Excerpt, Gathered};
@@ -37,6 +39,21 @@ const NO_SOURCE: i32 = -1;
 /// Bytes of a value that a row has for each of its tokens.
 const BYTES_OF_VALUE: u64 = 4;
 
+/// Rows, and the number of labels in them.
+#[derive(Debug)]
+pub struct Assembled {
+    /// The rows.
+    pub batch: RecordBatch,
+    /// The labels without those of repeated rows, where the objective chose them; `None` if the trained runs of
+    /// documents tell their number.
+    pub labels: Option<u64>,
+}
+
+/// Builds the rows `rows` of the plan of `gathered`, without counting labels: the batch of [`assembled`].
+pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
+    assembled(gathered, rows, layout).map(|assembled| assembled.batch)
+}
+
 /// Builds the rows `rows` of the plan of `gathered`.
 ///
 /// `labels` are the ids where trained, -100 elsewhere and on the first token of every piece, which nothing before
@@ -50,11 +67,19 @@ const BYTES_OF_VALUE: u64 = 4;
 ///
 /// If the rows hold 2³¹ tokens or more, the reach of an Arrow list ([`batch_ranges`] makes no such range),
 /// or if `gathered` has not all of their documents.
-pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Result<RecordBatch> {
-    let cells = Cells { gathered, rows, layout };
+pub fn assembled(
+    gathered: &Gathered<'_>,
+    rows: Range<usize>,
+    layout: &Layout,
+) -> Result<Assembled> {
+    let cells = Cells { gathered, rows: rows.clone(), layout };
     cells.require_room()?;
+    let made = MadeColumns::of(gathered, rows, layout);
     let arrays = layout.stored().iter().map(|&column| match column {
-        Stored::Plain(column) => Ok(cells.column(column)),
+        Stored::Plain(column) => {
+            let array = made.as_ref().and_then(|made| made.array(column));
+            Ok(array.unwrap_or_else(|| cells.column(column)))
+        }
         Stored::Ids(Width::Short) => cells.short_ids(),
         Stored::Ids(Width::Long) => Ok(cells.per_token::<UInt32Type>(|segment, values| {
             values.extend_from_slice(segment.ids());
@@ -70,7 +95,8 @@ pub fn rows(gathered: &Gathered<'_>, rows: Range<usize>, layout: &Layout) -> Res
         })),
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    Ok(RecordBatch::try_new(layout.schema(), arrays)?)
+    let batch = RecordBatch::try_new(layout.schema(), arrays)?;
+    Ok(Assembled { batch, labels: made.map(|made| made.labels()) })
 }
 
 /// The rows from which columns are made.
@@ -98,7 +124,7 @@ impl<'a> Cells<'a> {
 
     /// A column of the rows.
     fn column(&self, column: RowColumn) -> ArrayRef {
-        let Self { layout, .. } = self;
+        let Self { gathered, rows, layout } = self;
         match column {
             RowColumn::InputIds => self.per_token::<Int32Type>(|segment, values| {
                 values.extend(segment.ids().iter().map(|id| id.cast_signed()));
@@ -117,6 +143,15 @@ impl<'a> Cells<'a> {
             RowColumn::LossWeights => self.per_token::<Float32Type>(|segment, values| {
                 segment.weights(layout.shift_labels, values);
             }),
+            RowColumn::AttentionMask => self.per_token::<Int32Type>(|segment, values| {
+                values.extend((0..segment.tokens()).map(|_| 1));
+                values.extend((segment.tokens()..segment.room).map(|_| 0));
+            }),
+            RowColumn::TokenTypeIds => self.per_token::<Int32Type>(|segment, values| {
+                values.extend((0..segment.room).map(|_| 0));
+            }),
+            RowColumn::TargetSeqLengths => made::target_lengths(gathered, rows.clone(), layout),
+            RowColumn::DecoderAttentionMask => made::target_masks(gathered, rows.clone(), layout),
             RowColumn::SeqLengths => self.per_segment::<Int32Type>(|it| it.room.cast_signed()),
             RowColumn::UnpaddedLengths => {
                 self.per_segment::<Int32Type>(|it| it.tokens().cast_signed())
@@ -133,6 +168,13 @@ impl<'a> Cells<'a> {
             RowColumn::AttnCost => self
                 .per_row::<Int64Type>(|row| self.gathered.plan().attention_cost(row).cast_signed()),
             RowColumn::Group => self.per_row::<Int32Type>(|row| layout.group(row)),
+            RowColumn::PromptIds
+            | RowColumn::ChosenIds
+            | RowColumn::RejectedIds
+            | RowColumn::CompletionIds
+            | RowColumn::Label => {
+                unreachable!("options refuse a column that the objective does not make")
+            }
         }
     }
 
@@ -224,7 +266,7 @@ impl<'a> Cells<'a> {
             excerpt: Some(excerpt),
             number,
             start: 0,
-            room: gathered.plan().room(excerpt.length),
+            room: gathered.plan().room(excerpt.tokens),
         });
         before.into_iter().chain(pieces).chain(after).scan(0, |end, segment| {
             let start = *end;
@@ -253,7 +295,7 @@ impl<'a> Segment<'a> {
 
     /// The tokens without padding.
     fn tokens(&self) -> u32 {
-        self.excerpt.map_or(0, |excerpt| excerpt.length)
+        self.excerpt.map_or(0, |excerpt| excerpt.tokens)
     }
 
     /// The ids. As labels and in Arrow they are signed; no vocabulary comes near 2³¹.

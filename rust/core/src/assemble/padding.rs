@@ -44,6 +44,22 @@ impl Padding {
         Ok(Self { multiple, side: options.rows.padding_side, id })
     }
 
+    /// The same padding for targets, to their own limit if there is one.
+    pub(super) fn of_targets(self, options: &Options) -> Self {
+        let most = options.rows.packing.max_target_length;
+        match (options.rows.pad_to, most) {
+            (PadTo::MaxLength, Some(most)) => Self { multiple: most.get(), ..self },
+            (PadTo::MaxLength | PadTo::Multiple(_), _) => self,
+            (PadTo::Nothing, _) => Self { multiple: 1, ..self },
+        }
+    }
+
+    /// The same lengths, padded with this token.
+    #[must_use]
+    pub(super) fn with_id(self, id: u32) -> Self {
+        Self { id, ..self }
+    }
+
     /// The padding tokens of a row of `tokens`. A row without tokens is padded to the full length.
     pub(super) fn room(self, tokens: usize) -> u32 {
         let tokens = u32::try_from(tokens).expect("a row holds fewer than 2^31 tokens");

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use serde_json::{Map, Value, json};
 
 use super::stored::{Stored, Width};
-use crate::config::RowColumn;
+use crate::config::{Number, Per, RowColumn};
 
 /// The metadata key under which `datasets` keeps the features of a table, as JSON.
 const HUGGINGFACE: &str = "huggingface";
@@ -32,24 +32,22 @@ fn stored_name(column: Stored) -> &'static str {
 }
 
 /// The number type of a column, and whether a row has a list or one number.
-fn numbers(column: Stored) -> (DataType, bool) {
+fn numbers(column: Stored, kind: impl Fn(RowColumn) -> (Number, Per)) -> (DataType, bool) {
     match column {
-        Stored::Plain(column) => plain_numbers(column),
+        Stored::Plain(column) => {
+            let (number, per) = kind(column);
+            let number = match number {
+                Number::Int32 => DataType::Int32,
+                Number::Int64 => DataType::Int64,
+                Number::Float32 => DataType::Float32,
+                Number::Bool => DataType::Boolean,
+            };
+            (number, per != Per::Row)
+        }
         Stored::Ids(Width::Short) => (DataType::UInt16, true),
         Stored::Ids(Width::Long) => (DataType::UInt32, true),
         Stored::LabelSpans { .. } => (DataType::Int32, true),
         Stored::LabelWeights => (DataType::Float32, true),
-    }
-}
-
-/// The same of a column of the rows.
-fn plain_numbers(column: RowColumn) -> (DataType, bool) {
-    match column {
-        RowColumn::LossWeights => (DataType::Float32, true),
-        RowColumn::SourceRow => (DataType::Int64, true),
-        RowColumn::AttnCost => (DataType::Int64, false),
-        RowColumn::Group => (DataType::Int32, false),
-        _ => (DataType::Int32, true),
     }
 }
 
@@ -58,27 +56,35 @@ fn plain_numbers(column: RowColumn) -> (DataType, bool) {
 /// A column is a number a row or a list of numbers, whose item is called `item` and nullable, as `datasets`
 /// writes it; no list and no number is ever null.
 pub fn schema(columns: &[RowColumn]) -> SchemaRef {
-    Arc::new(stored_schema(&Stored::plain(columns)))
+    of_kinds(columns, RowColumn::usual)
+}
+
+/// The schema of rows with these columns, each of a kind.
+pub(super) fn of_kinds(
+    columns: &[RowColumn],
+    kind: impl Fn(RowColumn) -> (Number, Per),
+) -> SchemaRef {
+    Arc::new(stored_schema(&Stored::plain(columns), kind))
 }
 
 /// The schema of the compact layout of rows with these columns.
 pub(super) fn compact(stored: &[Stored], columns: &[RowColumn]) -> SchemaRef {
     let names: Vec<&str> = columns.iter().map(|&column| column.name()).collect();
-    let mut schema = stored_schema(stored);
+    let mut schema = stored_schema(stored, RowColumn::usual);
     schema.metadata.extend([(COMPACT.to_owned(), json!(names).to_string())]);
     Arc::new(schema)
 }
 
-fn stored_schema(columns: &[Stored]) -> Schema {
+fn stored_schema(columns: &[Stored], kind: impl Fn(RowColumn) -> (Number, Per)) -> Schema {
     let fields: Vec<Field> = columns
         .iter()
         .map(|&column| {
-            let (number, lists) = numbers(column);
-            let kind = if lists { DataType::List(item(number)) } else { number };
-            Field::new(stored_name(column), kind, true)
+            let (number, lists) = numbers(column, &kind);
+            let values = if lists { DataType::List(item(number)) } else { number };
+            Field::new(stored_name(column), values, true)
         })
         .collect();
-    let features = json!({ "info": { "features": features(columns) } });
+    let features = json!({ "info": { "features": features(columns, kind) } });
     Schema::new(fields).with_metadata([(HUGGINGFACE, features.to_string())])
 }
 
@@ -101,10 +107,13 @@ pub(super) fn item(number: DataType) -> FieldRef {
 
 /// The features as `datasets` spells them: `Sequence`, which every release reads; `List`, its name since
 /// 4.0, is an error to older ones.
-fn features(columns: &[Stored]) -> Map<String, Value> {
+fn features(columns: &[Stored], kind: impl Fn(RowColumn) -> (Number, Per)) -> Map<String, Value> {
     let feature = |column| {
-        let (number, lists) = numbers(column);
-        let dtype = number.to_string().to_lowercase();
+        let (number, lists) = numbers(column, &kind);
+        let dtype = match number {
+            DataType::Boolean => "bool".to_owned(),
+            number => number.to_string().to_lowercase(),
+        };
         let value = json!({ "dtype": dtype, "_type": "Value" });
         if lists { json!({ "feature": value, "_type": "Sequence" }) } else { value }
     };

@@ -66,7 +66,16 @@ impl Stored {
                 | RowColumn::SourceRow
                 | RowColumn::SourceStart
                 | RowColumn::AttnCost
-                | RowColumn::Group => store(Self::Plain(column)),
+                | RowColumn::Group
+                | RowColumn::AttentionMask
+                | RowColumn::TokenTypeIds
+                | RowColumn::TargetSeqLengths
+                | RowColumn::DecoderAttentionMask
+                | RowColumn::PromptIds
+                | RowColumn::ChosenIds
+                | RowColumn::RejectedIds
+                | RowColumn::CompletionIds
+                | RowColumn::Label => store(Self::Plain(column)),
             }
         }
         stored

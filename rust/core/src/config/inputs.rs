@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::storage::StorageOptions;
 use super::words::option_words;
 use crate::error::{Error, Result};
+use crate::wording::{message, set};
 
 option_words! {
     /// The shape of the records of a file.
@@ -25,6 +27,12 @@ option_words! {
         Text = "text",
         /// Ids.
         Tokens = "tokens",
+        /// A chosen and a rejected answer, and their prompt unless both begin with it.
+        Preference = "preference",
+        /// A prompt, its completion and whether that is a good one.
+        UnpairedPreference = "unpaired_preference",
+        /// A prompt.
+        Prompt = "prompt",
     }
 }
 
@@ -64,25 +72,47 @@ option_words! {
         AssistantMasks = "assistant_masks",
         /// The factor of each id's loss.
         LossWeights = "loss_weights",
+        /// The answer that is preferred.
+        Chosen = "chosen",
+        /// The answer that is not preferred.
+        Rejected = "rejected",
+        /// The judgement of an answer.
+        Label = "label",
     }
 }
 
 impl Part {
-    /// The shape that has this part; `None` for a part of several shapes.
-    fn shape(self) -> Option<ShapeName> {
+    /// Whether records of this shape have this part.
+    fn is_of(self, shape: ShapeName) -> bool {
         match self {
-            Self::Messages => Some(ShapeName::Conversations),
-            Self::Prompt | Self::Completion => Some(ShapeName::PromptCompletion),
-            Self::Instruction | Self::Input | Self::Output => Some(ShapeName::Instruction),
-            Self::Question | Self::Answer => Some(ShapeName::QuestionAnswer),
-            Self::Text => Some(ShapeName::Text),
+            Self::Messages => shape == ShapeName::Conversations,
+            Self::Prompt => matches!(
+                shape,
+                ShapeName::PromptCompletion
+                    | ShapeName::Preference
+                    | ShapeName::UnpairedPreference
+                    | ShapeName::Prompt
+            ),
+            Self::Completion => {
+                matches!(shape, ShapeName::PromptCompletion | ShapeName::UnpairedPreference)
+            }
+            Self::Instruction | Self::Input | Self::Output => shape == ShapeName::Instruction,
+            Self::Question | Self::Answer => shape == ShapeName::QuestionAnswer,
+            Self::Text => shape == ShapeName::Text,
             Self::InputIds
             | Self::Labels
             | Self::AttentionMask
             | Self::AssistantMasks
-            | Self::LossWeights => Some(ShapeName::Tokens),
-            Self::Tools | Self::System => None,
+            | Self::LossWeights => shape == ShapeName::Tokens,
+            Self::Chosen | Self::Rejected => shape == ShapeName::Preference,
+            Self::Label => shape == ShapeName::UnpairedPreference,
+            Self::Tools | Self::System => false,
         }
+    }
+
+    /// The first of these shapes that has this part; `None` for a part of any shape.
+    fn shape(self, shapes: &[ShapeName]) -> Option<ShapeName> {
+        shapes.iter().copied().find(|&shape| self.is_of(shape))
     }
 }
 
@@ -97,9 +127,9 @@ impl Fields {
         self.0.get(&part).map(String::as_str)
     }
 
-    /// The shape whose parts are named.
-    pub fn shape(&self) -> Option<ShapeName> {
-        self.0.keys().find_map(|part| part.shape())
+    /// The one of these shapes whose parts are named.
+    pub fn shape(&self, shapes: &[ShapeName]) -> Option<ShapeName> {
+        self.0.keys().find_map(|part| part.shape(shapes))
     }
 }
 
@@ -191,9 +221,43 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The shape that is given by `shape` or by the name of a field.
-    pub fn named_shape(&self) -> Option<ShapeName> {
-        self.shape.or_else(|| self.fields.shape())
+    /// The one of these shapes that is given by `shape` or by the name of a field.
+    pub fn named_shape(&self, shapes: &[ShapeName]) -> Option<ShapeName> {
+        self.shape.or_else(|| self.fields.shape(shapes))
+    }
+
+    /// Checks that the options name records of these shapes, which `objective` takes.
+    pub fn validate_for(&self, shapes: &[ShapeName], objective: &'static str) -> Result<()> {
+        let with = || set("objective", objective);
+        if let Some(shape) = self.shape.filter(|shape| !shapes.contains(shape)) {
+            let known: Vec<String> =
+                shapes.iter().map(|shape| format!("\"{}\"", shape.name())).collect();
+            let reason = message![
+                format!("is \"{}\", which means nothing with ", shape.name()),
+                with(),
+                format!("; known are {}", known.join(", ")),
+            ];
+            return Err(Error::option("shape", reason));
+        }
+        let general = [Part::Tools, Part::System];
+        let other = |part: &&Part| !general.contains(*part) && part.shape(shapes).is_none();
+        if let Some(part) = self.fields.0.keys().find(other) {
+            let reason =
+                message![format!("names `{}`, which records have not with ", part.name()), with(),];
+            return Err(Error::option("fields", reason));
+        }
+        self.one_shape(shapes)
+    }
+
+    /// Checks that the named fields are those of one of these shapes.
+    fn one_shape(&self, shapes: &[ShapeName]) -> Result<()> {
+        let Some(named) = self.named_shape(shapes) else { return Ok(()) };
+        let other = self.fields.0.keys().filter(|part| !part.is_of(named));
+        if let Some(other) = other.clone().find_map(|part| part.shape(shapes)) {
+            let reason = format!("names parts of `{}` and of `{}`", named.name(), other.name());
+            return Err(Error::option("fields", reason));
+        }
+        Ok(())
     }
 
     /// Checks the rules between the options.
@@ -204,14 +268,8 @@ impl Reading {
         if self.separator.as_ref().is_some_and(String::is_empty) {
             return Err(Error::option("separator", "must be a text of at least one character"));
         }
-        let named = self.named_shape();
-        let other =
-            self.fields.0.keys().filter_map(|part| part.shape()).find(|it| Some(*it) != named);
-        if let (Some(named), Some(other)) = (named, other) {
-            let reason = format!("names parts of `{}` and of `{}`", named.name(), other.name());
-            return Err(Error::option("fields", reason));
-        }
-        Ok(())
+        let has_all = |shape: &ShapeName| self.fields.0.keys().all(|part| part.is_of(*shape));
+        if ShapeName::ALL.iter().any(has_all) { Ok(()) } else { self.one_shape(&ShapeName::ALL) }
     }
 }
 
@@ -241,10 +299,12 @@ impl Source {
 }
 
 /// The inputs of a run, before files are searched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// The sources, in the order in which they are read.
     pub sources: Vec<Source>,
     /// Whether folders inside a folder are read too.
     pub recursive: bool,
+    /// The options of remote storage.
+    pub storage: StorageOptions,
 }

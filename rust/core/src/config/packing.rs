@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::words::option_words;
 use crate::error::{Error, Result};
+use crate::wording::{message, set};
 
 option_words! {
     /// The strategy that packs documents into rows.
@@ -124,10 +125,11 @@ impl PadTo {
                     .max_length
                     .is_some_and(|it| !it.get().is_multiple_of(multiple.get())) =>
             {
-                let reason = format!(
-                    "is {multiple}, but must divide max_length={}, or rows would outgrow it",
-                    packing.row_limit()
-                );
+                let reason = message![
+                    format!("is {multiple}, but must divide "),
+                    set("max_length", packing.row_limit().get()),
+                    ", or rows would outgrow it",
+                ];
                 Err(Error::option("pad_to", reason))
             }
             _ => Ok(()),
@@ -140,6 +142,9 @@ impl PadTo {
 pub struct PackOptions {
     /// The most tokens of a row; `None` where each document has a row, however long.
     pub max_length: Option<NonZeroU32>,
+    /// The most tokens of a row's targets, where rows have targets of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_target_length: Option<NonZeroU32>,
     /// The strategy that packs documents into rows.
     pub strategy: Strategy,
     /// The treatment of documents longer than a row; by default a text is split and anything else dropped.
@@ -180,53 +185,67 @@ impl PackOptions {
             return Err(Error::option("max_length", reason));
         }
         if self.max_length.is_none() && self.strategy != Strategy::None {
-            let reason = format!(
-                "must be given with strategy=\"{}\": the tokens that a row holds; only \"none\" has rows of any length",
-                self.strategy.name()
-            );
+            let reason = message![
+                "must be given with ",
+                set("strategy", self.strategy.name()),
+                ": the tokens that a row holds; only \"none\" has rows of any length",
+            ];
             return Err(Error::option("max_length", reason));
         }
         if let Some(align) = self.align_documents_to
             && let Some(max_length) = self.max_length
             && !max_length.get().is_multiple_of(align.get())
         {
-            let reason = format!(
-                "is {align}, but must divide max_length={max_length}, or a document could outgrow its row"
-            );
+            let reason = message![
+                format!("is {align}, but must divide "),
+                set("max_length", max_length.get()),
+                ", or a document could outgrow its row",
+            ];
             return Err(Error::option("align_documents_to", reason));
         }
         match (self.order(), self.balance_ranks) {
             (Order::Balanced, None) => {
-                let reason = "must be given with order=\"balanced\": the ranks that share the rows";
+                let reason = message![
+                    "must be given with ",
+                    set("order", "balanced"),
+                    ": the ranks that share the rows",
+                ];
                 return Err(Error::option("balance_ranks", reason));
             }
             (Order::Shuffle | Order::Input, Some(_)) => {
-                let reason = "is given, but only order=\"balanced\" heeds it";
+                let reason = message!["is given, but only ", set("order", "balanced"), " heeds it"];
                 return Err(Error::option("balance_ranks", reason));
             }
             _ => {}
         }
         let concat = self.strategy == Strategy::Concat;
         if concat && self.overlong.is_some() {
-            let reason = "is given, but strategy=\"concat\" cuts every document where a row ends; leave it out";
+            let reason = message![
+                "is given, but ",
+                set("strategy", "concat"),
+                " cuts every document where a row ends; leave it out",
+            ];
             return Err(Error::option("overlong", reason));
         }
         if !concat && self.drop_last {
-            let reason = format!(
-                "is given, but strategy=\"{}\" has no last row that is cut short; only \"concat\" does",
-                self.strategy.name()
-            );
+            let reason = message![
+                "is given, but ",
+                set("strategy", self.strategy.name()),
+                " has no last row that is cut short; only \"concat\" does",
+            ];
             return Err(Error::option("drop_last", reason));
         }
         if self.shuffle && self.strategy.order() != Order::Input {
-            let reason = format!(
-                "is given, but strategy=\"{}\" draws an order of its own; \"sequential\", \"concat\" and \"none\" heed it",
-                self.strategy.name()
-            );
+            let reason = message![
+                "is given, but ",
+                set("strategy", self.strategy.name()),
+                " draws an order of its own; \"sequential\", \"concat\" and \"none\" heed it",
+            ];
             return Err(Error::option("shuffle", reason));
         }
         if self.truncation_side == Side::Left && self.overlong != Some(Overlong::Truncate) {
-            let reason = "is \"left\", which only overlong=\"truncate\" heeds";
+            let reason =
+                message!["is \"left\", which only ", set("overlong", "truncate"), " heeds"];
             return Err(Error::option("truncation_side", reason));
         }
         Ok(())
@@ -240,6 +259,16 @@ impl PackOptions {
     /// The room of a piece of `length` tokens in a row, in tokens.
     pub fn room(&self, length: u32) -> u32 {
         self.align_documents_to.map_or(length, |align| length.next_multiple_of(align.get()))
+    }
+
+    /// The share of a row that a piece of `length` tokens and so many `targets` takes, in tokens.
+    ///
+    /// It is the larger of both shares, so rows that are packed by it exceed neither limit.
+    pub fn share(&self, length: u32, targets: u32) -> u32 {
+        let room = self.room(length);
+        let Some(most) = self.max_target_length.filter(|_| targets > 0) else { return room };
+        let scaled = u64::from(targets) * u64::from(self.row_limit().get());
+        room.max(u32::try_from(scaled.div_ceil(u64::from(most.get()))).unwrap_or(u32::MAX))
     }
 
     /// The most documents of a row.

@@ -19,7 +19,13 @@ pub(crate) const QUESTION: [&str; 4] = ["question", "query", "problem", "prompt"
 /// The answer to a question.
 pub(crate) const ANSWER: [&str; 4] = ["answer", "response", "solution", "output"];
 /// A text.
-pub(crate) const TEXT: [&str; 1] = ["text"];
+pub(crate) const TEXT: [&str; 2] = ["text", "sentence"];
+/// The answer that is preferred.
+pub(crate) const CHOSEN: [&str; 1] = ["chosen"];
+/// The answer that is not preferred.
+pub(crate) const REJECTED: [&str; 1] = ["rejected"];
+/// The judgement of an answer.
+pub(crate) const LABEL: [&str; 1] = ["label"];
 
 /// The field of the tools.
 pub(crate) const TOOLS: &str = "tools";
@@ -33,14 +39,17 @@ pub(crate) const ATTENTION_MASK: &str = "attention_mask";
 pub(crate) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 
 impl ShapeName {
-    /// All shapes, in the order in which they are tried.
-    pub const ALL: [Self; 6] = [
+    /// All shapes.
+    pub const ALL: [Self; 9] = [
         Self::Tokens,
         Self::Conversations,
         Self::PromptCompletion,
         Self::Instruction,
         Self::QuestionAnswer,
         Self::Text,
+        Self::Preference,
+        Self::UnpairedPreference,
+        Self::Prompt,
     ];
 
     /// The fields of the required parts of a shape of texts or messages; none for ids, whose columns have
@@ -53,6 +62,9 @@ impl ShapeName {
             Self::QuestionAnswer => &[&QUESTION, &ANSWER],
             Self::Text => &[&TEXT],
             Self::Tokens => &[],
+            Self::Preference => &[&CHOSEN, &REJECTED],
+            Self::UnpairedPreference => &[&PROMPT, &COMPLETION, &LABEL],
+            Self::Prompt => &[&PROMPT],
         }
     }
 }

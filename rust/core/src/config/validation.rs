@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
+use crate::wording::Value;
+
 /// A split of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
@@ -17,6 +19,11 @@ pub enum Split {
 impl Split {
     /// All splits.
     pub const ALL: [Self; 2] = [Self::Train, Self::Validation];
+
+    /// Whether this is the name of a shard of the split.
+    pub(crate) fn has_shard(self, name: &str) -> bool {
+        name.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('-'))
+    }
 
     /// The name in files and reports, as readers of data sets expect it.
     pub fn name(self) -> &'static str {
@@ -42,6 +49,15 @@ impl fmt::Display for Validation {
         match self {
             Self::Documents(documents) => documents.fmt(f),
             Self::Share(share) => share.fmt(f),
+        }
+    }
+}
+
+impl From<Validation> for Value {
+    fn from(validation: Validation) -> Self {
+        match validation {
+            Validation::Documents(documents) => documents.get().into(),
+            Validation::Share(share) => share.into(),
         }
     }
 }

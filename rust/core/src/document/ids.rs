@@ -15,6 +15,8 @@ pub enum Trains {
     NoEnd,
     /// All, whatever the record says.
     All,
+    /// Nothing: they are a prompt.
+    Nothing,
 }
 
 /// Appends ids that a record brought to `documents`, of which those are trained that the record or `trains` says, or
@@ -60,7 +62,7 @@ pub fn take(
         runs.retain(|run| run.start < run.end);
     }
     ledger.read.add(u64::from(length));
-    if runs.last().is_none_or(|run| run.end <= 1) {
+    if trains != Trains::Nothing && runs.last().is_none_or(|run| run.end <= 1) {
         let origin = || documents.origin_of(line);
         ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
     } else {

@@ -4,6 +4,7 @@
 
 pub mod ids;
 mod literals;
+mod several;
 pub mod tokenize;
 mod turns;
 mod words;
@@ -28,10 +29,16 @@ pub const INPUTS: ColumnName = ColumnName("inputs");
 /// Not ids, but how many tokens come before each place at which a conversation may be cut, ascending.
 pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
 
+/// Not ids, but the lengths of the parts that the ids consist of, such as a prompt and its answers.
+pub const PARTS: ColumnName = ColumnName("parts");
+
+/// Not ids, but the labels of the document as a whole.
+pub const LABELS: ColumnName = ColumnName("document_labels");
+
 impl ColumnName {
     /// The column of this name, if there is such a column.
     pub fn known(name: &str) -> Option<Self> {
-        [INPUTS, TURN_ENDS].into_iter().find(|known| known.0 == name)
+        [INPUTS, TURN_ENDS, PARTS, LABELS].into_iter().find(|known| known.0 == name)
     }
 }
 
@@ -69,6 +76,15 @@ impl Ragged {
         let at = |offset: u64| usize::try_from(offset).expect("an offset into memory");
         at(self.offsets[index])..at(self.offsets[index + 1])
     }
+}
+
+/// The pass over the input in which documents were read: random choices differ from pass to pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// The number of the epoch, from 0; other than 0 in streams alone.
+    pub epoch: u64,
+    /// How often their source was read before in the epoch, because it is repeated.
+    pub repetition: u64,
 }
 
 /// One document, borrowed from where it is kept.
@@ -120,6 +136,11 @@ impl<'a> Document<'a> {
         self.documents.texts[self.index]
     }
 
+    /// The pass over the input in which it was read.
+    pub fn pass(&self) -> Pass {
+        self.documents.pass
+    }
+
     /// It alone, read at another line.
     pub(crate) fn at_line(&self, line: u64) -> Documents {
         let mut alone = self.documents.select(&[self.index]);
@@ -137,6 +158,7 @@ impl<'a> Document<'a> {
 #[derive(Clone, Debug)]
 pub struct Documents {
     path: Arc<Path>,
+    pass: Pass,
     columns: Vec<(ColumnName, Ragged)>,
     runs: Vec<Run>,
     run_offsets: Vec<usize>,
@@ -150,6 +172,7 @@ impl Documents {
         let columns = columns.iter().map(|&name| (name, Ragged::default())).collect();
         Self {
             path,
+            pass: Pass::default(),
             columns,
             runs: Vec::new(),
             run_offsets: vec![0],
@@ -184,7 +207,7 @@ impl Documents {
     /// Those at `indices` alone, in that order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
-        let mut selected = Self::new(Arc::clone(&self.path), &self.names());
+        let mut selected = Self::new(Arc::clone(&self.path), &self.names()).of_pass(self.pass);
         for &index in indices {
             let ids: Vec<&[u32]> =
                 self.columns.iter().map(|(_, column)| column.document(index)).collect();
@@ -194,6 +217,17 @@ impl Documents {
             }
         }
         selected
+    }
+
+    /// The same documents, read in this pass.
+    #[must_use]
+    pub fn of_pass(self, pass: Pass) -> Self {
+        Self { pass, ..self }
+    }
+
+    /// The pass in which they were read.
+    pub fn pass(&self) -> Pass {
+        self.pass
     }
 
     /// The file that they are of.

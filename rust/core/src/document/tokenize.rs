@@ -120,6 +120,27 @@ impl DocumentMaker {
         Ok(())
     }
 
+    /// How documents begin and end.
+    pub(super) fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// The ids of a text.
+    pub(super) fn encode_text(
+        &mut self,
+        text: &str,
+        special: SpecialTokens,
+    ) -> Result<&[u32], Fault> {
+        if self.encoding.ids.capacity() > KEPT {
+            self.encoding = Encoding::default();
+        }
+        self.encoding.clear();
+        self.encoder
+            .encode(text, &[], special, &mut self.encoding)
+            .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        Ok(&self.encoding.ids)
+    }
+
     /// Whether `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.

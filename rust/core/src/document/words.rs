@@ -62,7 +62,7 @@ impl Documents {
     /// Appends one of the documents to `words`.
     pub(crate) fn write_words(&self, index: usize, words: &mut Vec<u32>) {
         // Every field by its name: one that is added must be written too.
-        let Self { path: _, columns, runs: _, run_offsets: _, lines, texts } = self;
+        let Self { path: _, pass: _, columns, runs: _, run_offsets: _, lines, texts } = self;
         let count = |count: usize| u32::try_from(count).expect("lengths of documents are 32-bit");
         let runs = self.document(index).trained();
         let (low, high) = (lines[index] & u64::from(u32::MAX), lines[index] >> 32);
@@ -125,7 +125,7 @@ impl Documents {
 
     /// How much memory they take, in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        let Self { path: _, columns, runs, run_offsets, lines, texts } = self;
+        let Self { path: _, pass: _, columns, runs, run_offsets, lines, texts } = self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
         let runs = runs.capacity() * size_of::<Run>() + run_offsets.capacity() * size_of::<usize>();
         let others = lines.capacity() * size_of::<u64>() + texts.capacity();

@@ -5,11 +5,12 @@ use super::order::histogram;
 use super::overlong::{Cut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
-use super::planner::{plan, room_for, rooms};
+use super::planner::{aligned, plan, room_for};
 use super::ticks::TICK;
 use crate::config::{Overlong, PackOptions, Side, Strategy};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::wording::{Message, message, set};
 
 /// The plan of bare lengths.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Lengths {
         dropped.extend(planned.gone(control)?.iter().map(|(document, _)| document));
         dropped.sort_unstable();
         let plan = planned.plan;
-        let packed = rooms(plan.lengths_of(0..plan.distinct_rows()), options);
+        let packed = aligned(plan.lengths_of(0..plan.distinct_rows()), options);
         let lower_bound = lower_bound(&histogram(&packed, control)?, options);
         Ok(PlannedLengths { plan, dropped, lower_bound })
     }
@@ -79,8 +80,9 @@ fn cut_all(
     options: &PackOptions,
     control: &Control,
 ) -> Result<(Pieces, Vec<u32>)> {
-    let refuse = |index: usize, length: i64, rule: &str| {
-        Err(Error::option("lengths", format!("holds `{length}` at index {index}; {rule}")))
+    let refuse = |index: usize, length: i64, rule: Message| {
+        let fault = Message::from(format!("holds `{length}` at index {index}; "));
+        Err(Error::option("lengths", fault.with(rule)))
     };
     room_for(pieces_of(lengths, options))?;
     let mut pieces = Pieces::with_capacity(lengths.len());
@@ -90,11 +92,11 @@ fn cut_all(
             control.tick()?;
         }
         if length < 1 {
-            return refuse(index, length, "a length must be at least 1");
+            return refuse(index, length, "a length must be at least 1".into());
         }
         if begins_late(options) && i32::try_from(length).is_err() {
             let rule = "a document whose pieces begin behind its start must be below 2147483648 tokens long";
-            return refuse(index, length, rule);
+            return refuse(index, length, rule.into());
         }
         let tokens = u32::try_from(length).unwrap_or(u32::MAX);
         match cut(tokens, &[], options, Overlong::Drop) {
@@ -103,16 +105,19 @@ fn cut_all(
                     if pieces.len().is_multiple_of(TICK) {
                         control.tick()?;
                     }
-                    pieces.push(Piece { document, start, length });
+                    pieces.push(Piece::new(document, start, length));
                 }
             }
             Cut::Drop => dropped.push(document),
             Cut::Refuse => {
-                let rule = format!(
-                    "more than max_length={}; pass overlong=\"drop\", \"truncate\" or \"split\"",
-                    options.row_limit()
-                );
-                return refuse(index, length, &rule);
+                let rule = message![
+                    "more than ",
+                    set("max_length", options.row_limit().get()),
+                    "; pass ",
+                    set("overlong", "drop"),
+                    ", \"truncate\" or \"split\"",
+                ];
+                return refuse(index, length, rule);
             }
         }
     }

@@ -30,7 +30,7 @@ pub use bound::lower_bound;
 pub use lengths::{Lengths, PlannedLengths};
 pub use open::OpenPacks;
 pub use overlong::{Cut, Stretches, cut};
-pub use pieces::{Piece, Pieces};
+pub use pieces::{Made, Piece, Pieces};
 pub use plan::{Plan, PlanColumns};
 pub use planner::{LeftOut, Planned, plan};
 pub(crate) use ticks::TICK;

@@ -83,7 +83,7 @@ impl OpenPacks {
                 left.length -= length;
             }
         } else {
-            let fits = (1..=max).contains(&piece.length);
+            let fits = (1..=max).contains(&piece.share(&self.options));
             assert!(fits, "a piece has at least one token and at most `max_length`");
             self.push_whole(piece, done);
         }
@@ -92,7 +92,7 @@ impl OpenPacks {
     /// Adds a piece that a row has room for.
     fn push_whole(&mut self, piece: Piece, done: &mut Plan) {
         let (max, most_documents) = (self.options.row_limit().get(), self.most_documents);
-        let room = self.options.room(piece.length);
+        let room = piece.share(&self.options);
         let best = self.packs.range((room, 0)..).next().map(|(&key, _)| key);
         let (space, mut pack) = if let Some(key) = best {
             (key.0, self.packs.remove(&key).expect("the key that was just found"))
@@ -152,7 +152,7 @@ impl OpenPacks {
         // Times are only compared with each other, and with the age of a row.
         self.clock = self.clock.max(oldest + count + 1);
         for (number, (age, pieces)) in (0..).zip(rows) {
-            let room: u32 = pieces.iter().map(|piece| self.options.room(piece.length)).sum();
+            let room: u32 = pieces.iter().map(|piece| piece.share(&self.options)).sum();
             let space = self.options.row_limit().get().checked_sub(room).filter(|_| room > 0);
             let space = space.expect("an open row has some pieces and room for them");
             let pack = Pack { opened: self.clock - age, pieces };

@@ -2,6 +2,7 @@
 
 use super::random::Random;
 use super::ticks::{TICK, collect};
+use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -12,8 +13,38 @@ pub struct Piece {
     pub document: u32,
     /// The first token.
     pub start: u32,
-    /// The number of tokens, at least 1 and at most `max_length`.
+    /// The number of tokens, at least 1.
     pub length: u32,
+    /// What the objective makes of it.
+    pub made: Made,
+}
+
+/// What an objective makes of a piece: how much, and by which random numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// The tokens of the piece in its row; 0 for as many as it has in its document.
+    pub tokens: u32,
+    /// The tokens of the piece among the row's targets.
+    pub targets: u32,
+    /// The key of its random numbers.
+    pub key: u64,
+}
+
+impl Piece {
+    /// A piece that stands in its row as in its document.
+    pub fn new(document: u32, start: u32, length: u32) -> Self {
+        Self { document, start, length, made: Made::default() }
+    }
+
+    /// The tokens of the piece in its row, at most `max_length`.
+    pub fn tokens(&self) -> u32 {
+        if self.made.tokens == 0 { self.length } else { self.made.tokens }
+    }
+
+    /// The share of a row that it takes, in tokens.
+    pub(super) fn share(&self, options: &PackOptions) -> u32 {
+        options.share(self.tokens(), self.made.targets)
+    }
 }
 
 /// Pieces as columns. A column is left out while it has only default values.
@@ -27,6 +58,17 @@ pub struct Pieces {
     documents: Option<Vec<u32>>,
     /// The first token of each piece; left out while all are 0.
     starts: Option<Vec<u32>>,
+    /// What the objective makes of each piece; left out while they stand as in their documents.
+    made: Option<Vec<Made>>,
+}
+
+/// The columns of some pieces.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) documents: Vec<u32>,
+    pub(super) starts: Vec<u32>,
+    pub(super) lengths: Vec<u32>,
+    pub(super) made: Option<Vec<Made>>,
 }
 
 impl Pieces {
@@ -42,7 +84,7 @@ impl Pieces {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: Piece) {
-        let Piece { document, start, length } = piece;
+        let Piece { document, start, length, made } = piece;
         let index = self.lengths.len();
         if self.documents.is_none() && document as usize != index {
             self.documents = Some((0..document_of(index)).collect());
@@ -55,6 +97,12 @@ impl Pieces {
         }
         if let Some(starts) = &mut self.starts {
             starts.push(start);
+        }
+        if self.made.is_none() && made != Made::default() {
+            self.made = Some(vec![Made::default(); index]);
+        }
+        if let Some(all) = &mut self.made {
+            all.push(made);
         }
         self.lengths.push(length);
     }
@@ -69,9 +117,15 @@ impl Pieces {
         self.lengths.is_empty()
     }
 
-    /// The number of tokens of each piece.
+    /// The number of tokens of each piece in its document.
     pub fn lengths(&self) -> &[u32] {
         &self.lengths
+    }
+
+    /// Whether each piece has as many tokens in its row as in its document, and no targets.
+    pub(super) fn are_plain(&self) -> bool {
+        let resized = |made: &Made| made.tokens > 0 || made.targets > 0;
+        !self.made.as_ref().is_some_and(|all| all.iter().any(resized))
     }
 
     /// The piece at `index`.
@@ -84,6 +138,7 @@ impl Pieces {
             document: self.documents.as_ref().map_or_else(|| document_of(index), |all| all[index]),
             start: self.starts.as_ref().map_or(0, |all| all[index]),
             length: self.lengths[index],
+            made: self.made.as_ref().map_or_else(Made::default, |all| all[index]),
         }
     }
 
@@ -112,24 +167,28 @@ impl Pieces {
         Ok(shuffled)
     }
 
-    /// The documents, the first tokens and the lengths of the pieces at `indices`.
-    pub(super) fn gather(&self, indices: Vec<u32>, control: &Control) -> Result<[Vec<u32>; 3]> {
-        let column = |of: &[u32]| -> Result<Vec<u32>> {
-            let mut gathered = Vec::with_capacity(indices.len());
-            for indices in indices.chunks(TICK) {
-                control.tick()?;
-                gathered.extend(indices.iter().map(|&index| of[index as usize]));
-            }
-            Ok(gathered)
-        };
-        let lengths = column(&self.lengths)?;
+    /// The columns of the pieces at `indices`.
+    pub(super) fn gather(&self, indices: Vec<u32>, control: &Control) -> Result<Gathered> {
+        let lengths = picked(&self.lengths, &indices, control)?;
         let starts = match &self.starts {
             None => vec![0; indices.len()],
-            Some(starts) => column(starts)?,
+            Some(starts) => picked(starts, &indices, control)?,
         };
-        let documents = self.documents.as_ref().map(|all| column(all)).transpose()?;
-        Ok([documents.unwrap_or(indices), starts, lengths])
+        let made = self.made.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
+        let documents =
+            self.documents.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
+        Ok(Gathered { documents: documents.unwrap_or(indices), starts, lengths, made })
     }
+}
+
+/// The values at `indices`.
+fn picked<T: Copy>(of: &[T], indices: &[u32], control: &Control) -> Result<Vec<T>> {
+    let mut gathered = Vec::with_capacity(indices.len());
+    for indices in indices.chunks(TICK) {
+        control.tick()?;
+        gathered.extend(indices.iter().map(|&index| of[index as usize]));
+    }
+    Ok(gathered)
 }
 
 impl FromIterator<Piece> for Pieces {
@@ -175,7 +234,7 @@ mod tests {
                 number += skipped / 2;
                 let mut start = first / 2;
                 for length in lengths {
-                    pieces.push(Piece { document: number, start, length });
+                    pieces.push(Piece::new(number, start, length));
                     start += length;
                 }
                 number += 1;
@@ -200,12 +259,12 @@ mod tests {
                 .collect();
             let wanted: Vec<Piece> = indices.iter().map(|&index| pushed[index as usize]).collect();
             let gathered = pieces.gather(indices, &Control::default());
-            let [documents, starts, lengths] = gathered.expect("nobody cancels");
+            let Gathered { documents, starts, lengths, .. } = gathered.expect("nobody cancels");
             let gathered: Vec<Piece> = documents
                 .into_iter()
                 .zip(starts)
                 .zip(lengths)
-                .map(|((document, start), length)| Piece { document, start, length })
+                .map(|((document, start), length)| Piece::new(document, start, length))
                 .collect();
             prop_assert_eq!(gathered, wanted);
         }
@@ -213,7 +272,7 @@ mod tests {
 
     #[test]
     fn whole_documents_are_their_lengths_alone() {
-        let whole = (0..9).map(|document| Piece { document, start: 0, length: 4 });
+        let whole = (0..9).map(|document| Piece::new(document, 0, 4));
         assert_eq!(whole.collect::<Pieces>(), Pieces::whole(vec![4; 9]));
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::pieces::{Piece, Pieces};
+use super::pieces::{Gathered, Made, Piece, Pieces};
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
@@ -20,6 +20,8 @@ pub struct Plan {
     members: Vec<u32>,
     starts: Vec<u32>,
     lengths: Vec<u32>,
+    /// What the objective makes of each piece; left out while pieces stand as in their documents.
+    made: Option<Vec<Made>>,
     /// The tokens in all rows, without repeated rows.
     tokens: u64,
     repeated: usize,
@@ -56,6 +58,7 @@ impl Plan {
             members: Vec::new(),
             starts: Vec::new(),
             lengths: Vec::new(),
+            made: None,
             tokens: 0,
             repeated: 0,
         }
@@ -98,11 +101,12 @@ impl Plan {
         repeated: usize,
         control: &Control,
     ) -> Result<Self> {
-        let [members, starts, lengths] = pieces.gather(indices, control)?;
+        let Gathered { documents, starts, lengths, made } = pieces.gather(indices, control)?;
         let mut plan = Self {
-            members,
+            members: documents,
             starts,
             lengths,
+            made,
             repeated,
             ..Self::new(options.row_limit()).aligned_to(options.align_documents_to)
         };
@@ -125,6 +129,12 @@ impl Plan {
     /// If it is empty, or holds more than `max_length` tokens.
     pub fn push(&mut self, row: &[Piece]) {
         for piece in row {
+            if self.made.is_none() && piece.made != Made::default() {
+                self.made = Some(vec![Made::default(); self.lengths.len()]);
+            }
+            if let Some(made) = &mut self.made {
+                made.push(piece.made);
+            }
             self.members.push(piece.document);
             self.starts.push(piece.start);
             self.lengths.push(piece.length);
@@ -133,14 +143,19 @@ impl Plan {
         self.offsets.push(self.lengths.len() as u64);
     }
 
+    /// Appends a row without pieces: it is padding.
+    pub(crate) fn push_padding(&mut self) {
+        self.offsets.push(self.lengths.len() as u64);
+    }
+
     /// The tokens of a row. Panics if the row breaks a limit.
     fn checked(&self, row: Range<usize>) -> u64 {
         assert!(!row.is_empty(), "a row holds at least one piece");
-        let lengths = &self.lengths[row];
+        let lengths = &self.lengths[row.clone()];
         let tokens: u64 = lengths.iter().copied().map(u64::from).sum();
-        let room = match self.align {
-            NonZeroU32::MIN => tokens,
-            _ => lengths.iter().map(|&length| u64::from(self.room(length))).sum(),
+        let room = match (self.align, &self.made) {
+            (NonZeroU32::MIN, None) => tokens,
+            _ => row.map(|at| u64::from(self.room(self.tokens_at(at)))).sum(),
         };
         let most = u64::from(self.max_length.get());
         assert!(room <= most, "a row holds at most `max_length` tokens");
@@ -173,10 +188,19 @@ impl Plan {
             document: self.members[at],
             start: self.starts[at],
             length: self.lengths[at],
+            made: self.made.as_ref().map_or_else(Made::default, |all| all[at]),
         })
     }
 
-    /// The lengths of the pieces of neighbouring rows, in their order.
+    /// The tokens of the piece at an index in its row.
+    fn tokens_at(&self, at: usize) -> u32 {
+        match self.made.as_ref().map_or(0, |all| all[at].tokens) {
+            0 => self.lengths[at],
+            tokens => tokens,
+        }
+    }
+
+    /// The lengths of the pieces of neighbouring rows in their documents, in their order.
     pub fn lengths_of(&self, rows: Range<usize>) -> &[u32] {
         &self.lengths[self.span(rows)]
     }
@@ -198,13 +222,22 @@ impl Plan {
 
     /// The room that the pieces in one row take, in tokens.
     pub fn room_of(&self, row: usize) -> usize {
-        self.lengths_of(row..row + 1).iter().map(|&length| self.room(length) as usize).sum()
+        if self.made.is_none() {
+            let lengths = self.lengths_of(row..row + 1).iter();
+            return lengths.map(|&length| self.room(length) as usize).sum();
+        }
+        self.span(row..row + 1).map(|at| self.room(self.tokens_at(at)) as usize).sum()
+    }
+
+    /// The targets of the pieces in one row, in tokens.
+    pub fn targets_of(&self, row: usize) -> usize {
+        let made = self.made.as_ref().map_or(&[][..], |all| &all[self.span(row..row + 1)]);
+        made.iter().map(|made| made.targets as usize).sum()
     }
 
     /// The cost of attention in one row: the sum of the squares of the room of each piece.
     pub fn attention_cost(&self, row: usize) -> u64 {
-        let lengths = self.lengths_of(row..row + 1).iter();
-        lengths.map(|&length| u64::from(self.room(length)).pow(2)).sum()
+        self.span(row..row + 1).map(|at| u64::from(self.room(self.tokens_at(at))).pow(2)).sum()
     }
 
     /// The number of pieces in the rows before `row`.

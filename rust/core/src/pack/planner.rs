@@ -34,6 +34,15 @@ pub struct LeftOut {
 }
 
 impl Planned {
+    /// Takes out the pieces that were left out for a reason.
+    pub fn take_out(&mut self, reason: Reason) -> Vec<Piece> {
+        let (taken, rest) =
+            std::mem::take(&mut self.left_out).into_iter().partition(|left| left.reason == reason);
+        self.left_out = rest;
+        let taken: Vec<LeftOut> = taken;
+        taken.into_iter().map(|left| left.piece).collect()
+    }
+
     /// The documents with a left-out piece and no packed piece, ascending, each with its first reason.
     pub fn gone(&self, control: &Control) -> Result<Vec<(u32, Reason)>> {
         let Some(last) = self.left_out.iter().map(|left| left.piece.document).max() else {
@@ -74,15 +83,7 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
         Strategy::Concat => u32::MAX,
         _ => options.row_limit().get(),
     };
-    let mut bounds = (u32::MAX, 0);
-    for lengths in pieces.lengths().chunks(TICK) {
-        control.tick()?;
-        bounds = lengths
-            .iter()
-            .fold(bounds, |(least, most), &length| (least.min(length), most.max(length)));
-    }
-    let fits = pieces.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
-    assert!(fits, "a piece has at least one token and at most `max_length`");
+    check(&rooms(&pieces, options), longest, control)?;
     room_for(pieces_in_rows(&pieces, options))?;
     let pieces = if options.shuffle {
         pieces.shuffled(&mut Random::new(options.seed), control)?
@@ -92,7 +93,7 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
         concat::pack(&pieces, options, control)?
     } else {
-        let rows = whole(&rooms(pieces.lengths(), options), options, control)?;
+        let rows = whole(&rooms(&pieces, options), options, control)?;
         Laid { pieces, rows, tail: Vec::new() }
     };
     control.tick()?;
@@ -114,8 +115,30 @@ fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ro
     }
 }
 
+/// Panics if a piece is empty or takes more than `longest`.
+fn check(rooms: &[u32], longest: u32, control: &Control) -> Result<()> {
+    let mut bounds = (u32::MAX, 0);
+    for rooms in rooms.chunks(TICK) {
+        control.tick()?;
+        bounds = rooms
+            .iter()
+            .fold(bounds, |(least, most), &length| (least.min(length), most.max(length)));
+    }
+    let fits = rooms.is_empty() || bounds.0 > 0 && bounds.1 <= longest;
+    assert!(fits, "a piece has at least one token and at most `max_length`");
+    Ok(())
+}
+
+/// The share of a row that each piece takes, in tokens.
+pub(super) fn rooms<'a>(pieces: &'a Pieces, options: &PackOptions) -> Cow<'a, [u32]> {
+    if pieces.are_plain() {
+        return aligned(pieces.lengths(), options);
+    }
+    pieces.iter().map(|piece| piece.share(options)).collect()
+}
+
 /// The rooms of pieces of these lengths.
-pub(super) fn rooms<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
+pub(super) fn aligned<'a>(lengths: &'a [u32], options: &PackOptions) -> Cow<'a, [u32]> {
     if options.align_documents_to.is_none() {
         return Cow::Borrowed(lengths);
     }

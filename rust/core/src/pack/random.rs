@@ -3,10 +3,9 @@
 use super::ticks::TICK;
 use crate::control::Control;
 use crate::error::Result;
+use crate::mixing::{STEP, mix};
 
-/// `SplitMix64` (Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, 2014).
-///
-/// It is implemented here because the numbers decide the output: a crate may change its own in any version.
+/// `SplitMix64`, whose finalizer is [`mix`].
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -16,10 +15,8 @@ impl Random {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
     }
 
     /// A number below `bound`, uniform up to one part in 2³².

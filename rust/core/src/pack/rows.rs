@@ -95,7 +95,7 @@ impl Rows {
         options: &PackOptions,
         control: &Control,
     ) -> Result<(Plan, Vec<Piece>)> {
-        let ordered = self.order(pieces.lengths(), options, control)?;
+        let ordered = self.order(pieces, options, control)?;
         let (once, again) = ordered.rows.split_at(ordered.rows.len() - ordered.repeated);
         let mut offsets = Vec::with_capacity(self.offsets.len());
         offsets.push(0);
@@ -137,17 +137,18 @@ impl Rows {
     }
 
     /// The rows in the order of the options.
-    fn order(&self, lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Ordered> {
+    fn order(&self, pieces: &Pieces, options: &PackOptions, control: &Control) -> Result<Ordered> {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
         match (options.order(), options.strategy) {
             (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows, control)?,
             (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap) => {
-                rows = self.by_first_piece(&rows, lengths.len(), control)?;
+                rows = self.by_first_piece(&rows, pieces.len(), control)?;
             }
             // These strategies make their rows in input order.
             (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
             (Order::Balanced, _) => {
-                let square = |piece: u32| u64::from(options.room(lengths[piece as usize])).pow(2);
+                let tokens = |piece: u32| pieces.get(piece as usize).tokens();
+                let square = |piece: u32| u64::from(options.room(tokens(piece))).pow(2);
                 let cost = |&row| self.row(row).iter().map(|&piece| square(piece)).sum::<u64>();
                 let mut costs = Vec::with_capacity(rows.len());
                 for rows in rows.chunks(TICK) {

@@ -1,11 +1,14 @@
 //! [`Job`]: the options, tokenizer, template and functions of a run.
 
+use std::sync::Arc;
+
 use fastpack_tokenize::Tokenizer;
 
 use super::documents::transform::Transform;
 use crate::assemble::{Layout, Sources};
-use crate::config::{Bos, Eos, Inputs, Options, Reading, RowLayout};
+use crate::config::{Bos, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions};
 use crate::error::{Error, Result};
+use crate::objective::{Objective, Vocabulary, objective};
 use crate::template::{ChatTemplate, Prompts};
 
 /// The options, tokenizer, template and functions of a run.
@@ -25,6 +28,8 @@ pub struct Job {
     pub eos_id: Option<u32>,
     /// The padding id, if the tokenizer has one.
     pub pad_id: Option<u32>,
+    /// The named special tokens of the tokenizer, such as (`mask_token`, `[MASK]`).
+    pub special_tokens: Vec<(String, String)>,
     /// The chat template.
     pub template: JobTemplate,
     /// The caller's functions.
@@ -43,9 +48,19 @@ pub enum JobTemplate {
 }
 
 impl Job {
+    /// What objectives need to know of the tokenizer.
+    pub(crate) fn vocabulary(&self) -> Vocabulary<'_> {
+        Vocabulary { tokenizer: self.tokenizer.as_ref(), named: &self.special_tokens }
+    }
+
+    /// The training objective.
+    pub(crate) fn objective(&self) -> Result<Arc<dyn Objective>> {
+        objective(&self.options, self.vocabulary())
+    }
+
     /// The columns and padding of the rows.
     pub(crate) fn layout(&self, sources: Sources) -> Result<Layout> {
-        Layout::new(&self.options, self.pad_id.or(self.eos_id), sources)
+        Layout::new(&self.options, self.objective()?, self.pad_id.or(self.eos_id), sources)
     }
 
     /// The columns and padding of the rows in files.
@@ -60,10 +75,22 @@ impl Job {
     /// Checks the options, and the options of each source.
     pub(crate) fn validate(&self, inputs: &Inputs) -> Result<()> {
         self.options.validate()?;
+        self.objective()?;
         for source in &inputs.sources {
             source.validate()?;
+            let RowOptions { objective, .. } = &self.options.rows;
+            source.reading.validate_for(objective.documents().shapes(), objective.name().name())?;
             let Reading { prompt, examples, .. } = &source.reading;
             prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
+        }
+        if matches!(self.options.rows.objective, ObjectiveOptions::Preference { .. }) {
+            if self.tokenizer.is_none() {
+                return Err(Error::no_tokenizer());
+            }
+            if self.options.tokens.eos == Eos::Auto && self.end.is_none() {
+                let reason = "must be False: answers that are texts end with the `eos_token`, and the tokenizer names none";
+                return Err(Error::option("eos", reason));
+            }
         }
         if self.options.tokens.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));

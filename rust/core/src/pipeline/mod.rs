@@ -5,20 +5,23 @@
 //! | [`documents`] | from blocks of records to documents, in input order whatever the threads |
 //! | [`rows`] | from documents to rows, as soon as the strategy allows |
 //! | [`accounts`] | what is counted on the way, and what the report says |
+//! | [`groups`] | a job that is cut into groups of inputs, which several processes pack |
 //! | [`runs`] | the public functions: each puts the stages together for one kind of call |
 //!
 //! [`stream`](crate::stream) uses the same modules for endless rows.
 
 pub(crate) mod accounts;
 pub(crate) mod documents;
+mod groups;
 pub(crate) mod job;
 pub(crate) mod rows;
 mod runs;
 
 pub use documents::chat::{Chat, chat, render};
 pub use documents::transform::{Filter, Mapping, Transform};
+pub use groups::status::{GroupCount, Status, status};
 pub use job::{Job, JobTemplate};
-pub use runs::dir::{pack_dir, write_memory};
+pub use runs::dir::{list_groups, pack_dir, pack_group, write_memory};
 pub use runs::files::pack_files;
 pub use runs::memory::pack_memory;
 pub use runs::repack::repack;
@@ -26,5 +29,6 @@ pub use runs::scan::{Fit, Lost, Scan, TemplateScan, scan};
 
 pub(crate) use accounts::about::About;
 pub(crate) use accounts::books::Books;
+pub(crate) use accounts::fate::Cutter;
 pub(crate) use documents::intake::Outcome;
 pub(crate) use documents::single::{FileHeads, SingleBlocks, Wanted};

@@ -17,6 +17,36 @@ pub enum Record {
     Text(String),
     /// Ids.
     Tokens(Tokens),
+    /// A prompt with answers.
+    Answers(Answers),
+}
+
+/// A prompt with the answers that are compared, or with one that is judged.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// The prompt with its answers.
+    pub prompted: Prompted,
+    /// The judgement of the answer, if it is judged.
+    pub label: Option<bool>,
+}
+
+/// A prompt with its answers, all in one form.
+#[derive(Clone, Debug)]
+pub enum Prompted {
+    /// Texts.
+    Texts {
+        /// The prompt.
+        prompt: String,
+        /// The answers, which continue the prompt.
+        answers: Vec<String>,
+    },
+    /// Lists of messages.
+    Messages {
+        /// The prompt, with the tools and keyword arguments of the record. It may be without messages.
+        prompt: Conversation,
+        /// The messages of the answers.
+        answers: Vec<Vec<Arc<Map>>>,
+    },
 }
 
 /// Messages and their fields, as a chat template sees them.

@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, Takes};
 use super::shape::{self, Expectation, Shape};
-use super::{cbor, json, pair, row, text, tokens};
+use super::{cbor, json, pair, preference, row, text, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
@@ -50,7 +50,7 @@ pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
 }
 
 /// A raw record as an object. Of a table, only the columns that are `wanted`.
-pub(super) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
+pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
     match raw {
         Raw::Json(bytes) => match json::parse(bytes)? {
             Value::Map(record) => Ok(record),
@@ -142,5 +142,10 @@ pub fn read(
         }
         ShapeName::Text => text::read(record, shape.field(Part::Text)).map(Record::Text),
         ShapeName::Tokens => tokens::read(record, shape)?.check().map(Record::Tokens),
+        ShapeName::Preference => preference::read_pair(record, shape, takes).map(Record::Answers),
+        ShapeName::UnpairedPreference => {
+            preference::read_judged(record, shape, takes).map(Record::Answers)
+        }
+        ShapeName::Prompt => preference::read_prompt(record, shape, takes),
     }
 }

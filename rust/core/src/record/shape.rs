@@ -38,12 +38,14 @@ pub struct Expectation<'a> {
     pub fields: &'a Fields,
     /// The names of columns of ids.
     pub columns: TokenColumns,
+    /// The shapes that records may have, in the order in which they are tried.
+    pub shapes: &'a [ShapeName],
 }
 
 impl Expectation<'_> {
     /// The shape that the caller named, by itself or by its fields.
     fn name(&self) -> Option<ShapeName> {
-        self.shape.or_else(|| self.fields.shape())
+        self.shape.or_else(|| self.fields.shape(self.shapes))
     }
 }
 
@@ -90,14 +92,25 @@ impl Shape {
             return Self::of(name, record, expected);
         }
         let (before, shape) = (0..)
-            .zip(ShapeName::ALL)
-            .find_map(|(before, name)| Some((before, Self::of(name, record, expected)?)))?;
-        let required = ShapeName::ALL[..before].iter().flat_map(|name| name.required());
+            .zip(expected.shapes)
+            .find_map(|(before, name)| Some((before, Self::of(*name, record, expected)?)))?;
+        let required = expected.shapes[..before].iter().flat_map(|name| name.required());
         let needed = required.copied().flatten().copied().chain([expected.columns.input_ids]);
         let telling: Vec<Arc<str>> = needed.map(Arc::from).collect();
         let silent = |field: &&Arc<str>| !record.get(*field).is_some_and(says);
         let rivals = telling.iter().filter(silent).cloned().collect();
         Some(Self { rivals, telling, ..shape })
+    }
+
+    /// The part that is a text or a list of messages, as all others are.
+    fn told_by(&self) -> Option<Part> {
+        match self.name {
+            ShapeName::PromptCompletion | ShapeName::UnpairedPreference | ShapeName::Prompt => {
+                Some(Part::Prompt)
+            }
+            ShapeName::Preference => Some(Part::Chosen),
+            _ => None,
+        }
     }
 
     /// Whether the prompt is a list of messages.
@@ -164,12 +177,35 @@ impl Shape {
                 vec![or(Part::System, &usual::SYSTEMS)],
             ),
             ShapeName::Text => (vec![field(Part::Text, &usual::TEXT)?], Vec::new()),
+            ShapeName::Preference => (
+                vec![
+                    field(Part::Chosen, &usual::CHOSEN)?,
+                    field(Part::Rejected, &usual::REJECTED)?,
+                ],
+                vec![
+                    or(Part::Prompt, &usual::PROMPT),
+                    or(Part::Tools, &[usual::TOOLS]),
+                    or(Part::System, &usual::SYSTEMS),
+                ],
+            ),
+            ShapeName::UnpairedPreference => (
+                vec![
+                    field(Part::Prompt, &usual::PROMPT)?,
+                    field(Part::Completion, &usual::COMPLETION)?,
+                    field(Part::Label, &usual::LABEL)?,
+                ],
+                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+            ),
+            ShapeName::Prompt => (
+                vec![field(Part::Prompt, &usual::PROMPT)?],
+                vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+            ),
         };
         parts.extend(optional.into_iter().flatten());
         let mut shape =
             Self { name, parts, rivals: Vec::new(), telling: Vec::new(), messages: None };
-        if name == ShapeName::PromptCompletion {
-            shape.messages = is_list(record, shape.field(Part::Prompt));
+        if let Some(part) = shape.told_by() {
+            shape.messages = is_list(record, shape.field(part));
         }
         Some(shape)
     }
@@ -258,14 +294,14 @@ impl Shape {
                 return Some(self.other(&other));
             }
         }
-        let messages = self.messages?;
-        let is_other = is_list(record, self.field(Part::Prompt))? != messages;
+        let (messages, part) = (self.messages?, self.told_by()?);
+        let is_other = is_list(record, self.field(part))? != messages;
         is_other.then(|| {
             let [this, before] =
                 if messages { ["a text", "lists of messages"] } else { ["a list", "texts"] };
             let message = format!(
                 "the records of a file must have one shape; the `{}` of this one is {this}, those before it are {before}",
-                self.field(Part::Prompt)
+                self.field(part)
             );
             Fault::new(Reason::OtherShape, message)
         })
@@ -338,16 +374,27 @@ pub(super) fn unknown(record: &Map, expected: Expectation<'_>) -> Fault {
     }
     let wanted = match expected.name() {
         Some(name) => format!("the fields of the shape `{}`", name.name()),
-        None => format!(
-            "a conversation (`{}`), `{}` and `{}`, `{}` and `{}`, a question and an answer, `{}` or `{}`",
+        None if expected.shapes.contains(&ShapeName::Text) => format!(
+            "a conversation (`{}`), {}`{}` and `{}`, a question and an answer, `{}` or `{}`",
             usual::MESSAGES.join("`, `"),
-            usual::PROMPT[0],
-            usual::COMPLETION[0],
+            if expected.shapes.contains(&ShapeName::Prompt) {
+                format!("`{}`, ", usual::PROMPT[0])
+            } else {
+                format!("`{}` and `{}`, ", usual::PROMPT[0], usual::COMPLETION[0])
+            },
             usual::INSTRUCTION[0],
             usual::OUTPUT[0],
             usual::TEXT[0],
             expected.columns.input_ids,
         ),
+        None => {
+            let shapes = expected.shapes.iter().map(|shape| {
+                let fields: Vec<_> =
+                    shape.required().iter().map(|fields| format!("`{}`", fields[0])).collect();
+                fields.join(", ")
+            });
+            shapes.collect::<Vec<_>>().join(" or ")
+        }
     };
     let message = format!("expected {wanted}, found {}; name others with `fields`", found(record));
     Fault::new(Reason::NoContent, message)

@@ -1,6 +1,6 @@
 //! [`Column`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 
 /// A column of packed rows: an integer a row, or a list of numbers.
@@ -18,12 +18,14 @@ pub(super) enum Values<'a> {
     /// Ids in the compact layout.
     ShortIds(&'a [u16]),
     LongIds(&'a [u32]),
+    Truths(&'a BooleanArray),
 }
 
 /// The value of a column in one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cell<'a> {
     Integer(i64),
+    Truth(bool),
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
     Real(&'a [f32]),
@@ -52,10 +54,13 @@ impl<'a> Column<'a> {
                     Values::Real(values) => Cell::Real(&values[range]),
                     Values::ShortIds(values) => Cell::ShortIds(&values[range]),
                     Values::LongIds(values) => Cell::LongIds(&values[range]),
+                    // No column has lists of truths.
+                    Values::Truths(values) => Cell::Truth(values.value(range.start)),
                 }
             }
             Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
             Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
+            Self::Integers(Values::Truths(values)) => Cell::Truth(values.value(row)),
             // No column has a single float or id for each row.
             Self::Integers(Values::Real(values)) => Cell::Real(&values[row..=row]),
             Self::Integers(Values::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
@@ -74,6 +79,7 @@ impl<'a> Column<'a> {
             (_, Cell::Wide(values)) => OFFSET + 8 * values.len() as u64,
             (Self::Integers(Values::Narrow(_)), Cell::Integer(_)) => 4,
             (_, Cell::Integer(_)) => 8,
+            (_, Cell::Truth(_)) => 1,
         }
     }
 }
@@ -84,6 +90,7 @@ impl<'a> Values<'a> {
             DataType::Float32 => Self::Real(values.as_primitive::<Float32Type>().values()),
             DataType::UInt16 => Self::ShortIds(values.as_primitive::<UInt16Type>().values()),
             DataType::UInt32 => Self::LongIds(values.as_primitive::<UInt32Type>().values()),
+            DataType::Boolean => Self::Truths(values.as_boolean()),
             DataType::Int64 => Self::Wide(values.as_primitive::<Int64Type>().values()),
             _ => Self::Narrow(values.as_primitive::<Int32Type>().values()),
         }

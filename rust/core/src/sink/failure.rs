@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Origin};
 use crate::ledger::Reason;
+use crate::wording::Message;
 
 /// An error that another process can raise again.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Failure {
     Record { path: String, line: u64, reason: Reason, message: String },
-    Option { name: String, reason: String },
-    Template { name: String, line: usize, reason: String },
+    Option { name: String, reason: Message },
+    Template { name: String, line: usize, reason: Message },
     Io { path: PathBuf, code: i32 },
     Other { message: String },
 }
@@ -57,10 +58,9 @@ impl Failure {
             Self::Io { path, code } => {
                 Error::Io { path, source: io::Error::from_raw_os_error(code) }
             }
-            Self::Other { message } => Error::Output {
-                path: dir.to_owned(),
-                reason: format!("the run that this one waited for failed: {message}"),
-            },
+            Self::Other { message } => {
+                Error::output(dir, format!("the run that this one waited for failed: {message}"))
+            }
         }
     }
 }

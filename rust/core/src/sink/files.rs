@@ -41,6 +41,15 @@ pub(super) const BLOCKS: &str = "blocks";
 /// The name of the file that becomes [`BLOCKS`] once it is written, where it is copied.
 pub(super) const BLOCKS_NEW: &str = "blocks.new";
 
+/// The name of the folder in the work folder where the groups of a job are packed.
+pub(super) const GROUPS: &str = "groups";
+
+/// The name that this folder has while it is removed.
+pub(super) const GROUPS_REMOVED: &str = "groups.removed";
+
+/// The name of the file with the lots of the documents of a group, beside its tokens.
+pub const LOTS: &str = "lots";
+
 /// The name of the log in the output folder, if the tokens are kept.
 pub(super) const TOKENS: &str = "tokens.fastpack";
 

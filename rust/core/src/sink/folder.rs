@@ -15,6 +15,7 @@ use super::arrangement::Arrangement;
 use super::cells::Column;
 use super::failure::Failure;
 use super::files::{BLOCKS, BLOCKS_NEW, MANIFEST, REPORT, STARTED, STARTED_NEW, TOKENS, WORK};
+use super::group_files;
 use super::leftovers::{Leftovers, is_ours};
 use super::lock::{Lock, refuse_no_folder};
 use super::manifest::{Beside, File, Manifest, Tokens};
@@ -27,8 +28,9 @@ use super::survey::{self};
 use crate::config::{Coding, Output, Split};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::frames::Frames;
 use crate::identity::Identity;
-use crate::regular;
+use crate::regular::{self, Links};
 
 /// An output folder that only this run writes to.
 ///
@@ -120,6 +122,18 @@ pub fn open(
     {
         return Ok(Opened::Finished(report));
     }
+    prepare(output, job, now, (lock, created), control).map(Opened::Ready)
+}
+
+/// Takes over the files of an unfinished run in a folder that is locked, or begins the job there.
+pub(super) fn prepare(
+    output: &Output,
+    job: &Arc<Identity>,
+    now: NaiveDateTime,
+    (lock, created): (Lock, bool),
+    control: &Control,
+) -> Result<Folder> {
+    let (dir, name) = (&output.dir, job.name());
     let left = Leftovers::find(dir)?;
     let arrangement = Arrangement::of(output);
     if !output.overwrite {
@@ -157,17 +171,18 @@ pub fn open(
         Some(started) => folder.go_on(started.now, &left, remains, &name, control)?,
         None => folder.start(&left, remains)?,
     }
-    Ok(Opened::Ready(folder))
+    Ok(folder)
 }
 
 /// Removes a leftover work folder from a finished folder, if the run that finished it was killed at the very
 /// end.
-fn tidy(dir: &Path, control: &Control) {
+pub(super) fn tidy(dir: &Path, control: &Control) {
     // It does no harm where it has to stay.
     if regular::is_folder(&dir.join(WORK))
         && let Ok((lock, _)) = Lock::take(dir, None, false, control)
         && let Ok(Leftovers { started: Some(started), .. }) = Leftovers::find(dir)
     {
+        group_files::remove(lock.work());
         let _ = lock.clear(|name| !is_ours(name, &started.job));
     }
 }
@@ -179,9 +194,12 @@ impl Folder {
     fn start(&mut self, left: &Leftovers, mut remains: Owned) -> Result<()> {
         remains.remove(&self.dir, self.work())?;
         let job = left.started.as_ref().map_or(&self.job, |started| &started.job);
+        if job.is_grouped() {
+            group_files::remove(self.work());
+        }
         self.lock().clear(|name| name == STARTED || !is_ours(name, job))?;
         let (new, started) = (self.work().join(STARTED_NEW), self.work().join(STARTED));
-        write(&new, &Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).to_text())?;
+        write(&new, Manifest::new(Arc::clone(&self.job), self.now, Vec::new()).to_text())?;
         fs::rename(&new, &started).map_err(Error::io(started))?;
         sync(self.work())
     }
@@ -310,23 +328,39 @@ impl Folder {
         content: BTreeMap<String, String>,
         tokens: Option<Tokens>,
     ) -> Result<()> {
+        self.finish_with(report, content, tokens, Vec::new())
+    }
+
+    /// [`finish`](Self::finish) with further small files, by their names and contents.
+    ///
+    /// # Panics
+    ///
+    /// As `finish`.
+    pub fn finish_with(
+        &mut self,
+        report: &str,
+        content: BTreeMap<String, String>,
+        tokens: Option<Tokens>,
+        others: Vec<(String, Vec<u8>)>,
+    ) -> Result<()> {
         self.close_shard()?;
         let wrote = !self.files.is_empty() || tokens.is_some();
         assert!(wrote, "a job writes at least one batch, if an empty one");
         let described = self.arrangement.describe(self.work(), &self.files)?;
-        let report = (REPORT.to_owned(), report.to_owned());
+        let described = described.into_iter().map(|(name, text)| (name, text.into_bytes()));
+        let report = (REPORT.to_owned(), report.as_bytes().to_vec());
         let mut manifest =
             Manifest::new(Arc::clone(&self.job), self.now, self.arrangement.place(&self.files));
         manifest.recipe =
             self.recipe.as_deref().and_then(|recipe| serde_json::from_str(recipe).ok());
         manifest.content = content;
         manifest.tokens = tokens;
-        for (name, text) in described.into_iter().chain([report]) {
-            write(&self.work().join(flat(&name)), &text)?;
-            manifest.beside.push(Beside::of(name, &text));
+        for (name, content) in described.chain(others).chain([report]) {
+            write(&self.work().join(flat(&name)), &content)?;
+            manifest.beside.push(Beside::of(name, &content));
         }
         self.list.sync()?;
-        write(&self.work().join(MANIFEST), &manifest.to_text())?;
+        write(&self.work().join(MANIFEST), manifest.to_text())?;
         // The record of the job must be on the disk before files are placed: it says whose they are.
         sync(self.work())?;
 
@@ -349,7 +383,48 @@ impl Folder {
         sync(&self.dir)?;
         self.placed.keep();
         self.created = false;
+        group_files::remove(self.work());
         self.clear(|_| false)
+    }
+
+    /// Takes over whole shards from elsewhere, as the last ones of the current series. They stay where they are too.
+    pub fn adopt(&mut self, shards: &[(PathBuf, File)]) -> Result<()> {
+        self.close_shard()?;
+        let numbers = self.in_series()..;
+        for ((from, shard), number) in shards.iter().zip(numbers) {
+            let name = self.series.name(number, self.coding.format);
+            let place = self.work().join(&name);
+            regular::link(from, &place).map_err(Error::io(from))?;
+            self.files.push(File { name, ..shard.clone() });
+        }
+        Ok(())
+    }
+
+    /// The path of the tokens that are kept in the folder `dir`.
+    pub fn tokens_in(dir: &Path) -> PathBuf {
+        dir.join(TOKENS)
+    }
+
+    /// Takes over logs of blocks from elsewhere, one after the other, as the tokens that are kept.
+    pub fn adopt_tokens(&self, logs: &[PathBuf], blocks: u64, control: &Control) -> Result<Tokens> {
+        let path = self.blocks();
+        if path.symlink_metadata().is_ok() {
+            fs::remove_file(&path).map_err(Error::io(&*path))?;
+        }
+        let mut joined = regular::create(&path).map_err(Error::io(&*path))?;
+        for log in logs {
+            control.tick()?;
+            let mut log_file = regular::open(log, Links::Refused).map_err(Error::io(log))?;
+            io::copy(&mut log_file, &mut joined).map_err(Error::io(&*path))?;
+        }
+        joined.sync_all().map_err(Error::io(&*path))?;
+        let frames = Frames::scan(&joined).map_err(Error::io(&*path))?;
+        if frames.found.len() as u64 != blocks {
+            let reason =
+                "holds tokens of a group that are damaged; move `.fastpack` away, and pack again";
+            return Err(Error::output(&self.dir, reason));
+        }
+        Ok(Tokens { bytes: frames.end, blocks, blake3: frames.digest.to_hex().to_string() })
     }
 
     /// Fails if another file has appeared in the place of a file of `manifest`, before anything is removed.

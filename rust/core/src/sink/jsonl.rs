@@ -30,6 +30,7 @@ impl Rows {
                 self.line.push(b':');
                 match column.cell(row) {
                     Cell::Integer(value) => serde_json::to_writer(&mut self.line, &value)?,
+                    Cell::Truth(value) => serde_json::to_writer(&mut self.line, &value)?,
                     Cell::Narrow(values) => serde_json::to_writer(&mut self.line, values)?,
                     Cell::Real(values) => serde_json::to_writer(&mut self.line, values)?,
                     Cell::ShortIds(ids) => serde_json::to_writer(&mut self.line, ids)?,

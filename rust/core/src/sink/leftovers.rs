@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::arrangement;
 use super::files::{
-    BLOCKS, BLOCKS_NEW, LOCK, MANIFEST, REPLACED, REPORT, SHARDS, SHARDS_NEW, STARTED, STARTED_NEW,
-    WORK, is_shard_of,
+    BLOCKS, BLOCKS_NEW, GROUPS, GROUPS_REMOVED, LOCK, LOTS, MANIFEST, REPLACED, REPORT, SHARDS,
+    SHARDS_NEW, STARTED, STARTED_NEW, WORK, is_shard_of,
 };
 use super::manifest::Manifest;
 use super::owned::Owned;
@@ -47,7 +47,10 @@ impl Leftovers {
                     Some(started) => is_ours(name, &started.job),
                     None => name == LOCK || (name == STARTED_NEW && is_torn(&entry)),
                 });
-            if !ours {
+            let is_groups = [GROUPS, GROUPS_REMOVED].iter().any(|name| entry.file_name() == *name)
+                && entry.file_type().is_ok_and(|it| it.is_dir())
+                && started.as_ref().is_some_and(|started| started.job.is_grouped());
+            if !ours && !is_groups {
                 return Err(foreign(dir, &entry.file_name().to_string_lossy()));
             }
         }
@@ -69,6 +72,13 @@ impl Leftovers {
 
 /// Whether a run of the job `job` writes a file of this name into the work folder.
 pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
+    let is_shard = |format: &Format| name.ends_with(&format!(".{}", format.extension()));
+    is_of_any_job(name) || (job.is_per_file() && Format::ALL.iter().any(is_shard))
+}
+
+/// Whether a run of any job, but for those that name outputs after inputs, writes a file of this name into the
+/// work folder.
+pub(super) fn is_of_any_job(name: &str) -> bool {
     let ours = [
         LOCK,
         STARTED,
@@ -80,12 +90,11 @@ pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
         REPORT,
         MANIFEST,
         REPLACED,
+        LOTS,
     ];
-    let is_shard = |format: &Format| name.ends_with(&format!(".{}", format.extension()));
     ours.contains(&name)
         || arrangement::describes(name)
         || Split::ALL.into_iter().any(|split| is_shard_of(split, name))
-        || (job.is_per_file() && Format::ALL.iter().any(is_shard))
 }
 
 /// Whether a file is the record of a started job that was killed while writing it.
@@ -100,5 +109,5 @@ pub(super) fn foreign(dir: &Path, name: &str) -> Error {
     let reason = format!(
         "holds `{WORK}/{name}`, which fastpack did not write, or which has changed since; move `{WORK}` away, or write to another folder"
     );
-    Error::Output { path: dir.to_owned(), reason }
+    Error::output(dir, reason)
 }

@@ -14,7 +14,8 @@ use super::files::{LOCK, STARTED, WORK};
 use super::leftovers;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::regular;
+use crate::regular::{self, Links};
+use crate::wording::{message, set};
 
 /// The most bytes of a failure message: a few names and a text.
 const MOST: u64 = 1 << 20;
@@ -135,6 +136,64 @@ impl Lock {
     }
 }
 
+/// A work folder that several runs of one job use at a time, until this is dropped. No run takes the [`Lock`]
+/// meanwhile.
+#[derive(Debug)]
+pub(super) struct SharedLock {
+    /// Closing the file unlocks it. It stays: others may hold it.
+    file: Option<File>,
+    /// Whether the file system has locks.
+    pub(super) is_held: bool,
+}
+
+impl SharedLock {
+    /// Shares the work folder in `dir`; `None` if there is none.
+    ///
+    /// Waits for a run that has the folder alone if `wait` is true, and fails with [`Error::Busy`] otherwise.
+    pub(super) fn take(dir: &Path, wait: bool, control: &Control) -> Result<Option<Self>> {
+        let path = dir.join(WORK).join(LOCK);
+        loop {
+            control.tick()?;
+            refuse_no_folder(dir)?;
+            let file = match regular::open_to_write(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    return Err(leftovers::foreign(dir, LOCK));
+                }
+                Err(error) => return Err(Error::io(path)(error)),
+            };
+            let is_held = match file.try_lock_shared() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) if wait => {
+                    thread::sleep(POLL);
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return Err(taken(dir)),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => false,
+                Err(TryLockError::Error(error)) => return Err(Error::io(path)(error)),
+            };
+            if is_at(&file, &path).map_err(Error::io(&path))? {
+                return Ok(Some(Self { file: Some(file), is_held }));
+            }
+        }
+    }
+}
+
+impl SharedLock {
+    /// Gives the folder free.
+    pub(super) fn released(self) -> Self {
+        drop(self.file);
+        Self { file: None, is_held: self.is_held }
+    }
+}
+
+/// Whether a run has the work folder `work` for itself.
+pub(super) fn is_taken(work: &Path) -> bool {
+    let Ok(file) = regular::open(&work.join(LOCK), Links::Refused) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // A failure has nobody to be reported to, and an empty work folder does no harm.
@@ -188,16 +247,16 @@ pub(super) fn refuse_no_folder(dir: &Path) -> Result<()> {
     let reason = format!(
         "holds `{WORK}`, which is {what}, where runs have their work folder; move it away, or write to another folder"
     );
-    Err(Error::Output { path: dir.to_owned(), reason })
+    Err(Error::output(dir, reason))
 }
 
 fn taken(dir: &Path) -> Error {
-    Error::Output {
-        path: dir.to_owned(),
-        reason:
-            "another run is writing here; pass wait=True to wait for it, or write to another folder"
-                .to_owned(),
-    }
+    let reason = message![
+        "another run is writing here; pass ",
+        set("wait", true),
+        " to wait for it, or write to another folder",
+    ];
+    Error::Busy { path: dir.to_owned(), reason }
 }
 
 /// Whether `file` is still the file at `path`: the run that held it may have removed it.

@@ -67,10 +67,10 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// The entry of a file called `name` with the content `text`.
-    pub(super) fn of(name: String, text: &str) -> Self {
-        let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
-        Self { name, bytes: text.len() as u64, blake3 }
+    /// The entry of a file called `name` with this content.
+    pub(super) fn of(name: String, content: &[u8]) -> Self {
+        let blake3 = blake3::hash(content).to_hex().to_string();
+        Self { name, bytes: content.len() as u64, blake3 }
     }
 }
 
@@ -109,8 +109,17 @@ impl Manifest {
         let Sealed::Whole(text) = sealed::read(path, links).map_err(Error::io(path))? else {
             return Ok(None);
         };
-        let manifest: Option<Self> = serde_json::from_slice(&text).ok();
-        Ok(manifest.filter(|it| it.version == VERSION && it.names().all(is_plain)))
+        Ok(Self::of(&text))
+    }
+
+    /// The manifest in `text`; `None` for one that was changed or has another version.
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        if sealed::is_whole(text) { Self::of(text) } else { None }
+    }
+
+    fn of(text: &[u8]) -> Option<Self> {
+        let manifest: Option<Self> = serde_json::from_slice(text).ok();
+        manifest.filter(|it| it.version == VERSION && it.names().all(is_plain))
     }
 
     /// The names in the folder of all files but the manifest.

@@ -6,6 +6,7 @@
 //! │   ├── lock              held by the run that works
 //! │   ├── started.json      which job this is, and when it began
 //! │   ├── shards            the finished shards
+//! │   ├── groups            the groups of a job that is cut into groups, each an output folder of its own
 //! │   ├── blocks            the log: documents of finished blocks
 //! │   ├── train-00000.arrow
 //! │   ├── manifest.json     the files that are being placed, once all are finished
@@ -26,12 +27,16 @@
 
 mod arrangement;
 mod arrow;
+mod bucket;
 mod cells;
 mod discard;
 mod disk;
 mod failure;
 mod files;
 mod folder;
+mod group_files;
+mod group_states;
+mod groups;
 mod jsonl;
 mod leftovers;
 mod lock;
@@ -51,10 +56,14 @@ use ::arrow::record_batch::RecordBatch;
 use crate::config::Split;
 use crate::error::Result;
 
+pub use bucket::{Bucket, BucketOpened, open_bucket};
 pub use discard::{discard, is_damaged};
+pub use files::LOTS;
 pub use folder::{Folder, Opened, open};
+pub use group_states::{GroupState, StepState, Underway, underway};
+pub use groups::{Groups, Joined, Packed, Started, gather, join, packed};
 pub use manifest::{Beside, File, Manifest, Tokens};
-pub use survey::{Kept, kept};
+pub use survey::{Kept, finished_job, kept};
 pub use tables::Tables;
 
 /// The receiver of the rows of a run, one split after the other.

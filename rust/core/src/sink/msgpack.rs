@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use arrow::record_batch::RecordBatch;
 use rmp::encode::{
-    ValueWriteError, write_array_len, write_f32, write_map_len, write_sint, write_str,
+    ValueWriteError, write_array_len, write_bool, write_f32, write_map_len, write_sint, write_str,
 };
 
 use super::cells::{Cell, Column};
@@ -76,6 +76,9 @@ impl Rows {
 fn append(cell: Cell<'_>, row: &mut Vec<u8>) -> Result<(), ValueWriteError> {
     match cell {
         Cell::Integer(value) => _ = write_sint(row, value)?,
+        Cell::Truth(value) => {
+            write_bool(row, value).map_err(ValueWriteError::InvalidMarkerWrite)?;
+        }
         Cell::Narrow(values) => {
             write_array_len(row, length(cell))?;
             for &value in values {
@@ -112,7 +115,7 @@ fn append(cell: Cell<'_>, row: &mut Vec<u8>) -> Result<(), ValueWriteError> {
 
 fn length(cell: Cell<'_>) -> u32 {
     let values = match cell {
-        Cell::Integer(_) => 1,
+        Cell::Integer(_) | Cell::Truth(_) => 1,
         Cell::Narrow(values) => values.len(),
         Cell::Real(values) => values.len(),
         Cell::Wide(values) => values.len(),

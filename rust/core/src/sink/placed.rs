@@ -79,10 +79,10 @@ pub(super) fn remove_folder_of(place: &Path) {
 }
 
 /// Writes a new file and syncs it to the disk.
-pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let write = || {
         let mut file = regular::create(path)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(content.as_ref())?;
         file.sync_all()
     };
     write().map_err(Error::io(path))

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::frames::Frames;
 use crate::identity::Identity;
 use crate::regular::{self, Links};
+use crate::wording::{Message, message, set};
 
 /// The most files that a message names.
 const NAMED: usize = 5;
@@ -40,6 +41,12 @@ pub(super) fn finished(dir: &Path, job: &Identity) -> Result<Option<String>> {
     }
 }
 
+/// The identity of the finished job of a folder, if it has one.
+pub fn finished_job(dir: &Path) -> Result<Option<Arc<Identity>>> {
+    let manifest = Manifest::read(&dir.join(MANIFEST), Links::Followed)?;
+    Ok(manifest.map(|manifest| manifest.job))
+}
+
 fn read_report(dir: &Path, links: Links) -> Result<String> {
     let path = dir.join(REPORT);
     let read = regular::open(&path, links).and_then(io::read_to_string);
@@ -61,7 +68,7 @@ pub struct Kept {
 
 /// The tokens that are kept in the folder `dir`; fails with [`Error::Output`] if there are none.
 pub fn kept(dir: &Path) -> Result<Kept> {
-    let refused = |reason: String| Err(Error::Output { path: dir.to_owned(), reason });
+    let refused = |reason: Message| Err(Error::output(dir, reason));
     fs::metadata(dir).map_err(Error::io(dir))?;
     // Nothing is written here, and a downloaded folder may consist of links.
     let links = Links::Followed;
@@ -69,21 +76,24 @@ pub fn kept(dir: &Path) -> Result<Kept> {
     if manifest.is_none() && dir.join(MANIFEST).exists() {
         let reason =
             format!("holds a `{MANIFEST}` that is not as fastpack wrote it; pack the files again");
-        return refused(reason);
+        return refused(reason.into());
     }
     let found = manifest.and_then(|manifest| Some((manifest.tokens.clone()?, manifest)));
     let Some((tokens, manifest)) = found else {
-        let reason = "holds no tokens; pack_dir(keep_tokens=True) keeps them".to_owned();
-        return refused(reason);
+        return refused(message![
+            "holds no tokens; a job with ",
+            set("keep_tokens", true),
+            " keeps them",
+        ]);
     };
     if let Some(damage) = damage(dir, &manifest, links)? {
-        return refused(format!("cannot be packed again: {}", damage.words));
+        return refused(format!("cannot be packed again: {}", damage.words).into());
     }
     let path = dir.join(TOKENS);
     let frames = regular::open(&path, links).and_then(|file| Frames::scan(&file));
     let frames = frames.map_err(Error::io(&*path))?;
     if frames.end != tokens.bytes || frames.digest.to_hex().as_str() != tokens.blake3 {
-        return refused(format!("cannot be packed again: `{TOKENS}` has changed"));
+        return refused(format!("cannot be packed again: `{TOKENS}` has changed").into());
     }
     let report = read_report(dir, links)?;
     Ok(Kept { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
@@ -138,9 +148,10 @@ fn holds(path: &Path, expected: &str, links: Links) -> Result<bool> {
 /// job.
 pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) -> Result<()> {
     let refuse = |what: String| {
+        let overwrite = set("overwrite", true);
         let reason =
-            format!("{what}; pass overwrite=True to replace it, or write to another folder");
-        Err(Error::Output { path: dir.to_owned(), reason })
+            message![what, "; pass ", overwrite, " to replace it, or write to another folder"];
+        Err(Error::output(dir, reason))
     };
     if let Some(manifest) = Manifest::read(&dir.join(MANIFEST), Links::Refused)? {
         if let Some(differences) = manifest.job.differences(job) {
@@ -151,10 +162,12 @@ pub(super) fn refuse_other_jobs(dir: &Path, job: &Identity, left: &Leftovers) ->
                 refuse(format!("holds the output of this job, but {words}"))
             }
             Some(Damage { words, changed: true }) => {
-                let reason = format!(
-                    "holds the output of this job, but {words}; move it away and pass overwrite=True, or write to another folder"
-                );
-                Err(Error::Output { path: dir.to_owned(), reason })
+                let reason = message![
+                    format!("holds the output of this job, but {words}; move it away and pass "),
+                    set("overwrite", true),
+                    ", or write to another folder",
+                ];
+                Err(Error::output(dir, reason))
             }
             // A finished output of the same job is found before, unless the job has no identity.
             None => {
@@ -183,13 +196,13 @@ pub(super) fn refuse_all(dir: &Path, others: &[String], arrangement: Arrangement
     if others.is_empty() {
         return Ok(());
     }
-    let advice = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
-        "write to another folder, or move them away"
+    let fault = format!("is not empty: {}; write to another folder, or ", listed(others));
+    let reason = if others.iter().any(|name| is_in_the_way(name, arrangement)) {
+        message![fault, "move them away"]
     } else {
-        "write to another folder, or pass overwrite=True to write next to them"
+        message![fault, "pass ", set("overwrite", true), " to write next to them"]
     };
-    let reason = format!("is not empty: {}; {advice}", listed(others));
-    Err(Error::Output { path: dir.to_owned(), reason })
+    Err(Error::output(dir, reason))
 }
 
 /// Fails with [`Error::Output`] if there are files `in_the_way` that fastpack did not write.
@@ -197,12 +210,15 @@ pub(super) fn refuse_in_the_way(dir: &Path, in_the_way: &[String]) -> Result<()>
     if in_the_way.is_empty() {
         return Ok(());
     }
-    let reason = format!(
-        "holds what fastpack did not write, or what has changed since: {}; overwrite=True replaces \
-         fastpack's own files alone: move them away, or write to another folder",
-        listed(in_the_way)
-    );
-    Err(Error::Output { path: dir.to_owned(), reason })
+    let reason = message![
+        format!(
+            "holds what fastpack did not write, or what has changed since: {}; ",
+            listed(in_the_way)
+        ),
+        set("overwrite", true),
+        " replaces fastpack's own files alone: move them away, or write to another folder",
+    ];
+    Err(Error::output(dir, reason))
 }
 
 /// A list of names, cut to a bounded length.

@@ -20,6 +20,8 @@ pub struct Block {
     pub file: usize,
     /// The index of the source of the file.
     pub source: usize,
+    /// How often its source was read before, because it is repeated.
+    pub repetition: u64,
     /// Bytes of the file that this block accounts for, including skipped bytes.
     pub size: u64,
     pub(super) content: Content,
@@ -171,7 +173,13 @@ impl Block {
         content: Content,
     ) -> Self {
         let path = Arc::clone(path);
-        Self { path, file, source, size, content, fates: None, limit: usize::MAX }
+        Self { path, file, source, repetition: 0, size, content, fates: None, limit: usize::MAX }
+    }
+
+    /// The same block, of a source that was read so often before.
+    #[must_use]
+    pub(crate) fn read_again(self, repetition: u64) -> Self {
+        Self { repetition, ..self }
     }
 
     /// Keeps at most the first `most` records, and returns their number.

@@ -15,6 +15,7 @@ use super::found::{Found, SourceFile};
 use super::input::Input;
 use super::json::ArrayReader;
 use super::lines::LineReader;
+use super::mds::MdsReader;
 use super::memory::{Memory, MemoryReader};
 use super::rows::Columns;
 use super::sample::Sample;
@@ -25,6 +26,9 @@ use super::{ipc, parquet};
 use crate::config::{Reading, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
+
+/// The number of files whose first bytes are fetched while the one before them is read, if they lie in remote storage.
+const FILES_AHEAD: usize = 3;
 
 /// Chooses the columns to read of a table, from its `Reading` and its first rows; `None` for all.
 pub(crate) type Chooser = fn(&Reading, &RecordBatch) -> Option<Vec<String>>;
@@ -155,7 +159,12 @@ impl Blocks {
             }
             let Some(open) = &mut self.open else { continue };
             if let Some((size, content)) = open.next_content(control)? {
-                let mut block = Block::new(&open.path, self.at, source, size, content);
+                if let (Content::Broken { .. }, Some(file)) = (&content, self.files.get(self.at)) {
+                    // Bytes that could not be fetched are no damage of the file.
+                    file.unchanged()?;
+                }
+                let block = Block::new(&open.path, self.at, source, size, content);
+                let mut block = block.read_again(self.times);
                 if let Some(left) = &mut self.left {
                     *left -= block.limit(*left);
                 }
@@ -178,6 +187,9 @@ impl Blocks {
     fn start(&self, source: usize, control: &Control) -> Result<Open> {
         let file = &self.files[self.at];
         let (path, size) = (Arc::clone(&file.path), Some(file.size));
+        for next in self.files.iter().skip(self.at + 1).take(FILES_AHEAD) {
+            next.location.prefetch(next.format.container == Container::Parquet);
+        }
         let (reader, through): (Box<dyn Reader>, _) = match &self.sample {
             Some(sample) if Sample::spreads_over(file) => {
                 (Box::new(sample.open(file, self.at, self.times)?), None)
@@ -258,8 +270,7 @@ fn open(
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
     let Format { container, compression } = file.format;
-    let path = &file.path;
-    let input = || Input::open(path, compression);
+    let input = || Input::open(&file.location, compression);
     let columns = || {
         let reading = reading.clone();
         chooser.map(|choose| -> Columns { Box::new(move |rows| choose(&reading, rows)) })
@@ -281,6 +292,7 @@ fn open(
         Container::Tsv => Box::new(CsvReader::new(input()?, b'\t')),
         Container::Text => Box::new(TextReader::new(input()?, reading.separator.as_deref())),
         Container::Cbor => Box::new(CborReader::new(input()?)),
+        Container::Mds => Box::new(MdsReader::new(input()?)),
         Container::Parquet => parquet::open(file, columns())?,
         Container::Arrow => ipc::open(file, columns(), control)?,
     })

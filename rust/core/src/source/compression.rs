@@ -1,6 +1,5 @@
 //! [`Compression`]: the compressions of files, and their decoders.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
+
+use crate::storage::OpenFile;
 
 /// Bytes of the file that are read at a time.
 const READ_BYTES: usize = 128 << 10;
@@ -42,6 +43,8 @@ impl Compression {
 
     /// The compression whose files end in `.ending`.
     pub(super) fn by_ending(ending: &str) -> Option<Self> {
+        // Shards of MDS have the name of the library as their ending.
+        let ending = if ending == "zstd" { Self::Zstd.ending() } else { ending };
         KNOWN.iter().find(|known| known.0.ending() == ending).map(|known| known.0)
     }
 
@@ -63,7 +66,7 @@ impl Compression {
     /// The decompressed content of a file. `offset` follows the bytes of the file that were used.
     pub(super) fn decoder(
         self,
-        file: File,
+        file: OpenFile,
         offset: Arc<AtomicU64>,
     ) -> io::Result<Box<dyn Read + Send>> {
         let file = Counted { file: BufReader::with_capacity(READ_BYTES, file), offset };
@@ -82,7 +85,7 @@ impl Compression {
 
 /// A file that counts the bytes that were read of it.
 struct Counted {
-    file: BufReader<File>,
+    file: BufReader<OpenFile>,
     offset: Arc<AtomicU64>,
 }
 

@@ -1,4 +1,4 @@
-//! Folders of `datasets.save_to_disk`: their files, in order.
+//! Folders of `datasets.save_to_disk`, and of MDS shards: their files, in order.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -9,10 +9,13 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 
 /// The file that lists the files of a dataset.
-const STATE: &str = "state.json";
+pub(super) const STATE: &str = "state.json";
 
 /// The file that lists the splits of several datasets.
-const SPLITS: &str = "dataset_dict.json";
+pub(super) const SPLITS: &str = "dataset_dict.json";
+
+/// The file that lists the shards of an MDS dataset.
+const INDEX: &str = "index.json";
 
 /// The most bytes of such a file: enough for a million files.
 const LARGEST: u64 = 256 << 20;
@@ -30,6 +33,37 @@ struct State {
 #[derive(Deserialize)]
 struct DataFile {
     filename: PathBuf,
+}
+
+/// The fields that are read from [`INDEX`].
+#[derive(Deserialize)]
+struct Index {
+    shards: Vec<Shard>,
+}
+
+#[derive(Deserialize)]
+struct Shard {
+    format: String,
+    raw_data: ShardFile,
+    zip_data: Option<ShardFile>,
+}
+
+/// A file of a shard: as it is, or compressed.
+#[derive(Deserialize)]
+struct ShardFile {
+    basename: PathBuf,
+}
+
+impl Index {
+    /// The files of the shards in the folder `dir`: those that are not compressed, where there are both; `None` if a
+    /// shard is of another format.
+    fn files(self, dir: &Path) -> Option<Vec<PathBuf>> {
+        let file = |Shard { format, raw_data, zip_data }: Shard| {
+            let zip = zip_data.filter(|_| !dir.join(&raw_data.basename).exists());
+            (format == "mds").then(|| zip.unwrap_or(raw_data).basename)
+        };
+        self.shards.into_iter().map(file).collect()
+    }
 }
 
 /// The fields that are read from [`SPLITS`].
@@ -58,14 +92,12 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
         }
         return Err(refuse(format!("holds several datasets; name one: {}", named.join(", "))));
     }
-    let Some(text) = text(&dir.join(STATE))? else { return Ok(None) };
-    // Other programs may use this file name too.
-    let Ok(State { data_files }) = serde_json::from_slice(&text) else { return Ok(None) };
-    if data_files.is_empty() {
+    let Some((list, named)) = list_in(dir)? else { return Ok(None) };
+    if named.is_empty() {
         return Err(refuse("is a dataset without rows".to_owned()));
     }
     let root = root(dir).map_err(Error::io(dir))?;
-    let inside = |DataFile { filename }: DataFile| {
+    let inside = |filename: PathBuf| {
         let path = dir.join(&filename);
         let is_name = filename.components().all(|part| matches!(part, Component::Normal(_)));
         // A file that is not there is an error of its own.
@@ -74,11 +106,33 @@ pub(super) fn files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
             return Ok(path);
         }
         Err(refuse(format!(
-            "is a dataset whose `{STATE}` names `{}`, which is not in that folder; name the file by its own path to read it",
+            "is a dataset whose `{list}` names `{}`, which is not in that folder; name the file by its own path to read it",
             filename.display()
         )))
     };
-    data_files.into_iter().map(inside).collect::<Result<_>>().map(Some)
+    named.into_iter().map(inside).collect::<Result<_>>().map(Some)
+}
+
+/// The file that lists the files of the dataset in `dir`, and the names in it; `None` if there is none.
+fn list_in(dir: &Path) -> Result<Option<(&'static str, Vec<PathBuf>)>> {
+    // Other programs may use these file names too.
+    if let Some(text) = text(&dir.join(STATE))?
+        && let Some(named) = listed(&text)
+    {
+        return Ok(Some((STATE, named)));
+    }
+    if let Some(text) = text(&dir.join(INDEX))?
+        && let Ok(index) = serde_json::from_slice::<Index>(&text)
+    {
+        return Ok(index.files(dir).map(|named| (INDEX, named)));
+    }
+    Ok(None)
+}
+
+/// The names of the files of a dataset, by the content of its [`STATE`]; `None` for a file of another program.
+pub(super) fn listed(text: &[u8]) -> Option<Vec<PathBuf>> {
+    let State { data_files } = serde_json::from_slice(text).ok()?;
+    Some(data_files.into_iter().map(|file| file.filename).collect())
 }
 
 /// The folder that must contain the files of a dataset in `dir`: `dir` itself, or the cache of a repository

@@ -6,24 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::braces::expand;
+use super::chosen::{FORMATS, data_of_folder, refuse_other_data};
 use super::dataset;
-use super::format::{Container, by_name, holds_records};
+use super::format::{Container, by_name};
 use super::found::{Found, SourceFile};
 use super::globs;
 use super::outputs::Outputs;
+use super::remote;
 use crate::config::{Inputs, Reading, ShapeName};
 use crate::control::Control;
 use crate::error::{Error, Result};
-
-/// Extensions of data that fastpack does not read: an error for a named file, a mention in the report for one
-/// in a folder.
-const OTHER_DATA: [&str; 6] = ["7z", "lz4", "msgpack", "rar", "tar", "zip"];
-
-/// Extensions of copies, unfinished files and logs.
-const BY_PRODUCTS: [&str; 7] = ["bak", "incomplete", "log", "orig", "part", "temp", "tmp"];
-
-/// The formats that are found in a folder, for messages.
-const FORMATS: &str = ".jsonl, .json, .parquet, .arrow, .cbor, .csv, .tsv, .txt or .md";
+use crate::storage::{Location, Session, is_url};
 
 /// Finds the files of `inputs`.
 ///
@@ -40,6 +33,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
     let mut seen = HashSet::new();
     let mut shown: HashMap<String, PathBuf> = HashMap::new();
     let search = Search { recursive: inputs.recursive, control };
+    let mut session = None;
     for (number, source) in inputs.sources.iter().enumerate() {
         let before = found.files.len();
         let alike = inputs.sources.iter().position(|other| other.reading == source.reading);
@@ -47,19 +41,35 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
             if pattern.as_os_str().is_empty() {
                 return Err(Error::option("files", "holds an empty path"));
             }
-            for path in search.paths(pattern, &mut found.passed_over)? {
+            let locations = if is_url(pattern) || inputs.storage.gives(pattern) {
+                let session = match &mut session {
+                    Some(session) => &*session,
+                    none => &*none.insert(Session::open(&inputs.storage, control.flag())?),
+                };
+                let search = remote::Search { recursive: inputs.recursive, session, control };
+                search.files(pattern, &mut found.passed_over)?
+            } else {
+                let paths = search.paths(pattern, &mut found.passed_over)?;
+                paths.into_iter().map(|path| Location::from(&*path)).collect()
+            };
+            for location in locations {
                 control.tick()?;
-                let real = path.canonicalize().map_err(Error::io(&path))?;
+                let path = location.name();
+                let real = if location.is_remote() {
+                    path.to_path_buf()
+                } else {
+                    path.canonicalize().map_err(Error::io(&**path))?
+                };
                 // A hash takes less memory than a path.
                 if !seen.insert((blake3::hash(real.as_os_str().as_encoded_bytes()), alike)) {
                     let reason = format!("`{}` is named twice", path.display());
                     return Err(Error::option("files", reason));
                 }
                 if path.to_str().is_none() {
-                    refuse_alike(&path, &mut shown)?;
+                    refuse_alike(path, &mut shown)?;
                 }
-                let guessed = by_name(&path).0.is_none();
-                let file = SourceFile::open(path, number, control)?;
+                let guessed = by_name(path).0.is_none();
+                let file = SourceFile::open(location, number, control)?;
                 if guessed && file.format.container == Container::Text {
                     refuse_as_text(&file.path, &source.reading)?;
                 }
@@ -81,7 +91,7 @@ pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
 
 /// Refuses a file whose content can only be text, if the caller named another shape.
 fn refuse_as_text(path: &Path, reading: &Reading) -> Result<()> {
-    let named = reading.shape.or_else(|| reading.fields.shape());
+    let named = reading.named_shape(&ShapeName::ALL);
     let Some(named) = named.filter(|named| *named != ShapeName::Text) else { return Ok(()) };
     let reason = format!(
         "`{}` begins as a text, and not as records of the shape `{}`; give it the ending of what it is ({FORMATS})",
@@ -150,13 +160,7 @@ impl Search<'_> {
             return self.folder(pattern, passed_over);
         }
         refuse_devices(pattern, &metadata)?;
-        if other_data(pattern) {
-            let reason = format!(
-                "`{}` is of a format that is not read; turn it into one of {FORMATS}, compressed or not",
-                pattern.display()
-            );
-            return Err(Error::option("files", reason));
-        }
+        refuse_other_data(pattern)?;
         Ok(vec![pattern.to_owned()])
     }
 
@@ -193,43 +197,18 @@ impl Search<'_> {
         if let Some(files) = dataset::files(dir)? {
             return Ok(files);
         }
-        let mut files = Vec::new();
-        let mut texts = Vec::new();
+        let mut entries = Vec::new();
         let mut outputs = Outputs::below(dir);
         for path in self.entries(dir, &mut outputs, passed_over)? {
             self.control.tick()?;
             if !path.is_file() || outputs.tell(&path) {
                 passed_over.push(path);
-                continue;
-            }
-            match by_name(&path) {
-                (Some(Container::Text), _) => texts.push(path),
-                (Some(Container::Json), None) if !holds_records(&path, self.control)? => {
-                    passed_over.push(path);
-                }
-                (None, _) if !self.is_data(&path)? => {
-                    // Other tools leave empty files as marks, such as `_SUCCESS`.
-                    if path.metadata().map_err(Error::io(&path))?.len() > 0 {
-                        passed_over.push(path);
-                    }
-                }
-                _ => files.push(path),
+            } else {
+                entries.push(Location::from(&*path));
             }
         }
-        if files.is_empty() {
-            files = texts;
-        } else {
-            passed_over.extend(texts);
-        }
-        if files.is_empty() {
-            let deeper =
-                if self.recursive { "" } else { "; `recursive=True` looks into its folders" };
-            let reason =
-                format!("`{}` holds no file of records ({FORMATS}){deeper}", dir.display());
-            return Err(Error::option("files", reason));
-        }
-        passed_over.sort_unstable();
-        Ok(files)
+        let files = data_of_folder(dir, entries, self.recursive, passed_over, self.control)?;
+        Ok(files.into_iter().map(|file| file.name().to_path_buf()).collect())
     }
 
     /// The files in a folder, and in its folders if they are searched too, sorted by path, without hidden
@@ -272,37 +251,8 @@ impl Search<'_> {
         entries.sort_unstable();
         Ok(entries)
     }
-
-    /// Whether a file of a folder without a known extension holds records.
-    ///
-    /// Files whose names begin with an underscore do not count, since tools put them beside data by custom;
-    /// nor do copies and unfinished files. A file that cannot be opened does not count either, since it was
-    /// not named.
-    fn is_data(self, path: &Path) -> Result<bool> {
-        let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
-        let by_product = name.starts_with(b"_")
-            || name.ends_with(b"~")
-            || ending(path).is_some_and(|ending| BY_PRODUCTS.contains(&ending))
-            // `data.jsonl.1` is a rotated `data.jsonl`.
-            || path.file_stem().is_some_and(|stem| by_name(Path::new(stem)).0.is_some());
-        if by_product || other_data(path) {
-            return Ok(false);
-        }
-        match holds_records(path, self.control) {
-            Err(Error::Cancelled) => Err(Error::Cancelled),
-            found => Ok(found.unwrap_or(false)),
-        }
-    }
 }
 
 fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
-}
-
-fn ending(path: &Path) -> Option<&str> {
-    path.extension().and_then(OsStr::to_str)
-}
-
-fn other_data(path: &Path) -> bool {
-    ending(path).is_some_and(|ending| OTHER_DATA.contains(&ending))
 }

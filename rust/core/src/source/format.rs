@@ -2,12 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::Arc;
-
-use fastpack_tokenize::regular;
 
 use super::compression::Compression;
 use super::input::Input;
@@ -16,6 +12,7 @@ use super::sizes::BYTE_ORDER_MARK;
 use crate::config::ShapeName;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::storage::Location;
 
 /// Bytes that are read to recognise a file.
 const PEEKED: usize = 64 << 10;
@@ -50,6 +47,8 @@ pub enum Container {
     Text,
     /// CBOR items, one after another.
     Cbor,
+    /// Records of typed columns behind a table of offsets, as `MosaicML`'s streaming library writes them.
+    Mds,
     /// A Parquet file.
     Parquet,
     /// An Arrow IPC file or stream.
@@ -57,13 +56,14 @@ pub enum Container {
 }
 
 /// Each container with the extensions of its files, the usual one first.
-const ENDINGS: [(Container, &[&str]); 8] = [
+const ENDINGS: [(Container, &[&str]); 9] = [
     (Container::Lines, &["jsonl", "ndjson"]),
     (Container::Json, &["json"]),
     (Container::Csv, &["csv"]),
     (Container::Tsv, &["tsv"]),
     (Container::Text, &["txt", "md"]),
     (Container::Cbor, &["cbor", "cborl", "cborseq"]),
+    (Container::Mds, &["mds"]),
     (Container::Parquet, &["parquet"]),
     (Container::Arrow, &["arrow", "feather", "arrows", "ipc"]),
 ];
@@ -107,12 +107,13 @@ pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
 ///
 /// [`Error::Io`] for a file that cannot be read, [`Error::Option`] for a compressed file of a container that is
 /// read from its end.
-pub(super) fn recognise(path: &Arc<Path>, control: &Control) -> Result<Format> {
+pub(super) fn recognise(location: &Location, control: &Control) -> Result<Format> {
+    let path = location.name();
     let (container, named) = by_name(path);
-    let compression = compression(path, container, named)?;
+    let compression = compression(location, container, named)?;
     let (container, at_end) = match container {
         Some(container) => (container, container == Container::Parquet),
-        None => by_content(Input::open(path, compression)?.peek(PEEKED, control)?),
+        None => by_content(Input::open(location, compression)?.peek(PEEKED, control)?),
     };
     if at_end && let Some(compression) = compression {
         let reason = format!(
@@ -127,27 +128,24 @@ pub(super) fn recognise(path: &Arc<Path>, control: &Control) -> Result<Format> {
 
 /// The compression of a file, by its name or its first bytes.
 fn compression(
-    path: &Path,
+    location: &Location,
     container: Option<Container>,
     named: Option<Compression>,
 ) -> Result<Option<Compression>> {
     if named.is_some() || matches!(container, Some(Container::Parquet | Container::Arrow)) {
         return Ok(named);
     }
-    let mut start = Vec::new();
-    let file = regular::open(path).map_err(Error::io(path))?;
-    file.take(Compression::LONGEST_MARK as u64).read_to_end(&mut start).map_err(Error::io(path))?;
+    let start = location.start(Compression::LONGEST_MARK).map_err(Error::io(&**location.name()))?;
     Ok(Compression::by_content(&start))
 }
 
 /// Whether a file without a known extension holds records: a list of objects, an object on each of its first
 /// two lines, a text table whose columns have the names of a shape, or another container, by its first bytes.
 /// A file named as JSON must be one of the first two.
-pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
-    let (container, named) = by_name(path);
-    let path = Arc::from(path);
-    let compression = compression(&path, container, named)?;
-    let mut input = Input::open(&path, compression)?;
+pub(super) fn holds_records(location: &Location, control: &Control) -> Result<bool> {
+    let (container, named) = by_name(location.name());
+    let compression = compression(location, container, named)?;
+    let mut input = Input::open(location, compression)?;
     let start = input.peek(PEEKED, control)?;
     let text = text_of(start);
     Ok(match by_content(start).0 {
@@ -166,7 +164,7 @@ pub(super) fn holds_records(path: &Path, control: &Control) -> Result<bool> {
             container.is_none()
         }
         Container::Cbor => container.is_none() && start.starts_with(CBOR_MAGIC),
-        Container::Text => false,
+        Container::Text | Container::Mds => false,
     })
 }
 
@@ -228,7 +226,8 @@ fn table(text: &[u8]) -> Option<Container> {
 
 /// Whether these column names are those of a shape.
 fn show_shape(names: &[&str]) -> bool {
-    let shapes = ShapeName::ALL.into_iter().filter(|shape| *shape != ShapeName::Tokens);
+    let plain = [ShapeName::Tokens, ShapeName::Prompt];
+    let shapes = ShapeName::ALL.into_iter().filter(|shape| !plain.contains(shape));
     let has = |fields: &&[&str]| fields.iter().any(|field| names.contains(field));
     shapes.into_iter().any(|shape| shape.required().iter().all(has))
 }

@@ -1,9 +1,7 @@
 //! [`Found`]: the files of the inputs of a run, with their sizes and times when they were found.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use fastpack_tokenize::regular;
 
@@ -11,12 +9,15 @@ use super::format::{self, Format};
 use crate::config::Source;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::storage::Location;
 
 /// A file to read, with its size and time when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// The path.
+    /// The path, or the URL without user and query.
     pub path: Arc<Path>,
+    /// The place of its bytes.
+    pub(crate) location: Location,
     /// The container and compression.
     pub format: Format,
     /// The index of its source in [`Found::sources`].
@@ -24,37 +25,44 @@ pub struct SourceFile {
     /// Its size in bytes.
     pub size: u64,
     /// The time of the last change, in nanoseconds since 1970; 0 where the system does not tell.
-    pub modified: u128,
+    pub modified: u64,
+    /// The etag, where a store gives one.
+    pub etag: Option<Arc<str>>,
 }
 
 impl SourceFile {
-    pub(super) fn open(path: PathBuf, source: usize, control: &Control) -> Result<Self> {
-        regular::check(&path).map_err(Error::io(&path))?;
-        let metadata = path.metadata().map_err(Error::io(&path))?;
-        let path = Arc::from(path);
+    pub(super) fn open(location: Location, source: usize, control: &Control) -> Result<Self> {
+        let path = Arc::clone(location.name());
+        if !location.is_remote() {
+            regular::check(&path).map_err(Error::io(&*path))?;
+        }
+        let stat = location.stat().map_err(Error::io(&*path))?;
         Ok(Self {
-            format: format::recognise(&path, control)?,
+            format: format::recognise(&location, control)?,
             path,
+            location,
             source,
-            size: metadata.len(),
-            modified: modified(&metadata),
+            size: stat.size,
+            modified: stat.modified,
+            etag: stat.etag,
         })
     }
 
-    /// Fails with [`Error::Changed`] if the size or the time of the file has changed since.
+    /// Fails with [`Error::Changed`] if the size or the time of the file has changed since, and with its first failure if
+    /// a request for an object has failed.
     pub(crate) fn unchanged(&self) -> Result<()> {
-        let same = self.path.metadata().is_ok_and(|metadata| {
-            metadata.len() == self.size && modified(&metadata) == self.modified
-        });
+        self.location.check().map_err(Error::io(&*self.path))?;
+        let same = self
+            .location
+            .stat()
+            .is_ok_and(|stat| stat.size == self.size && stat.modified == self.modified);
         if same { Ok(()) } else { Err(Error::Changed(self.path.to_path_buf())) }
     }
-}
 
-/// The time of the last change of a file, in nanoseconds since 1970; 0 where the system does not tell.
-fn modified(metadata: &Metadata) -> u128 {
-    let time = metadata.modified().ok();
-    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    since.map_or(0, |since| since.as_nanos())
+    /// Whether a later run can tell that the file is the same: its size and its etag or time are known.
+    pub(crate) fn is_told(&self) -> bool {
+        self.etag.is_some() || self.modified > 0 || !self.location.is_remote()
+    }
 }
 
 /// The files and sources of the inputs of a run.

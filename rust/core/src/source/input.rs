@@ -1,17 +1,14 @@
 //! [`Input`]: the bytes of one file, decompressed by a background thread if needed.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use fastpack_tokenize::regular;
 
 use super::background::Background;
 use super::compression::Compression;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::storage::{Location, OpenFile};
 
 /// Bytes that are read between two checks of the cancel flag: some milliseconds of a disk.
 const STEP_BYTES: usize = 4 << 20;
@@ -25,7 +22,7 @@ const CHUNKS_AHEAD: usize = 8;
 /// The bytes of one file.
 #[derive(Debug)]
 pub(super) struct Input {
-    path: Arc<Path>,
+    location: Location,
     bytes: Bytes,
     /// The bytes that were read but not taken.
     peeked: Vec<u8>,
@@ -36,7 +33,7 @@ pub(super) struct Input {
 
 #[derive(Debug)]
 enum Bytes {
-    Plain(File),
+    Plain(OpenFile),
     Decompressed { chunks: Background<Chunk>, chunk: Vec<u8>, taken: usize },
 }
 
@@ -44,8 +41,9 @@ enum Bytes {
 type Chunk = (io::Result<Vec<u8>>, u64);
 
 impl Input {
-    pub(super) fn open(path: &Arc<Path>, compression: Option<Compression>) -> Result<Self> {
-        let file = regular::open(path).map_err(Error::io(&**path))?;
+    pub(super) fn open(location: &Location, compression: Option<Compression>) -> Result<Self> {
+        let path = location.name();
+        let file = location.open().map_err(Error::io(&**path))?;
         let bytes = match compression {
             None => Bytes::Plain(file),
             Some(compression) => {
@@ -53,7 +51,13 @@ impl Input {
                 Bytes::Decompressed { chunks, chunk: Vec::new(), taken: 0 }
             }
         };
-        Ok(Self { path: Arc::clone(path), bytes, peeked: Vec::new(), position: 0, damage: None })
+        Ok(Self {
+            location: location.clone(),
+            bytes,
+            peeked: Vec::new(),
+            position: 0,
+            damage: None,
+        })
     }
 
     /// The bytes of the file that were used.
@@ -78,7 +82,7 @@ impl Input {
         wanted: usize,
         control: &Control,
     ) -> Result<usize> {
-        let path = Arc::clone(&self.path);
+        let path = Arc::clone(self.location.name());
         let mut filled = 0;
         while filled < wanted {
             control.tick()?;
@@ -124,7 +128,11 @@ impl Read for Input {
                 Some((Ok(next), position)) => {
                     (*chunk, *taken, self.position) = (next, 0, position);
                 }
-                Some((Err(error), _)) if error.raw_os_error().is_some() => return Err(error),
+                Some((Err(error), _))
+                    if error.raw_os_error().is_some() || self.location.check().is_err() =>
+                {
+                    return Err(self.location.check().err().unwrap_or(error));
+                }
                 Some((Err(error), position)) => {
                     self.position = position;
                     self.damage = Some(format!("at byte {position} of the file: {error}"));
@@ -139,7 +147,7 @@ impl Read for Input {
 }
 
 /// Decompresses `file` on a background thread. A failure is the last chunk.
-fn decompress(file: File, compression: Compression) -> io::Result<Background<Chunk>> {
+fn decompress(file: OpenFile, compression: Compression) -> io::Result<Background<Chunk>> {
     let offset = Arc::new(AtomicU64::new(0));
     let mut decoder = compression.decoder(file, Arc::clone(&offset))?;
     let mut ended = false;

@@ -1,6 +1,6 @@
 //! Reads inputs: finds their files, and cuts them into [`Block`]s of records.
 //!
-//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`parquet`], [`ipc`]),
+//! Each container has a file here ([`lines`], [`json`], [`cbor`], [`csv`], [`text`], [`mds`], [`parquet`], [`ipc`]),
 //! and the compressions have one ([`compression`]).
 
 mod background;
@@ -8,6 +8,7 @@ mod block;
 mod blocks;
 mod braces;
 mod cbor;
+mod chosen;
 mod compression;
 mod csv;
 mod dataset;
@@ -20,11 +21,13 @@ mod input;
 mod ipc;
 mod json;
 mod lines;
+mod mds;
 mod memory;
 mod outputs;
 mod parquet;
 mod pilot;
 pub(crate) mod position;
+mod remote;
 mod rows;
 mod sample;
 mod sizes;
@@ -34,6 +37,7 @@ mod windows;
 
 pub use block::{Block, Cells, Fate, Raw, RawRecord};
 pub use blocks::Blocks;
+pub(crate) use blocks::Chooser;
 pub use compression::Compression;
 pub use discover::discover;
 pub use format::{Container, Format};

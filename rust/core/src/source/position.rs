@@ -3,14 +3,11 @@
 //! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group. Any
 //! other file is one extent, which is read from its beginning.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-
-use fastpack_tokenize::regular;
 
 use super::block::{Block, Content, Reader, is_index_line};
 use super::blocks::Blocks;
@@ -21,9 +18,14 @@ use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Origin, Result};
 use crate::ledger::Reason;
+use crate::storage::{Location, OpenFile};
 
 /// Bytes that are read at a time to find the newline for a cut: a page.
 const STEP: usize = 4 << 10;
+
+/// The most cuts of a file whose places are read at once, in some hundredths of a second. Of more extents, lanes
+/// get so many that their sizes even out, and the lines that begin in an extent are found when it is entered.
+const MOST_CUTS: u64 = 2048;
 
 /// A stretch of the input that can be read without reading what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ enum Place {
     File,
     /// Whole lines, and the number of the first if lines are counted.
     Lines { range: Range<u64>, first_line: Option<u64> },
+    /// The lines that begin in a range.
+    Near(Range<u64>),
     /// A row group of a Parquet file, and the number of its first row.
     Group { number: usize, first_row: u64 },
 }
@@ -90,6 +94,11 @@ fn places(
 ) -> Result<Vec<(u64, Place)>> {
     let whole = || vec![(file.size, Place::File)];
     if is_line_file(file)? {
+        if !counted && file.size.div_ceil(most.max(1)) > MOST_CUTS {
+            return Ok(stretches(file.size, most)
+                .map(|range| (range.end - range.start, Place::Near(range)))
+                .collect());
+        }
         let ranges = cut(file, most, control)?;
         let mut opened = None;
         let mut line = 1;
@@ -100,7 +109,7 @@ fn places(
             if counted {
                 let opened = match &mut opened {
                     Some(opened) => opened,
-                    none => none.insert(regular::open(&file.path).map_err(Error::io(&*file.path))?),
+                    none => none.insert(file.location.open().map_err(Error::io(&*file.path))?),
                 };
                 line += newlines(opened, bytes, &file.path, control)?;
             }
@@ -131,40 +140,46 @@ pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
     let format = file.format;
     match (format.container, format.compression) {
         (Container::Lines, None) => Ok(true),
-        (Container::Json, None) => Ok(!text_of(&beginning(&file.path)?).starts_with(b"[")),
+        (Container::Json, None) => Ok(!text_of(&beginning(&file.location)?).starts_with(b"[")),
         _ => Ok(false),
     }
 }
 
 /// Whether an index line stands before each record.
-fn is_indexed(path: &Path) -> Result<bool> {
-    let start = beginning(path)?;
+fn is_indexed(location: &Location) -> Result<bool> {
+    let start = beginning(location)?;
     Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))
 }
 
-fn beginning(path: &Path) -> Result<Vec<u8>> {
-    let mut start = Vec::new();
-    let file = regular::open(path).map_err(Error::io(path))?;
-    file.take(PEEKED as u64).read_to_end(&mut start).map_err(Error::io(path))?;
-    Ok(start)
+fn beginning(location: &Location) -> Result<bytes::Bytes> {
+    location.start(PEEKED).map_err(Error::io(&**location.name()))
 }
 
 fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
+/// Ranges of a file of `size` bytes, of at most about `most` bytes each.
+fn stretches(size: u64, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let count = size.div_ceil(most.max(1)).max(1);
+    let end = move |number: u64| {
+        let end = u128::from(size) * u128::from(number) / u128::from(count);
+        u64::try_from(end).expect("at most the size")
+    };
+    (0..count).map(move |number| end(number)..end(number + 1))
+}
+
 /// Ranges of a file of at most about `most` bytes. Each but the last ends after a newline.
 fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u64>>> {
     let size = source.size;
-    let count = size.div_ceil(most.max(1)).max(1);
     let mut ranges = Vec::new();
     let mut start = 0;
-    if count > 1 {
-        let mut file = regular::open(&source.path).map_err(Error::io(&*source.path))?;
-        for number in 1..count {
+    if size > most {
+        let starts = || stretches(size, most).map(|range| range.start);
+        let places = starts().map(|near| near.saturating_sub(1));
+        let mut file = source.location.open_scattered(places).map_err(Error::io(&*source.path))?;
+        for near in starts() {
             control.tick()?;
-            let near = u128::from(size) * u128::from(number) / u128::from(count);
-            let near = u64::try_from(near).expect("at most the size");
             if near <= start {
                 continue;
             }
@@ -179,7 +194,12 @@ fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u6
 }
 
 /// The start of the first line at or after `near`; `None` if there is none.
-fn line_behind(file: &mut File, near: u64, path: &Path, control: &Control) -> Result<Option<u64>> {
+fn line_behind(
+    file: &mut OpenFile,
+    near: u64,
+    path: &Path,
+    control: &Control,
+) -> Result<Option<u64>> {
     let mut at = near - 1;
     let mut bytes = vec![0; STEP];
     file.seek(SeekFrom::Start(at)).map_err(Error::io(path))?;
@@ -198,7 +218,7 @@ fn line_behind(file: &mut File, near: u64, path: &Path, control: &Control) -> Re
 }
 
 /// The newlines in the next `bytes` bytes of a file.
-fn newlines(file: &mut File, bytes: u64, path: &Path, control: &Control) -> Result<u64> {
+fn newlines(file: &mut OpenFile, bytes: u64, path: &Path, control: &Control) -> Result<u64> {
     let mut left = bytes;
     let mut buffer = vec![0; BLOCK_BYTES];
     let mut count = 0;
@@ -216,8 +236,9 @@ fn newlines(file: &mut File, bytes: u64, path: &Path, control: &Control) -> Resu
 }
 
 /// The number of the line that begins at offset `byte` of a file, from 1.
-pub(crate) fn line_of(path: &Path, byte: u64, control: &Control) -> Result<u64> {
-    let mut file = regular::open(path).map_err(Error::io(path))?;
+pub(crate) fn line_of(source: &SourceFile, byte: u64, control: &Control) -> Result<u64> {
+    let path = &source.path;
+    let mut file = source.location.open_range(0..byte).map_err(Error::io(&**path))?;
     Ok(1 + newlines(&mut file, byte, path, control)?)
 }
 
@@ -244,6 +265,7 @@ impl ExtentBlocks {
         found: &Found,
         extent: &Extent,
         columns: Option<&[String]>,
+        control: &Control,
     ) -> Result<Self> {
         let file = &found.files[extent.file];
         let entered = Some(file.clone());
@@ -255,8 +277,15 @@ impl ExtentBlocks {
             Place::File => (Reading::Files(Box::new(blocks_of(found, [file], false))), None),
             Place::Lines { range, first_line } => {
                 file.unchanged()?;
-                let reader = LineExtent::open(&file.path, range.clone(), *first_line)?;
+                let reader = LineExtent::open(&file.location, range.clone(), *first_line)?;
                 (Reading::Stretch(Box::new(reader)), entered)
+            }
+            Place::Near(range) => {
+                file.unchanged()?;
+                let reader = LineExtent::near(file, range.clone(), control)?;
+                let left = reader.end - reader.at;
+                let reading = Reading::Stretch(Box::new(reader));
+                return Ok(Self { reading, file: extent.file, source: file.source, entered, left });
             }
             Place::Group { number, first_row } => {
                 file.unchanged()?;
@@ -286,6 +315,9 @@ impl ExtentBlocks {
         };
         if let Some(block) = &block {
             self.left = self.left.saturating_sub(block.size);
+            if let (Content::Broken { .. }, Some(file)) = (&block.content, &self.entered) {
+                file.unchanged()?;
+            }
         } else {
             self.reading = Reading::Ended;
             if let Some(file) = &self.entered {
@@ -338,7 +370,7 @@ pub(crate) fn number_line(found: &Found, origin: &mut Origin, control: &Control)
         && found.sources[file.source].limit.is_none()
         && is_line_file(file)?
     {
-        origin.line = line_of(&file.path, origin.line, control)?;
+        origin.line = line_of(file, origin.line, control)?;
     }
     Ok(())
 }
@@ -346,7 +378,7 @@ pub(crate) fn number_line(found: &Found, origin: &mut Origin, control: &Control)
 /// The lines in a range of a file.
 struct LineExtent {
     path: Arc<Path>,
-    file: File,
+    file: OpenFile,
     at: u64,
     end: u64,
     /// The number of the next line, if lines are counted.
@@ -357,12 +389,29 @@ struct LineExtent {
 }
 
 impl LineExtent {
-    fn open(path: &Arc<Path>, range: Range<u64>, line: Option<u64>) -> Result<Self> {
-        let indexed = is_indexed(path)?;
-        let mut file = regular::open(path).map_err(Error::io(&**path))?;
+    fn open(location: &Location, range: Range<u64>, line: Option<u64>) -> Result<Self> {
+        let indexed = is_indexed(location)?;
+        let path = location.name();
+        let mut file = location.open_range(range.clone()).map_err(Error::io(&**path))?;
         file.seek(SeekFrom::Start(range.start)).map_err(Error::io(&**path))?;
         let (path, at, end) = (Arc::clone(path), range.start, range.end);
         Ok(Self { path, file, at, end, line, indexed, taken: 0 })
+    }
+
+    /// The lines that begin in a range, identified by the offset at which they begin.
+    fn near(file: &SourceFile, range: Range<u64>, control: &Control) -> Result<Self> {
+        let path = &file.path;
+        let places = [range.start, range.end].into_iter().map(|near| near.saturating_sub(1));
+        let mut opened = file.location.open_scattered(places).map_err(Error::io(&**path))?;
+        let mut line_at = |near: u64| -> Result<u64> {
+            if near == 0 || near >= file.size {
+                return Ok(near);
+            }
+            let line = line_behind(&mut opened, near, path, control)?;
+            Ok(line.unwrap_or(file.size).min(file.size))
+        };
+        let range = line_at(range.start)?..line_at(range.end)?;
+        Self::open(&file.location, range, None)
     }
 
     /// Reads whole lines of about a block, or one line that is longer.

@@ -81,7 +81,7 @@ impl Sample {
     /// they begin.
     pub(super) fn open(&self, file: &SourceFile, at: usize, times: u64) -> Result<WindowReader> {
         let windows = self.windows(file.size, at, times);
-        WindowReader::open(&file.path, windows, Arc::clone(&self.bytes))
+        WindowReader::open(&file.location, windows, Arc::clone(&self.bytes))
     }
 
     /// Windows of a file of `size` bytes. Every byte is equally likely to be in one.

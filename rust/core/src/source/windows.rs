@@ -1,6 +1,5 @@
 //! [`WindowReader`]: the lines that begin in some windows of a file.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
@@ -8,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::vec;
 
-use fastpack_tokenize::regular;
-
 use super::block::{Content, Reader, is_index_line};
 use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
+use crate::storage::{Location, OpenFile};
 
 /// Bytes that are first read beyond a window, to the end of its last line: a page, and more each time.
 const STEP: u64 = 4 << 10;
@@ -22,7 +20,7 @@ const STEP: u64 = 4 << 10;
 /// The lines that begin in some windows of a file.
 pub(super) struct WindowReader {
     path: Arc<Path>,
-    file: File,
+    file: OpenFile,
     windows: vec::IntoIter<Range<u64>>,
     position: u64,
     /// Whether an index line stands before each record.
@@ -34,14 +32,16 @@ pub(super) struct WindowReader {
 }
 
 impl WindowReader {
-    /// The lines of the file at `path` that begin in `windows`, identified by the offset at which they begin.
+    /// The lines of a file that begin in `windows`, identified by the offset at which they begin.
     /// Adds their bytes to `bytes`.
     pub(super) fn open(
-        path: &Arc<Path>,
+        location: &Location,
         windows: Vec<Range<u64>>,
         bytes: Arc<AtomicU64>,
     ) -> Result<Self> {
-        let mut file = regular::open(path).map_err(Error::io(&**path))?;
+        let path = location.name();
+        let starts = windows.iter().map(|window| window.start.saturating_sub(1));
+        let mut file = location.open_scattered(starts).map_err(Error::io(&**path))?;
         let mut start = Vec::new();
         let peeked = file.by_ref().take(PEEKED as u64).read_to_end(&mut start);
         peeked.map_err(Error::io(&**path))?;

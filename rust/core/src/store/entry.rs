@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{ColumnName, Documents};
+use crate::document::{ColumnName, Documents, Pass};
 use crate::frames::{self, HEADER};
 use crate::ledger::Ledger;
 
@@ -40,6 +40,9 @@ struct Note<'a> {
     /// The file, for messages about documents where the block is not at hand.
     path: Cow<'a, str>,
     columns: Vec<Cow<'a, str>>,
+    /// How often the source of the block was read before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    repetition: u64,
     fingerprint: Cow<'a, str>,
     ledger: Cow<'a, Ledger>,
 }
@@ -64,6 +67,7 @@ pub(super) fn write(
     let note = Note {
         path: documents.path().to_string_lossy(),
         columns: documents.names().into_iter().map(|name| Cow::Borrowed(name.0)).collect(),
+        repetition: documents.pass().repetition,
         fingerprint: Cow::Borrowed(fingerprint),
         ledger: Cow::Borrowed(ledger),
     };
@@ -105,7 +109,9 @@ impl Entry {
         let ends = words(ends);
         let path = path.map_or_else(|| Arc::from(Path::new(&*note.path)), Arc::clone);
         let columns = note.columns.iter().map(|name| ColumnName::known(name));
-        let mut documents = Documents::new(path, &columns.collect::<Option<Vec<_>>>()?);
+        let pass = Pass { repetition: note.repetition, ..Pass::default() };
+        let mut documents =
+            Documents::new(path, &columns.collect::<Option<Vec<_>>>()?).of_pass(pass);
         let all = words(records);
         let mut start = 0;
         for &end in &ends {
@@ -116,6 +122,11 @@ impl Entry {
         let entry = Self { fingerprint, documents, ledger };
         Some((entry, payload.len() - records.len(), ends))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Words as bytes.

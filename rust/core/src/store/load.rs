@@ -1,5 +1,6 @@
 //! Reads parts of documents back from the log, in the order of the file, whatever the order in which they are needed.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -108,7 +109,8 @@ fn runs(mut wanted: &[Wanted]) -> impl Iterator<Item = Run<'_>> {
 }
 
 impl Store {
-    /// Reads stretches back, on several threads.
+    /// Reads stretches back, on several threads: the ids of [`INPUTS`] in each, or if `whole` their documents with
+    /// all columns.
     ///
     /// # Panics
     ///
@@ -116,6 +118,7 @@ impl Store {
     pub fn load(
         &self,
         stretches: &[Stretch],
+        whole: bool,
         threads: NonZeroUsize,
         control: &Control,
     ) -> Result<Loaded> {
@@ -129,7 +132,7 @@ impl Store {
         wanted.sort_unstable_by_key(|wanted| (wanted.offset, wanted.index));
         let share = wanted.len().div_ceil(threads.get()).max(1);
         let parts = thread::scope(|scope| {
-            let read = |share| self.read(log, share, stretches, control);
+            let read = |share| self.read(log, share, (stretches, whole), control);
             // Where the system gives no thread, this one does the work.
             let threads: Vec<_> = wanted
                 .chunks(share)
@@ -177,7 +180,7 @@ impl Store {
 
     /// The part of a record before its runs of trained tokens.
     fn head(&self, log: &Log, wanted: &Wanted) -> Result<Head> {
-        let columns = self.place(wanted.segment).columns;
+        let columns = self.place(wanted.segment).names.len();
         let words = log.words(wanted.offset, Head::words(columns))?;
         Head::read(&words, columns).ok_or_else(|| damaged(log))
     }
@@ -201,7 +204,7 @@ impl Store {
         &self,
         log: &Log,
         wanted: &[Wanted],
-        stretches: &[Stretch],
+        (stretches, whole): (&[Stretch], bool),
         control: &Control,
     ) -> Result<(Vec<Documents>, Vec<Whereabouts>)> {
         let mut read: Vec<Documents> = Vec::new();
@@ -221,17 +224,27 @@ impl Store {
             };
             for one in run.records {
                 let stretch = stretches[one.index];
-                let Place { path, columns, .. } = self.place(one.segment);
+                let Place { path, names, .. } = self.place(one.segment);
+                let columns = if whole { &names[..] } else { &[INPUTS] };
                 let goes_on = |documents: &Documents| {
                     Arc::ptr_eq(documents.path(), path) && documents.tokens(INPUTS) < PART
                 };
                 if !read.last().is_some_and(goes_on) {
-                    read.push(Documents::new(Arc::clone(path), &[INPUTS]));
+                    read.push(Documents::new(Arc::clone(path), columns));
                 }
                 let at = read.len() - 1;
                 let documents = &mut read[at];
                 let (start, length) = (stretch.start as usize, stretch.length as usize);
-                let pushed = if run.is_large() {
+                let pushed = if whole {
+                    let record = if run.is_large() {
+                        Cow::Owned(log.words(one.offset, words_in(one.bytes))?)
+                    } else {
+                        Cow::Borrowed(
+                            &words[words_in(one.offset - offset)..][..words_in(one.bytes)],
+                        )
+                    };
+                    documents.push_words(&record)
+                } else if run.is_large() {
                     let head = self.head(log, one)?;
                     let record = log.words(one.offset, head.before_ids())?;
                     let ids = one.offset + (WORD * (head.before_ids() + start)) as u64;
@@ -239,7 +252,7 @@ impl Store {
                 } else {
                     let from = words_in(one.offset - offset);
                     let record = &words[from..from + words_in(one.bytes)];
-                    Head::read(record, *columns).and_then(|head| {
+                    Head::read(record, names.len()).and_then(|head| {
                         let ids = record.get(head.before_ids() + start..)?.get(..length)?;
                         documents.push_stretch(&head, record, ids, start)
                     })
@@ -262,7 +275,7 @@ fn damaged(log: &Log) -> Error {
 }
 
 impl Loaded {
-    /// The stretch `index` of those asked for, as a document that begins with its first token.
+    /// The stretch `index` of those asked for, as a document that begins with its first token, or the whole document.
     pub fn document(&self, index: usize) -> Document<'_> {
         let (documents, at) = self.places[index];
         self.documents[documents].document(at)

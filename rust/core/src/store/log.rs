@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::{self, Entry, WORD, words};
 use crate::control::Control;
-use crate::document::Documents;
+use crate::document::{ColumnName, Documents};
 use crate::error::{Error, Result};
 use crate::frames::{Frame, Frames, read_at, write_at};
 use crate::ledger::Ledger;
@@ -23,8 +23,8 @@ use crate::writeback::{Afterwards, Writeback};
 pub struct Place {
     /// The input file of the block.
     pub(super) path: Arc<Path>,
-    /// The number of columns of the documents.
-    pub(super) columns: usize,
+    /// The columns of the documents.
+    pub(super) names: Arc<[ColumnName]>,
     /// The place of the first record.
     pub(super) offset: u64,
     /// The end of each record, in words from there.
@@ -123,8 +123,8 @@ impl Log {
             return Err(self.give_room_back(&tail, start, failure));
         }
         self.tail().writeback.wrote(&self.file, end).map_err(Error::io(&self.path))?;
-        let (path, columns) = (Arc::clone(documents.path()), documents.names().len());
-        Ok(Place { path, columns, offset: start + written.records as u64, ends: written.ends })
+        let (path, names) = (Arc::clone(documents.path()), documents.names().into());
+        Ok(Place { path, names, offset: start + written.records as u64, ends: written.ends })
     }
 
     /// Cuts off the entry from `start` on, which could not be written, if it is the last: the disk may need the room.
@@ -144,8 +144,8 @@ impl Log {
         let entry = payload.and_then(|payload| Entry::read(&payload, path));
         let Some((entry, records, ends)) = entry else { return Ok(None) };
         let offset = frame.start + records as u64;
-        let columns = entry.documents.names().len();
-        let place = Place { path: Arc::clone(entry.documents.path()), columns, offset, ends };
+        let names = entry.documents.names().into();
+        let place = Place { path: Arc::clone(entry.documents.path()), names, offset, ends };
         Ok(Some((entry, place)))
     }
 

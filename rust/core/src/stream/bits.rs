@@ -7,20 +7,26 @@ const DIGIT: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
-    /// Used bits of the last byte.
+    /// Bits that do not fill a byte yet, the first lowest.
+    rest: u64,
+    /// The number of these bits.
     used: u32,
 }
 
 impl BitWriter {
     /// Appends the lowest `bits` bits of a number.
     pub(super) fn put(&mut self, number: u64, bits: u32) {
-        for bit in 0..bits {
-            if self.used.is_multiple_of(8) {
-                self.bytes.push(0);
-            }
-            let last = self.bytes.last_mut().expect("a byte was pushed");
-            *last |= u8::from((number >> bit) & 1 == 1) << (self.used % 8);
-            self.used += 1;
+        // Fewer than 8 bits wait, so half of a number fits beside them.
+        if bits > 32 {
+            self.put(number & u64::from(u32::MAX), 32);
+            return self.put(number >> 32, bits - 32);
+        }
+        self.rest |= (number & ((1 << bits) - 1)) << self.used;
+        self.used += bits;
+        while self.used >= 8 {
+            self.bytes.push(self.rest.to_le_bytes()[0]);
+            self.rest >>= 8;
+            self.used -= 8;
         }
     }
 
@@ -50,7 +56,10 @@ impl BitWriter {
         }
     }
 
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        if self.used > 0 {
+            self.bytes.push(self.rest.to_le_bytes()[0]);
+        }
         self.bytes
     }
 }

@@ -25,6 +25,8 @@ struct State<T> {
     feeds: Vec<Feed<T>>,
     /// The feed that is being waited for, or was last.
     wanted: usize,
+    /// Whether the feed is being waited for.
+    waiting: bool,
     closed: bool,
 }
 
@@ -50,7 +52,8 @@ impl<T> Board<T> {
     pub(super) fn new(feeds: usize, threads: usize) -> Self {
         let feed =
             || Feed { begun: 0, taken: 0, ready: BTreeMap::new(), reading: false, ended: false };
-        let state = State { feeds: (0..feeds).map(|_| feed()).collect(), wanted: 0, closed: false };
+        let feeds = (0..feeds).map(|_| feed()).collect();
+        let state = State { feeds, wanted: 0, waiting: false, closed: false };
         Self { state: Mutex::new(state), moved: Condvar::new(), threads: threads as u64 }
     }
 
@@ -79,17 +82,23 @@ impl<T> Board<T> {
         self.choose(&mut state)
     }
 
-    /// The feed with the fewest blocks in progress; of several, the one that is needed first.
+    /// The feed that is being waited for, so that the first rows come soon. Otherwise the feed with the fewest
+    /// blocks in progress; of several, the one that is needed first.
     fn choose(&self, state: &mut State<T>) -> Option<Claim> {
         let open = state.feeds.iter().filter(|feed| !feed.ended).count() as u64;
         let most = (self.threads * BLOCKS_PER_THREAD).div_ceil(open.max(1)).max(LEAST_AHEAD);
         let count = state.feeds.len();
         let wanted = state.wanted;
-        let free = (0..count).map(|step| (wanted + step) % count).filter(|&at| {
+        let is_free = |at: usize| {
             let feed = &state.feeds[at];
             !feed.ended && !feed.reading && feed.begun - feed.taken < most
-        });
-        let feed = free.min_by_key(|&at| state.feeds[at].begun - state.feeds[at].taken)?;
+        };
+        let free = (0..count).map(|step| (wanted + step) % count).filter(|&at| is_free(at));
+        let feed = if state.waiting && is_free(wanted) {
+            wanted
+        } else {
+            free.min_by_key(|&at| state.feeds[at].begun - state.feeds[at].taken)?
+        };
         let chosen = &mut state.feeds[feed];
         chosen.reading = true;
         chosen.begun += 1;
@@ -123,6 +132,7 @@ impl<T> Board<T> {
             let next = this.taken;
             if let Some(result) = this.ready.remove(&next) {
                 this.taken += 1;
+                state.waiting = false;
                 drop(state);
                 self.moved.notify_all();
                 return result.map(Some);
@@ -133,6 +143,7 @@ impl<T> Board<T> {
             if state.closed {
                 return Err(Error::Cancelled);
             }
+            state.waiting = true;
             drop(state);
             if !std::mem::replace(&mut woken, true) {
                 self.moved.notify_all();

@@ -10,18 +10,17 @@ use super::made::Made;
 use super::mix::Mix;
 use super::options::OnExhausted;
 use super::order::Address;
-use super::place::{DocumentPlace, LaneState, PiecePlace, PoolState};
+use super::place::{DocumentPlace, HeldPiece, LaneState, PiecePlace, PoolState, Snapshot};
+use super::rows::{Packed, Rows};
+use super::state::encode;
 use crate::config::Options;
-use crate::document::{Document, INPUTS};
+use crate::document::{Document, Documents, INPUTS};
 use crate::error::{Error, Result};
 use crate::ledger::Count;
-use crate::pack::{OpenPacks, Piece, Plan};
-use crate::pipeline::Books;
+use crate::objective::Objective;
+use crate::pack::{OpenPacks, Piece};
+use crate::pipeline::{Books, Cutter};
 use crate::store::Store;
-
-/// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
-/// does not wait for a short one for ever.
-const AGE: u64 = 64;
 
 /// Runs of documents, and their bytes, that are kept before unused ones are freed.
 const SEGMENTS: usize = 4;
@@ -32,12 +31,8 @@ const ROWS: usize = 64;
 
 /// Packs the documents of one lane.
 pub(super) struct Lane {
-    open: OpenPacks,
-    /// The number of pieces after which an open row is closed.
-    age: u64,
-    /// Closed rows. The first of them were delivered.
-    closed: Plan,
-    delivered: usize,
+    /// The rows: of one packer, or of one for each pool if each row holds one source.
+    packed: Rows,
     store: Store,
     /// The blocks of the documents in the store.
     held: VecDeque<Held>,
@@ -46,13 +41,15 @@ pub(super) struct Lane {
     number: u64,
     lanes: u64,
     rows: u64,
+    /// The number of times that all epochs were read to their end.
+    round: u64,
     ended: bool,
     /// The state to start from, until its documents are there.
     from: Option<LaneState>,
     pieces: Vec<Piece>,
     patience: (usize, u64),
-    /// The state after the last delivered row.
-    state: Arc<Vec<u8>>,
+    /// The state after the last delivered row, as text.
+    state: Arc<str>,
 }
 
 /// A block whose documents are in the store.
@@ -62,6 +59,8 @@ struct Held {
     /// The number of its first document.
     first: u64,
     places: Vec<u64>,
+    /// The tokens of each of its documents.
+    lengths: Vec<usize>,
 }
 
 /// The place of a lane in a pool.
@@ -69,13 +68,24 @@ struct Held {
 struct Pool {
     next: (Address, u64),
     current: Option<Current>,
+    /// Whether it gives no more documents in this round.
     ended: bool,
-    /// Whether it was read for all epochs.
-    passed: bool,
+    /// Whether it gives no more documents in any round.
+    gone: bool,
     /// The credit of the pool in this lane.
     credit: i64,
     /// Documents of the current epoch, if it was read from its beginning.
     documents: Option<u64>,
+}
+
+/// The next step of a lane.
+enum Next {
+    /// A row of this packer is closed.
+    Row(usize),
+    /// A document of this pool is ready.
+    Document(usize),
+    /// All rows can be closed.
+    End,
 }
 
 /// The block that is being packed.
@@ -90,6 +100,7 @@ struct Current {
 /// The parts of the run that a lane needs for packing.
 pub(super) struct Bench<'b> {
     pub(super) options: &'b Options,
+    pub(super) objective: &'b dyn Objective,
     pub(super) mix: &'b Mix,
     /// The packed documents and tokens of each pool.
     pub(super) shares: &'b mut [Count],
@@ -100,18 +111,24 @@ pub(super) struct Bench<'b> {
     pub(super) line_of: &'b dyn Fn(&Document<'_>) -> Result<u64>,
 }
 
+impl<'b> Bench<'b> {
+    /// Cuts documents as the run does.
+    fn cutter(&self) -> Cutter<'b> {
+        Cutter { options: self.options, objective: self.objective, epoch: 0 }
+    }
+}
+
 impl Lane {
     pub(super) fn new(
-        open: OpenPacks,
+        open: &OpenPacks,
         options: &Options,
+        mix: &Mix,
         pools: usize,
         (number, lanes): (usize, usize),
         from: LaneState,
     ) -> Self {
-        let packs = &options.rows.packing;
-        let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        let age = AGE.saturating_mul(open.most() as u64);
-        let state = Arc::new(from.to_bytes());
+        let packers = if mix.chooses_rows() { pools } else { 1 };
+        let state = Arc::from(encode(&from.to_bytes()));
         let pool = |at: usize| {
             let next = from.pools.get(at).map_or((Address::default(), 0), |pool| pool.next);
             let documents = (next == (Address::default(), 0)).then_some(0);
@@ -119,16 +136,14 @@ impl Lane {
             Pool { next, credit, documents, ..Pool::default() }
         };
         Self {
-            open,
-            age,
-            closed,
-            delivered: 0,
+            packed: Rows::new(open, &options.rows.packing, packers),
             store: Store::default(),
             held: VecDeque::new(),
             pools: (0..pools).map(pool).collect(),
             number: number as u64,
             lanes: lanes as u64,
             rows: from.rows,
+            round: from.round,
             ended: from.ended,
             pieces: Vec::new(),
             patience: (SEGMENTS, BYTES),
@@ -158,72 +173,140 @@ impl Lane {
         blocks.into_iter().map(|blocks| blocks.into_iter().map(sorted).collect()).collect()
     }
 
-    /// Whether no row follows.
+    /// Whether no row follows, or none but those of epochs that are read again.
     pub(super) fn is_ended(&self) -> bool {
-        self.ended && self.delivered == self.closed.rows()
+        self.round > 0 || self.ended && !self.packed.any_waits()
     }
 
     /// The state after the last delivered row.
-    pub(super) fn state(&self) -> Arc<Vec<u8>> {
+    pub(super) fn state(&self) -> Arc<str> {
         Arc::clone(&self.state)
     }
 
     /// The next row; `None` after the last. Its pieces refer to documents of [`stock`](Self::stock).
     pub(super) fn next_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<Vec<Piece>>> {
+        loop {
+            if let Some(packer) = self.packer_of_row(bench)? {
+                let row = self.packed.take(packer);
+                self.rows += 1;
+                if bench.mix.chooses_rows() {
+                    self.charge(packer, 1, bench);
+                }
+                return Ok(Some(row));
+            }
+            if !bench.mix.has_rounds() || self.pools.iter().all(|pool| pool.gone) {
+                return Ok(None);
+            }
+            (self.round, self.ended) = (self.round + 1, false);
+            for pool in &mut self.pools {
+                pool.ended = pool.gone;
+            }
+        }
+    }
+
+    /// Whether the last row is of epochs that are read again.
+    pub(super) fn repeats(&self) -> bool {
+        self.round > 0
+    }
+
+    /// Whether a row follows that is not of epochs which are read again.
+    pub(super) fn has_row(&mut self, bench: &mut Bench<'_>) -> Result<bool> {
+        Ok(!self.is_ended() && self.packer_of_row(bench)?.is_some())
+    }
+
+    /// The packer of the next row of this round, which is closed; `None` after the last.
+    fn packer_of_row(&mut self, bench: &mut Bench<'_>) -> Result<Option<usize>> {
         if let Some(state) = self.from.take() {
             self.restore(&state, bench)?;
         }
-        while self.delivered == self.closed.rows() {
+        loop {
             if self.ended {
-                return Ok(None);
+                let waiting = (0..self.packed.packers()).filter(|&at| self.packed.waits(at));
+                return Ok(Mix::choose(waiting.map(|at| (at, self.pools[at].credit))));
             }
-            let Some(pool) = self.choose(bench)? else {
-                self.finish(bench);
-                continue;
-            };
-            self.pack_next(pool, bench)?;
+            match self.choose(bench)? {
+                Next::Row(packer) => return Ok(Some(packer)),
+                Next::Document(pool) => self.pack_next(pool, bench)?,
+                Next::End => {
+                    (0..self.packed.packers()).for_each(|packer| self.finish(packer, bench));
+                    self.ended = true;
+                }
+            }
         }
-        let row = self.closed.row(self.delivered).collect();
-        self.delivered += 1;
-        self.rows += 1;
-        Ok(Some(row))
+    }
+
+    /// The pieces of all rows that were not delivered.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.packed.pieces()
     }
 
     /// The store of the documents, and the number of the document that pieces count from.
     pub(super) fn stock(&self) -> (&Store, u64) {
-        (&self.store, self.closed.first_document())
+        (&self.store, self.packed.first_document())
     }
 
     /// Saves the state and frees unused documents, after the rows that were handed out are assembled.
     pub(super) fn settle(&mut self) {
-        self.state = Arc::new(self.snapshot().to_bytes());
+        self.state = Arc::from(encode(&self.snapshot()));
+        self.forget();
+    }
+
+    /// Frees unused documents if there are many.
+    pub(super) fn forget(&mut self) {
         let (segments, resident) = (self.store.segments(), self.store.resident());
-        if segments > self.patience.0 || resident > self.patience.1 || self.delivered > ROWS {
+        if segments > self.patience.0
+            || resident > self.patience.1
+            || self.packed.delivered() > ROWS
+        {
             self.free();
             let (segments, resident) = (self.store.segments(), self.store.resident());
             self.patience = (SEGMENTS.max(2 * segments), BYTES.max(2 * resident));
         }
     }
 
-    /// The pool of the next document; `None` if there is no document left.
-    fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Option<usize>> {
+    /// The next step: a row that is closed, or the pool of the next document.
+    fn choose(&mut self, bench: &mut Bench<'_>) -> Result<Next> {
+        let apart = bench.mix.chooses_rows();
+        if !apart && self.packed.waits(0) {
+            return Ok(Next::Row(0));
+        }
+        if self.pools.len() == 1 && !self.pools[0].ended && self.is_ready(0, bench)? {
+            let past = bench.mix.is_past(self.pools[0].next.0.epoch, self.round);
+            return Ok(if past { Next::End } else { Next::Document(0) });
+        }
         loop {
             let weights = bench.mix.weights(self.rows * self.lanes + self.number);
-            let open: Vec<usize> = (0..self.pools.len())
-                .filter(|&at| !self.pools[at].ended && weights[at] > 0)
-                .collect();
-            let credits = open.iter().map(|&at| (at, self.pools[at].credit));
-            let Some(pool) = Mix::choose(credits) else { return Ok(None) };
-            if self.is_ready(pool, bench)? {
-                let passed = open.iter().all(|&at| self.pools[at].passed);
-                return Ok(Some(pool).filter(|_| !passed));
+            let weighed: Vec<usize> = (0..self.pools.len()).filter(|&at| weights[at] > 0).collect();
+            let has_rows = |at: usize| apart && self.packed.waits(at);
+            let open = weighed.iter().filter(|&&at| !self.pools[at].ended || has_rows(at));
+            let Some(pool) = Mix::choose(open.map(|&at| (at, self.pools[at].credit))) else {
+                return Ok(Next::End);
+            };
+            if has_rows(pool) {
+                return Ok(Next::Row(pool));
             }
-            if self.pools[pool].documents == Some(0) && bench.mix.pools() > 1 {
-                self.refuse_empty(pool, bench)?;
+            if self.is_ready(pool, bench)? {
+                let has_passed =
+                    |at: usize| bench.mix.is_past(self.pools[at].next.0.epoch, self.round);
+                let mut reading = weighed.iter().filter(|&&at| !self.pools[at].ended);
+                if reading.all(|&at| has_passed(at)) {
+                    return Ok(Next::End);
+                }
+                if bench.mix.on_exhausted == OnExhausted::Repeat || !has_passed(pool) {
+                    return Ok(Next::Document(pool));
+                }
+            } else {
+                if self.pools[pool].documents == Some(0) && bench.mix.pools() > 1 {
+                    self.refuse_empty(pool, bench)?;
+                }
+                self.pools[pool].gone = true;
             }
             self.pools[pool].ended = true;
             if bench.mix.on_exhausted == OnExhausted::Stop {
-                return Ok(None);
+                return Ok(Next::End);
+            }
+            if apart {
+                self.finish(pool, bench);
             }
         }
     }
@@ -257,9 +340,6 @@ impl Lane {
             }
             let Some(made) = (bench.take)(number)? else { return Ok(false) };
             let pool = &mut self.pools[number];
-            let repeats = bench.mix.pools() > 1 && bench.mix.on_exhausted == OnExhausted::Repeat;
-            pool.passed |=
-                repeats && bench.mix.epochs.is_some_and(|epochs| made.address.epoch >= epochs);
             if made.address.epoch > pool.next.0.epoch {
                 // After an epoch without a document, all later epochs have none.
                 if pool.documents == Some(0) {
@@ -273,6 +353,7 @@ impl Lane {
             bench.books.work += made.work;
             bench.books.ledger.merge(made.ledger);
             let (address, places, end) = (made.address, made.places, made.end);
+            let lengths = lengths_of(&made.documents);
             let numbers = self.store.push(made.documents, None);
             pool.next = (address, pool.next.1.max(places.first().copied().unwrap_or(0)));
             self.held.push_back(Held {
@@ -280,6 +361,7 @@ impl Lane {
                 address,
                 first: numbers.start,
                 places: places.clone(),
+                lengths,
             });
             pool.current = Some(Current { numbers, places: places.into(), address, end });
         }
@@ -292,85 +374,98 @@ impl Lane {
         let document = current.numbers.next().expect("a document is ready");
         let place = current.places.pop_front().expect("each document has a place");
         pool.next = (current.address, place + 1);
-        let name = u32::try_from(document - self.closed.first_document());
+        let name = u32::try_from(document - self.packed.first_document());
         let name = name.expect("few documents wait for their rows");
         let found = self.store.document(document);
-        if let Err(refused) = bench.books.pieces(found, name, bench.options, &mut self.pieces) {
+        let cutter = bench.cutter();
+        if let Err(refused) = bench.books.pieces(found, name, cutter, &mut self.pieces) {
             // The error names a line, so the line of the record is counted.
             let line = (bench.line_of)(&found)?;
             let again = found.at_line(line);
-            let said = bench.books.pieces(again.document(0), name, bench.options, &mut self.pieces);
+            let said = bench.books.pieces(again.document(0), name, cutter, &mut self.pieces);
             return Err(said.err().unwrap_or(refused));
         }
-        let tokens = found.column(INPUTS).len() as u64;
+        let tokens = u64::from(bench.objective.tokens(found));
         bench.shares[number].add(tokens);
-        if self.pools.len() > 1 {
-            let cost = bench.mix.cost(tokens);
-            let weights = bench.mix.weights(self.rows * self.lanes + self.number);
-            let mut all = 0;
-            for (pool, weight) in self.pools.iter_mut().zip(weights).filter(|(pool, _)| !pool.ended)
-            {
-                pool.credit += weight * cost;
-                all += weight;
-            }
-            self.pools[number].credit -= all * cost;
+        let apart = bench.mix.chooses_rows();
+        if self.pools.len() > 1 && !apart {
+            self.charge(number, bench.mix.cost(tokens), bench);
         }
-        for piece in self.pieces.drain(..) {
-            self.open.push(piece, &mut self.closed);
-        }
-        if self.open.overtakes() {
-            self.open.close_aged(self.age, &mut self.closed);
-        }
+        self.packed.push(if apart { number } else { 0 }, &mut self.pieces);
         Ok(())
     }
 
-    /// Closes all rows.
-    fn finish(&mut self, bench: &mut Bench<'_>) {
-        let tail = self.open.flush(&mut self.closed);
-        bench.books.drop_tail(&tail, self.closed.first_document(), &self.store);
-        self.ended = true;
+    /// Charges a pool for what it gave, and credits all pools by their weights.
+    fn charge(&mut self, number: usize, cost: i64, bench: &Bench<'_>) {
+        let weights = bench.mix.weights(self.rows * self.lanes + self.number);
+        let mut all = 0;
+        for (pool, weight) in self.pools.iter_mut().zip(weights).filter(|(pool, _)| !pool.ended) {
+            pool.credit += weight * cost;
+            all += weight;
+        }
+        self.pools[number].credit -= all * cost;
+    }
+
+    /// Closes all rows of a packer.
+    fn finish(&mut self, packer: usize, bench: &mut Bench<'_>) {
+        let tail = self.packed.finish(packer);
+        bench.books.drop_tail(&tail, self.packed.first_document(), &self.store);
     }
 
     /// The state after the last row that was handed out.
-    fn snapshot(&self) -> LaneState {
-        let first = self.closed.first_document();
-        let waiting = self.delivered..self.closed.rows();
-        let places = |pieces: &[Piece]| -> Vec<PiecePlace> {
-            pieces.iter().map(|piece| self.place(piece, first)).collect()
+    fn snapshot(&self) -> Vec<u8> {
+        let first = self.packed.first_document();
+        let mut pieces = Vec::new();
+        let mut rows = 0;
+        let mut add = |row: &[Piece]| {
+            pieces.extend(row.iter().map(|piece| self.held_piece(piece, first, rows)));
+            rows += 1;
         };
-        let closed = waiting.map(|row| places(&self.closed.row(row).collect::<Vec<_>>()));
-        let open = self.open.rows().into_iter().map(|(age, pieces)| (age, places(pieces)));
+        self.packed.closed().for_each(|row| add(&row));
+        let mut ages = Vec::new();
+        for (age, row) in self.packed.open() {
+            add(row);
+            ages.push(age);
+        }
+        let closed = rows - ages.len();
         let pool = |pool: &Pool| PoolState { next: pool.next, credit: pool.credit };
-        let (closed, open): (Vec<_>, Vec<_>) = (closed.collect(), open.collect());
-        LaneState {
+        let snapshot = Snapshot {
             rows: self.rows,
-            ended: self.ended && closed.is_empty(),
+            round: self.round,
+            ended: self.ended && closed == 0,
             pools: self.pools.iter().map(pool).collect(),
             closed,
-            open,
-        }
+            ages,
+            pieces,
+        };
+        snapshot.to_bytes(|(_, number)| {
+            let (held, at) = self.held(number);
+            (held.address, held.places[at])
+        })
     }
 
-    /// The place of a piece whose document is counted from `first`.
-    fn place(&self, piece: &Piece, first: u64) -> PiecePlace {
-        let number = first + u64::from(piece.document);
+    /// The block of a document, and the index of the document among those of the block.
+    fn held(&self, number: u64) -> (&Held, usize) {
         let after = self.held.partition_point(|held| held.first <= number);
         let held = &self.held[after.checked_sub(1).expect("the block of a document in a row")];
-        let at = usize::try_from(number - held.first).expect("a place in a block");
-        let document =
-            DocumentPlace { pool: held.pool, address: held.address, place: held.places[at] };
-        let length = self.store.document(number).column(INPUTS).len();
-        let is_whole = piece.start == 0 && piece.length as usize == length;
-        PiecePlace { document, part: (!is_whole).then_some((piece.start, piece.length)) }
+        (held, usize::try_from(number - held.first).expect("a place in a block"))
+    }
+
+    /// A piece of the row `row`, whose document is counted from `first`.
+    fn held_piece(&self, piece: &Piece, first: u64, row: usize) -> HeldPiece {
+        let number = first + u64::from(piece.document);
+        let (held, at) = self.held(number);
+        let is_whole = piece.start == 0 && piece.length as usize == held.lengths[at];
+        let part = (!is_whole).then_some((piece.start, piece.length));
+        HeldPiece { document: (held.pool, number), part, row }
     }
 
     /// Frees the documents that no row uses.
     fn free(&mut self) {
-        let first = self.closed.first_document();
+        let first = self.packed.first_document();
         let end = self.store.end();
-        let waiting = self.closed.pieces(self.delivered..self.closed.rows());
-        let waiting = waiting.chain(self.open.pieces().copied());
-        let needed: HashSet<u64> = waiting.map(|piece| first + u64::from(piece.document)).collect();
+        let needed: HashSet<u64> =
+            self.packed.pieces().map(|piece| first + u64::from(piece.document)).collect();
         let next: Vec<_> =
             self.pools.iter().flat_map(|it| &it.current).map(|it| it.numbers.clone()).collect();
         let is_needed =
@@ -379,10 +474,7 @@ impl Lane {
         self.held.retain(|held| (held.first..).take(held.places.len()).any(is_needed));
         let unpacked = next.iter().filter(|it| !it.is_empty()).map(|it| it.start).min();
         let oldest = needed.into_iter().min().unwrap_or(end).min(unpacked.unwrap_or(end));
-        let step = u32::try_from(oldest - first).expect("few documents wait for their rows");
-        self.closed = self.closed.split_off(self.delivered, oldest);
-        self.delivered = 0;
-        self.open.rebase(step);
+        self.packed.free(oldest);
     }
 
     /// Makes the rows of a state again.
@@ -393,6 +485,7 @@ impl Lane {
                 let made = (bench.take)(pool)?;
                 let made = made.filter(|made| made.address == address && made.places == places);
                 let Some(made) = made else { return Err(missing()) };
+                let lengths = lengths_of(&made.documents);
                 let documents = self.store.push(made.documents, None);
                 let first = documents.start;
                 numbers.extend(
@@ -401,9 +494,10 @@ impl Lane {
                         .map(|&place| DocumentPlace { pool, address, place })
                         .zip(documents),
                 );
-                self.held.push_back(Held { pool, address, first, places: made.places });
+                self.held.push_back(Held { pool, address, first, places: made.places, lengths });
             }
         }
+        let cutter = bench.cutter();
         let piece = |piece: &PiecePlace| -> Result<Piece> {
             let number = *numbers.get(&piece.document).ok_or_else(missing)?;
             let length = self.store.document(number).column(INPUTS).len();
@@ -413,26 +507,31 @@ impl Lane {
                 return Err(missing());
             }
             let document = u32::try_from(number).map_err(|_| missing())?;
-            Ok(Piece { document, start, length: tokens })
+            Ok(cutter.piece(self.store.document(number), document, start, tokens))
         };
         let row = |pieces: &[PiecePlace]| -> Result<Vec<Piece>> {
             let row = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
-            let rooms = row.iter().map(|it| u64::from(bench.options.rows.packing.room(it.length)));
+            let packing = &bench.options.rows.packing;
+            let rooms = row.iter().map(|it| u64::from(packing.share(it.tokens(), it.made.targets)));
             let room: u64 = rooms.sum();
-            let most = u64::from(bench.options.rows.packing.row_limit().get());
+            let most = u64::from(packing.row_limit().get());
             if row.is_empty() || room > most { Err(missing()) } else { Ok(row) }
         };
-        for pieces in &state.closed {
-            self.closed.push(&row(pieces)?);
-        }
-        let open = state.open.iter().map(|(age, pieces)| Ok((*age, row(pieces)?)));
-        let open = open.collect::<Result<Vec<_>>>()?;
-        if open.len() > self.open.most() {
-            return Err(missing());
-        }
-        self.open.reopen(open);
-        Ok(())
+        let apart = bench.mix.chooses_rows();
+        let of_packer = |pieces: &[PiecePlace]| -> Result<Packed> {
+            let packer = pieces.first().filter(|_| apart).map_or(0, |piece| piece.document.pool);
+            Ok((packer, row(pieces)?))
+        };
+        let closed = state.closed.iter().map(|pieces| of_packer(pieces)).collect::<Result<_>>()?;
+        let open = state.open.iter().map(|(age, pieces)| Ok((*age, of_packer(pieces)?)));
+        let open = open.collect::<Result<_>>()?;
+        if self.packed.reopen(closed, open) { Ok(()) } else { Err(missing()) }
     }
+}
+
+/// The tokens of each document.
+fn lengths_of(documents: &Documents) -> Vec<usize> {
+    documents.iter().map(|document| document.column(INPUTS).len()).collect()
 }
 
 /// The error of a state whose documents are missing from the input.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::order::{Address, Order};
 use super::walk::{Chosen, Found};
 use crate::control::Control;
-use crate::document::Documents;
+use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Result};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Reason};
 use crate::pipeline::{Outcome, Wanted};
 use crate::record::Shape;
 use crate::source::Block;
@@ -47,10 +47,27 @@ impl Made {
             Chosen::From(first) => place >= first,
             Chosen::Only(some) => some.binary_search(place).is_ok(),
         };
-        let wanted: Wanted = places.iter().map(is_chosen).collect();
+        let mut wanted: Wanted = places.iter().map(is_chosen).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
+        let taken = order.chosen(&block);
+        if let Some(taken) = &taken {
+            wanted.iter_mut().zip(&taken.taken).for_each(|(wanted, taken)| *wanted &= taken);
+        }
         let mut made = work(block, shape, wanted)?;
+        made.ledger.filtered(taken.map_or(0, |taken| taken.left_out));
+        if let Some(fitting) = order.choice.documents(&made.documents) {
+            let mut stays = fitting.iter().copied().peekable();
+            for at in 0..made.documents.len() {
+                if stays.next_if_eq(&at).is_none() {
+                    let document = made.documents.document(at);
+                    let tokens = document.column(INPUTS).len() as u64;
+                    made.ledger.drop_document(Reason::Filtered, tokens, || document.origin());
+                }
+            }
+            made.records = fitting.iter().map(|&at| made.records[at]).collect();
+            made.documents = made.documents.select(&fitting);
+        }
         let read = made.ledger.read;
         control.count_block(size, read.documents, read.tokens);
         let mut of: Vec<(u64, usize)> =
@@ -67,9 +84,10 @@ impl Made {
         {
             number_line(order.found, origin, control)?;
         }
+        let pass = Pass { epoch: address.epoch, ..documents.pass() };
         Ok(Self {
             address,
-            documents,
+            documents: documents.of_pass(pass),
             places: of.into_iter().map(|(place, _)| place).collect(),
             // Records that were counted before a resume are not counted again.
             ledger: if is_new { made.ledger } else { Ledger::default() },

@@ -1,12 +1,12 @@
 //! [`Mix`]: chooses the pool of the next document of a lane, by weights.
 //!
 //! Each lane keeps a credit for each pool. A document adds credit to all pools, each by its weight, and takes
-//! the sum from its own pool. The pool with the most credit gives the next document. So the shares of a lane
+//! the sum from its own pool. The pool with the most credit gives the next document, or the next row. So the shares of a lane
 //! are off by one document at most, and the state is a few integers.
 
 use std::cmp::Reverse;
 
-use super::options::{MixUnit, OnExhausted, StreamOptions};
+use super::options::{MixUnit, OnEnd, OnExhausted, StreamOptions};
 
 /// The approximate sum of the weights of all pools.
 const WHOLE: f64 = 65_536.0;
@@ -18,8 +18,10 @@ pub(super) struct Mix {
     schedule: Vec<(u64, Vec<i64>)>,
     unit: MixUnit,
     pub(super) on_exhausted: OnExhausted,
-    /// The epochs after which a repeated pool counts as read.
-    pub(super) epochs: Option<u64>,
+    /// The number of epochs; endless if `None`.
+    epochs: Option<u64>,
+    /// Whether a lane that has read all epochs reads them again.
+    rounds: bool,
 }
 
 impl Mix {
@@ -42,7 +44,29 @@ impl Mix {
             unit: options.weight_unit,
             on_exhausted: options.on_exhausted,
             epochs: options.epochs.map(std::num::NonZeroU64::get),
+            rounds: options.epochs.is_some() && options.end() == Some(OnEnd::Repeat),
         }
+    }
+
+    /// The epochs after which the blocks of a pool end; `None` if the lane decides where they end.
+    pub(super) fn epochs_of_walk(&self) -> Option<u64> {
+        let repeats = self.pools() > 1 && self.on_exhausted == OnExhausted::Repeat;
+        self.epochs.filter(|_| !repeats && !self.rounds)
+    }
+
+    /// Whether a lane that has read all epochs reads them again.
+    pub(super) fn has_rounds(&self) -> bool {
+        self.rounds
+    }
+
+    /// Whether a round ends before this epoch.
+    pub(super) fn is_past(&self, epoch: u64, round: u64) -> bool {
+        self.epochs.is_some_and(|epochs| epoch >= epochs.saturating_mul(round + 1))
+    }
+
+    /// Whether each row holds documents of one pool, which is chosen for the row.
+    pub(super) fn chooses_rows(&self) -> bool {
+        self.unit == MixUnit::Rows && self.pools() > 1
     }
 
     /// The number of pools.
@@ -65,7 +89,7 @@ impl Mix {
     pub(super) fn cost(&self, tokens: u64) -> i64 {
         match self.unit {
             MixUnit::Tokens => i64::try_from(tokens).expect("documents are made of fewer tokens"),
-            MixUnit::Documents => 1,
+            MixUnit::Documents | MixUnit::Rows => 1,
         }
     }
 }

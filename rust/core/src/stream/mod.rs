@@ -11,6 +11,8 @@
 //! * [`lane`] packs the documents of one lane. Its state is the place of the next record, and the places of the documents
 //!   in its open rows.
 //! * [`board`] tells worker threads which lane needs a block, and holds the documents that they made.
+//! * [`delivery`] makes tables of the rows of the lanes, up to the step at which all ranks end.
+//! * [`counts`] counts the rows of a finite run, so that its ranks end together.
 //! * [`state`] is the state of a run after a table: the states of its lanes, and the identity of the run.
 //!
 //! The thread that delivers takes rows from the lanes in turn and makes tables of them. Each table carries
@@ -19,54 +21,60 @@
 
 mod bits;
 mod board;
+mod choice;
+mod counts;
+mod delivery;
 mod lane;
 mod made;
 mod mix;
+mod numbers;
 mod options;
 mod order;
 mod place;
+mod rows;
+mod run;
 mod state;
 mod walk;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::{Gathered, Layout, rows, schema};
-use crate::config::{Inputs, RowColumn, Strategy};
+use crate::config::Inputs;
 use crate::control::{Control, Phase};
-use crate::document::Document;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::Count;
-use crate::pack::{OpenPacks, Piece, Plan};
 use crate::pipeline::{About, Books, FileHeads, Job, SingleBlocks};
 use crate::report::Report;
-use crate::source::position::{is_line_file, line_of, number_line};
-use crate::source::{Found, discover};
+use crate::source::discover;
+use crate::source::position::number_line;
 use crate::threads;
 
 use board::{Board, CloseOnDrop};
-use lane::{Bench, Lane};
+use delivery::Delivery;
+use lane::Lane;
 use made::Made;
 use mix::Mix;
 use order::{Address, Order};
 use place::{LaneState, PoolState};
+use run::{End, Run};
 use walk::{Files, Walk};
 
-pub use options::{MOST_LANES, MixUnit, OnExhausted, Share, StreamOptions};
-pub use state::{State, merge_states};
-
-/// The metadata key of the state after a table of a stream, as JSON.
-pub const STATE_KEY: &str = "fastpack_state";
+pub use choice::{Choice, Scalar, Wanted};
+pub use counts::Counted;
+pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
+pub use run::Agree;
+pub use state::{STATE_KEY, State, merge_states};
 
 /// Packs `inputs` on the fly and hands over a table for each step, with the state after it in its metadata.
 ///
-/// Starts at the state `from`, or at the beginning.
+/// Starts at the state `from`, or at the beginning. Ranks that end together by asking each other do so by
+/// `agree`: it takes a number, and returns the greatest that a rank gave.
 ///
 /// # Errors
 ///
@@ -77,6 +85,7 @@ pub fn stream(
     inputs: &Inputs,
     options: &StreamOptions,
     from: Option<State>,
+    agree: Option<Agree<'_>>,
     control: &Control,
     emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<Report> {
@@ -84,77 +93,131 @@ pub fn stream(
     let started = Instant::now();
     let found = discover(inputs, control)?;
     let run = Run::new(job, &found, options, from, control)?;
-    run.deliver(started, emit)
+    let end = run.end(agree)?;
+    let (report, ()) =
+        run.with_lanes(started, |delivery, take| delivery.tables(&end, take, emit))?;
+    Ok(report)
 }
 
-/// The parts of a run.
-struct Run<'a> {
-    job: &'a Job,
-    found: &'a Found,
-    options: &'a StreamOptions,
-    control: &'a Control,
-    share: Share,
-    identity: state::Identity,
-    from: Option<State>,
-    open: OpenPacks,
-    /// Whether lines are counted, since rows name them.
-    counted: bool,
+/// Counts the rows that each lane of a finite stream has. The count is kept in the folder that
+/// [`Together::Counted`] names, if it does, and read from there by the next call of the same run.
+///
+/// # Errors
+///
+/// [`Error::Option`] as in [`stream`], and for a stream without end.
+pub fn count(
+    job: &Job,
+    inputs: &Inputs,
+    options: &StreamOptions,
+    control: &Control,
+) -> Result<Counted> {
+    job.validate(inputs)?;
+    let found = discover(inputs, control)?;
+    let run = Run::new(job, &found, options, None, control)?;
+    let dir = match &options.together {
+        Some(Together::Counted(dir)) => Some(dir.as_path()),
+        _ => None,
+    };
+    let counted = run.counted(dir)?;
+    let steps = match options.end() {
+        Some(end) => counted.steps(end, run.share),
+        None => counted.rows.iter().sum::<u64>().div_ceil(run.share.step()),
+    };
+    Ok(Counted { steps, ..counted })
 }
 
-impl<'a> Run<'a> {
-    fn new(
-        job: &'a Job,
-        found: &'a Found,
-        options: &'a StreamOptions,
-        from: Option<State>,
-        control: &'a Control,
-    ) -> Result<Self> {
-        let packs = &job.options.rows.packing;
-        let open = match packs.strategy {
-            Strategy::BestFit => Some(OpenPacks::best_fit(packs, options.open_packs)),
-            _ => OpenPacks::in_order(packs),
-        };
-        let Some(open) = open else {
-            let reason = format!(
-                "is `{}`, but a stream packs by `sequential`, `concat`, `none` or `best_fit`",
-                packs.strategy.name()
-            );
-            return Err(Error::option("strategy", reason));
-        };
-        let lanes = from.as_ref().map(|state| state.lanes);
-        let share = options.share(lanes)?;
-        let identity = state::Identity::of(job, found, options, control)?;
-        if let Some(state) = &from {
-            state.check(&identity, options.strict)?;
+impl Run<'_> {
+    /// The table at which this rank ends.
+    fn end<'b>(&self, agree: Option<Agree<'b>>) -> Result<End<'b>> {
+        let rows = self.options.end();
+        let none = End { rows, steps: None, agree: None, left_out: 0 };
+        match (rows, &self.options.together) {
+            (Some(rows), Some(Together::Counted(dir))) if !self.share.is_alone() => {
+                let counted = self.counted(Some(dir))?;
+                let steps = counted.steps(rows, self.share);
+                let delivered = steps.saturating_mul(self.share.step());
+                let left_out = counted.rows_from(delivered);
+                Ok(End { steps: Some(steps), left_out, ..none })
+            }
+            (Some(_), Some(Together::Agreed)) if !self.share.is_alone() => {
+                let reason = "is missing, by which ranks agree on the last table";
+                let agree = agree.ok_or_else(|| Error::option("all_reduce", reason))?;
+                Ok(End { agree: Some(agree), ..none })
+            }
+            _ => Ok(none),
         }
-        let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
-        Ok(Self { job, found, options, control, share, identity, from, open, counted })
     }
 
-    /// Reads, packs and hands over.
-    fn deliver(
-        self,
+    /// The rows of each lane: from the folder `dir`, or counted now and written there. One of several
+    /// processes counts, and the others wait for it.
+    fn counted(&self, dir: Option<&Path>) -> Result<Counted> {
+        if self.options.epochs.is_none() {
+            let reason = "has no end, so the rows of the stream cannot be counted";
+            return Err(Error::option("epochs", reason));
+        }
+        // Functions without an identity may give other records each time.
+        let transform = &self.job.transform;
+        let dir = dir.filter(|_| transform.is_empty() || transform.identity.is_some());
+        let Some(dir) = dir else { return self.count() };
+        counts::kept(dir, &self.name_of_count(), self.control, || self.count())
+    }
+
+    /// Counts the rows of all lanes.
+    fn count(&self) -> Result<Counted> {
+        let share = Share { lanes: self.share.lanes, batch: 1, rank: 0, world_size: 1 };
+        let options = StreamOptions { rank_source: None, max_steps: None, ..self.options.clone() };
+        let run = Run {
+            options: &options,
+            share,
+            from: None,
+            identity: self.identity.clone(),
+            open: self.open.clone(),
+            ..*self
+        };
+        let (_, counted) = run.with_lanes(Instant::now(), |delivery, take| delivery.count(take))?;
+        Ok(counted)
+    }
+
+    /// A hash of all that decides the rows of the lanes.
+    fn name_of_count(&self) -> String {
+        let identity = self.identity.to_json();
+        let (lanes, epochs) = (self.share.lanes, self.options.epochs);
+        let all = serde_json::json!([identity, lanes, epochs]);
+        blake3::hash(all.to_string().as_bytes()).to_hex().to_string()
+    }
+
+    /// Calls `work` with the lanes of this rank and the documents for them, and reports.
+    fn with_lanes<T>(
+        &self,
         started: Instant,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<Report> {
-        let Self { job, found, control, options, share, .. } = self;
+        work: impl FnOnce(
+            &mut Delivery<'_, '_>,
+            &mut dyn FnMut(usize) -> Result<Option<Made>>,
+        ) -> Result<T>,
+    ) -> Result<(Report, T)> {
+        let Self { job, found, control, options, share, .. } = *self;
         control.enter(Phase::Tokenize);
         let epochs = options.epochs.map_or(1, std::num::NonZeroU64::get);
         control.expect_bytes(found.bytes().saturating_mul(epochs));
         let mut about = About::new(job, found);
-        let layout = job.layout(about.sources.clone())?;
+        let mut layout = job.layout(about.sources.clone())?;
+        if matches!(options.end(), Some(OnEnd::Pad | OnEnd::Repeat)) {
+            let id = job.options.rows.pad_token_id.or(job.pad_id).or(job.eos_id);
+            let reason = "must be given: rows of padding fill up the last steps, and no tokenizer names an id for them";
+            layout =
+                layout.with_padding_rows(id.ok_or_else(|| Error::option("pad_token_id", reason))?);
+        }
         let number = |origin: &mut Origin| {
             if self.counted { Ok(()) } else { number_line(found, origin, control) }
         };
         let single = SingleBlocks::new(job, &found.sources, &number, control)?;
         let heads = FileHeads::new(job, found);
-        let order = (job.options.rows.packing.seed, options.shuffle);
+        let order = (job.options.rows.packing.seed, options.shuffle, &options.choice);
         let mix = Mix::new(options);
         let pools = self.pools(&mix)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
         let order = |pool| Order::new(found, pool, order, share.lanes, self.counted);
         let orders: Vec<Order<'_>> = pools.into_iter().map(order).collect();
-        let repeats = mix.pools() > 1 && mix.on_exhausted == OnExhausted::Repeat;
         let files = Files { heads: &heads, single: &single, control };
 
         let begun = self.from.as_ref().map_or(0, |state| state.rows);
@@ -173,11 +236,11 @@ impl<'a> Run<'a> {
             for (pool, order) in orders.iter().enumerate() {
                 let next = from.pools.get(pool).map_or((Address::default(), 0), |pool| pool.next);
                 let again: VecDeque<_> = std::mem::take(&mut again[pool]);
-                let epochs = mix.epochs.filter(|_| !repeats);
+                let epochs = mix.epochs_of_walk();
                 walks.push(Mutex::new(Walk::new(order, files, lane, epochs, again, next)));
             }
             let number = (lane, share.lanes);
-            lanes.push(Lane::new(self.open.clone(), &job.options, orders.len(), number, from));
+            lanes.push(Lane::new(&self.open, &job.options, &mix, orders.len(), number, from));
         }
         let mut books = Books::default();
         if let Some(state) = &self.from {
@@ -186,7 +249,7 @@ impl<'a> Run<'a> {
         let threads = job.options.work.threads.get();
         let board = Board::new(walks.len(), threads);
         let mut delivery = Delivery {
-            run: &self,
+            run: self,
             numbers,
             lanes,
             mix: &mix,
@@ -196,10 +259,13 @@ impl<'a> Run<'a> {
             layout,
             next: begun,
             step: self.from.as_ref().map_or(0, |state| state.step),
+            given_up: 0,
+            warnings: Vec::new(),
         };
         let makers =
             Makers { board: &board, walks: &walks, orders: &orders, single: &single, control };
-        makers.run(threads, |take| delivery.tables(take, emit))?;
+        let done = makers.run(threads, |take| work(&mut delivery, take))?;
+        about.facts.warnings.append(&mut delivery.warnings);
         drop(delivery);
         drop(walks);
         if !self.counted {
@@ -209,6 +275,7 @@ impl<'a> Run<'a> {
             for origin in books.ledger.firsts.values_mut() {
                 number_line(found, origin, control)?;
             }
+            books.ledger.notes.relocate(|origin| number_line(found, origin, control))?;
         }
         about.read(job, heads.into_seen());
         if let Some(source) = &options.rank_source {
@@ -217,46 +284,7 @@ impl<'a> Run<'a> {
             about.facts.warnings.push(warning);
         }
         books.allow(job.options.work.max_lost)?;
-        books.close(&job.options).report(&job.options, about, started)
-    }
-
-    /// The sources of each pool.
-    fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
-        let sources = 0..self.found.sources.len();
-        if self.options.weights.is_empty() {
-            return Ok(vec![sources.collect()]);
-        }
-        if sources.len() != mix.pools() {
-            let reason = format!("name {} sources of {}", mix.pools(), sources.len());
-            return Err(Error::option("weights", reason));
-        }
-        if self.found.sources.iter().any(|source| source.repeat.get() > 1) {
-            let reason = "is given beside `weights`, which say how often a source comes; leave one of them out";
-            return Err(Error::option("repeat", reason));
-        }
-        Ok(sources.map(|source| vec![source]).collect())
-    }
-
-    /// The packed documents and tokens of a source before.
-    fn packed_of(&self, name: &str) -> Count {
-        let before = self.from.as_ref();
-        before.map_or_else(Count::default, |state| state.counts.share(name, self.share.rank))
-    }
-
-    /// The number of the line of a document.
-    fn line_of(&self, document: &Document<'_>) -> Result<u64> {
-        let origin = document.origin();
-        let file = self.found.files.iter().find(|file| file.path == origin.path);
-        match file {
-            Some(file)
-                if !self.counted
-                    && self.found.sources[file.source].limit.is_none()
-                    && is_line_file(file)? =>
-            {
-                line_of(&file.path, origin.line, self.control)
-            }
-            _ => Ok(origin.line),
-        }
+        Ok((books.close(&job.options).report(&job.options, about, started)?, done))
     }
 }
 
@@ -272,11 +300,11 @@ struct Makers<'m, 'w, 'a> {
 
 impl Makers<'_, '_, '_> {
     /// Runs `deliver` on this thread, with the documents that `threads` other threads make.
-    fn run(
+    fn run<T>(
         &self,
         threads: usize,
-        deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<Made>>) -> Result<()>,
-    ) -> Result<()> {
+        deliver: impl FnOnce(&mut dyn FnMut(usize) -> Result<Option<Made>>) -> Result<T>,
+    ) -> Result<T> {
         thread::scope(|scope| {
             let serve = || {
                 let on_leaving = CloseOnDrop(self.board);
@@ -346,142 +374,4 @@ impl Makers<'_, '_, '_> {
             }
         }
     }
-}
-
-/// Makes tables from the rows of a rank's lanes.
-struct Delivery<'d, 'a> {
-    run: &'d Run<'a>,
-    /// The numbers of the lanes of this rank, and the lanes.
-    numbers: Vec<usize>,
-    lanes: Vec<Lane>,
-    mix: &'d Mix,
-    /// The names of the pools, and the packed documents and tokens of each.
-    names: Vec<String>,
-    shares: Vec<Count>,
-    books: &'d mut Books,
-    layout: Layout,
-    /// The first row of the run that no rank has delivered.
-    next: u64,
-    /// Tables that each rank has delivered.
-    step: u64,
-}
-
-impl Delivery<'_, '_> {
-    fn tables(
-        &mut self,
-        take: &mut dyn FnMut(usize) -> Result<Option<Made>>,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        while self.run.options.max_steps.is_none_or(|most| self.step < most) {
-            let Some(batch) = self.table(take)? else {
-                if self.names.len() > 1 {
-                    // The last blocks may not be packed to their ends.
-                    self.books.end_early();
-                }
-                return Ok(());
-            };
-            self.run.control.count_rows(batch.num_rows() as u64);
-            emit(batch)?;
-        }
-        // Documents in open rows were read, and are in no row. The books count only packed ones.
-        self.books.end_early();
-        Ok(())
-    }
-
-    /// The next table; `None` after the last.
-    fn table(
-        &mut self,
-        take: &mut dyn FnMut(usize) -> Result<Option<Made>>,
-    ) -> Result<Option<RecordBatch>> {
-        let share = self.run.share;
-        let packs = &self.run.job.options.rows.packing;
-        let mut rows_of: Vec<(usize, Vec<Piece>)> =
-            Vec::with_capacity(share.batch.min(share.lanes));
-        let first = self.next + share.rank as u64 * share.batch as u64;
-        let mut row = first;
-        while rows_of.len() < share.batch {
-            let number = usize::try_from(row % share.lanes as u64).expect("fewer lanes");
-            let at = self.numbers.binary_search(&number).expect("a lane of this rank");
-            if let Some(pieces) = self.next_row(at, take)? {
-                rows_of.push((at, pieces));
-            } else if self.lanes.iter().all(Lane::is_ended) {
-                break;
-            } else if !share.is_alone() {
-                return Err(uneven(number));
-            }
-            row += 1;
-        }
-        if rows_of.is_empty() {
-            return Ok(None);
-        }
-        self.next = if share.is_alone() { row } else { self.next + share.step() };
-        self.step += 1;
-        let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        for (_, pieces) in &rows_of {
-            plan.push(pieces);
-        }
-        let batch = {
-            let stocks = rows_of.iter().map(|(at, _)| self.lanes[*at].stock()).collect();
-            let gathered = Gathered::apart(stocks, &plan);
-            let range = 0..plan.rows();
-            let batch = rows(&gathered, range.clone(), &self.layout)?;
-            self.books.count_rows(&gathered, range);
-            batch
-        };
-        let mut touched: Vec<usize> = rows_of.into_iter().map(|(at, _)| at).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        for at in touched {
-            self.lanes[at].settle();
-        }
-        let state = self.state().to_json();
-        let schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
-        Ok(Some(batch.with_schema(schema)?))
-    }
-
-    /// The next row of a lane.
-    fn next_row(
-        &mut self,
-        at: usize,
-        take: &mut dyn FnMut(usize) -> Result<Option<Made>>,
-    ) -> Result<Option<Vec<Piece>>> {
-        let (run, pools) = (self.run, self.names.len());
-        let mut bench = Bench {
-            options: &run.job.options,
-            mix: self.mix,
-            shares: &mut self.shares,
-            books: self.books,
-            take: &mut |pool| take(at * pools + pool),
-            line_of: &|document| run.line_of(document),
-        };
-        self.lanes[at].next_row(&mut bench)
-    }
-
-    /// The state after the last table.
-    fn state(&self) -> State {
-        let share = self.run.share;
-        let named = self.names.iter().cloned().zip(self.shares.iter().copied());
-        let shares = named.filter(|_| self.names.len() > 1).collect();
-        State {
-            rows: self.next,
-            step: self.step,
-            lanes: share.lanes,
-            batch_size: share.batch,
-            world_size: share.world_size,
-            identity: self.run.identity.clone(),
-            counts: state::Counts::of(self.books, shares),
-            states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
-        }
-    }
-}
-
-/// The error of a lane that ends before others, where ranks must stay in step.
-fn uneven(lane: usize) -> Error {
-    Error::option(
-        "lanes",
-        format!(
-            "are too many for the input: lane {lane} has no document, and ranks would not stay in step; name \
-             more files, files that can be entered in the middle, or fewer `lanes`"
-        ),
-    )
 }

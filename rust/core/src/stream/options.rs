@@ -1,9 +1,12 @@
 //! [`StreamOptions`]: the options of a stream, and [`Share`]: the rows of one rank.
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 
+use super::choice::Choice;
 use crate::config::option_words;
 use crate::error::{Error, Result};
+use crate::wording::{message, set};
 
 /// The least number of lanes by default.
 const LANES: usize = 64;
@@ -18,6 +21,8 @@ option_words! {
         Tokens = "tokens",
         /// Documents.
         Documents = "documents",
+        /// Rows, each of which holds documents of one source.
+        Rows = "rows",
     }
 }
 
@@ -33,6 +38,27 @@ option_words! {
     }
 }
 
+option_words! {
+    /// The rows of a step in which some lanes have none left.
+    pub enum OnEnd {
+        /// Rows of padding, until the last lane ends.
+        Pad = "pad",
+        /// None: the run ends before the first step that lacks a row.
+        Drop = "drop",
+        /// Rows of the epochs read again, until the last lane ends.
+        Repeat = "repeat",
+    }
+}
+
+/// The way in which several ranks end a finite run at the same step.
+#[derive(Clone, Debug)]
+pub enum Together {
+    /// By the rows of each lane, which are counted once and kept in this folder.
+    Counted(PathBuf),
+    /// By asking each other before each table.
+    Agreed,
+}
+
 /// The options of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
@@ -45,6 +71,8 @@ pub struct StreamOptions {
     pub weight_unit: MixUnit,
     /// The treatment of a source that a lane has read for all epochs.
     pub on_exhausted: OnExhausted,
+    /// The records that are taken.
+    pub choice: Choice,
     /// Rows a table holds; the last may hold fewer.
     pub batch_rows: NonZeroUsize,
     /// Rows that each lane keeps open for `best_fit`.
@@ -53,6 +81,11 @@ pub struct StreamOptions {
     pub shuffle: bool,
     /// The number of epochs; endless by default.
     pub epochs: Option<NonZeroU64>,
+    /// The rows of a step in which some lanes have none left. By default one rank leaves them out, and several
+    /// pad.
+    pub on_end: Option<OnEnd>,
+    /// The way in which several ranks end a finite run at the same step.
+    pub together: Option<Together>,
     /// The number of lanes; by default the least that the ranks can share, but at least 64.
     pub lanes: Option<NonZeroUsize>,
     /// The number of this rank.
@@ -92,6 +125,12 @@ impl StreamOptions {
         self.share(None).map(drop)
     }
 
+    /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
+    pub(super) fn end(&self) -> Option<OnEnd> {
+        let alone = self.world_size == NonZeroUsize::MIN;
+        self.on_end.or((!alone).then_some(OnEnd::Pad)).filter(|_| self.epochs.is_some())
+    }
+
     /// The name of a source.
     pub(super) fn name(&self, source: usize) -> String {
         self.names.get(source).map_or_else(|| source.to_string(), Clone::clone)
@@ -101,8 +140,11 @@ impl StreamOptions {
     pub(super) fn share(&self, begun: Option<usize>) -> Result<Share> {
         let (batch, world_size) = (self.batch_rows.get(), self.world_size.get());
         if self.rank >= world_size {
-            let reason =
-                format!("is {}, but the ranks of world_size={world_size} count from 0", self.rank);
+            let reason = message![
+                format!("is {}, but the ranks of ", self.rank),
+                set("world_size", world_size),
+                " count from 0",
+            ];
             return Err(Error::option("rank", reason));
         }
         // A single rank takes rows from all lanes, whatever the size of its tables.
@@ -112,9 +154,11 @@ impl StreamOptions {
             Some(step) => step,
             None if alone => 1,
             None => {
-                let reason = format!(
-                    "times world_size={world_size} must be at most {MOST_LANES}, the most lanes of a run"
-                );
+                let reason = message![
+                    "times ",
+                    set("world_size", world_size),
+                    format!(" must be at most {MOST_LANES}, the most lanes of a run"),
+                ];
                 return Err(Error::option("batch_size", reason));
             }
         };
@@ -138,18 +182,22 @@ impl StreamOptions {
                 .filter(|it| lanes.is_multiple_of(*it * batch))
                 .map(|world| world.to_string())
                 .collect();
-            let reason = format!(
-                "times `batch_size` is {world_size} x {batch} = {step}, which must divide the {lanes} lanes of the \
-                 run; with {world_size} ranks `batch_size` may be {}, with batch_size={batch} the ranks may be {}",
-                listed(&sizes),
-                listed(&worlds)
-            );
+            let reason = message![
+                format!(
+                    "times `batch_size` is {world_size} x {batch} = {step}, which must divide the {lanes} lanes of \
+                     the run; with {world_size} ranks `batch_size` may be {}, with ",
+                    listed(&sizes),
+                ),
+                set("batch_size", batch),
+                format!(" the ranks may be {}", listed(&worlds)),
+            ];
             return Err(Error::option("world_size", reason));
         }
         let lanes = lanes.unwrap_or_else(|| LANES.next_multiple_of(step));
-        if !alone && self.epochs.is_some() {
-            let reason = "is given for several ranks, which would not end at the same step; with `epochs=None` the \
-                          input is read without end, and `max_steps` ends all ranks together";
+        if !alone && self.epochs.is_some() && self.together.is_none() {
+            let reason = "are finite for several ranks, which end at the same step only if the rows are counted; give \
+                          `cache_dir`, a folder to keep their number in, or `all_reduce`, a function by which ranks \
+                          agree; or leave the input without end, with `max_steps`";
             return Err(Error::option("epochs", reason));
         }
         Ok(Share { lanes, batch, rank: self.rank, world_size })

@@ -9,11 +9,13 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::choice::{Choice, Chosen};
+use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
 use crate::pack::random::Random;
-use crate::source::Found;
 use crate::source::position::{Extent, extents};
+use crate::source::{Block, Found};
 
 /// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
 /// smallest inputs differ by a sixteenth of their bytes at most.
@@ -59,6 +61,8 @@ pub(super) struct Order<'a> {
     sources: Vec<usize>,
     seed: u64,
     shuffle: bool,
+    /// The records that are taken.
+    pub(super) choice: &'a Choice,
     lanes: usize,
     /// Whether lines are counted.
     counted: bool,
@@ -70,11 +74,11 @@ impl<'a> Order<'a> {
     pub(super) fn new(
         found: &'a Found,
         sources: Vec<usize>,
-        (seed, shuffle): (u64, bool),
+        (seed, shuffle, choice): (u64, bool, &'a Choice),
         lanes: usize,
         counted: bool,
     ) -> Self {
-        Self { found, sources, seed, shuffle, lanes, counted, dealt: Mutex::default() }
+        Self { found, sources, seed, shuffle, choice, lanes, counted, dealt: Mutex::default() }
     }
 
     /// Whether records of line files are identified by their offsets.
@@ -86,6 +90,14 @@ impl<'a> Order<'a> {
     pub(super) fn passes(&self) -> u64 {
         let times = self.sources.iter().map(|&source| self.found.sources[source].repeat.get());
         if self.shuffle { times.max().unwrap_or(0) } else { times.fold(0, u64::saturating_add) }
+    }
+
+    /// How often a source was read before in the epoch of an address.
+    pub(super) fn repetition(&self, at: &Address, source: usize) -> u64 {
+        let before = self.sources.iter().take_while(|&&other| other != source);
+        let repeats = before.map(|&source| self.found.sources[source].repeat.get());
+        let first = if self.shuffle { 0 } else { repeats.fold(0, u64::saturating_add) };
+        at.pass.saturating_sub(first)
     }
 
     /// The extents of a portion; `None` after the last of its pass.
@@ -189,6 +201,11 @@ impl<'a> Order<'a> {
         Ok(Dealt { lanes })
     }
 
+    /// The records of a block that are taken; `None` if all are.
+    pub(super) fn chosen(&self, block: &Block) -> Option<Chosen> {
+        (!self.choice.is_all()).then(|| self.choice.records(block, self.seed))
+    }
+
     /// The packing order of the records of a block, as indices.
     pub(super) fn records(
         &self,
@@ -214,15 +231,6 @@ const FILES: u64 = 1;
 const EXTENTS: u64 = 2;
 const LANE: u64 = 3;
 const RECORDS: u64 = 4;
-
-/// A pseudo-random number from the given ones.
-fn number(of: &[u64]) -> u64 {
-    let mut hasher = blake3::Hasher::new();
-    for number in of {
-        hasher.update(&number.to_le_bytes());
-    }
-    u64::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("a hash of 32 bytes"))
-}
 
 /// The size class of a number of bytes. Sizes of one class differ by less than a quarter.
 fn size_class(bytes: u64) -> u64 {

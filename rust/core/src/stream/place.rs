@@ -34,7 +34,9 @@ pub(super) struct PoolState {
 pub(super) struct LaneState {
     /// The number of delivered rows.
     pub(super) rows: u64,
-    /// Whether no row follows.
+    /// The number of times that all epochs were read to their end.
+    pub(super) round: u64,
+    /// Whether no row follows in this round.
     pub(super) ended: bool,
     pub(super) pools: Vec<PoolState>,
     /// Rows that are closed but not delivered, in order.
@@ -43,11 +45,37 @@ pub(super) struct LaneState {
     pub(super) open: Vec<(u64, Vec<PiecePlace>)>,
 }
 
-impl LaneState {
-    /// The state as compact bytes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+/// A piece of a row that is not delivered, as a lane knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldPiece {
+    /// The pool, and the number of the document: in this order, documents have the order of their places.
+    pub(super) document: (usize, u64),
+    /// The first token and the number of tokens, unless the piece is a whole document.
+    pub(super) part: Option<(u32, u32)>,
+    /// The number of its row.
+    pub(super) row: usize,
+}
+
+/// The parts of a lane's position that are written.
+pub(super) struct Snapshot {
+    pub(super) rows: u64,
+    pub(super) round: u64,
+    pub(super) ended: bool,
+    pub(super) pools: Vec<PoolState>,
+    /// The number of rows that are closed but not delivered. They come first.
+    pub(super) closed: usize,
+    /// The ages of the open rows.
+    pub(super) ages: Vec<u64>,
+    /// The pieces of all rows, row by row.
+    pub(super) pieces: Vec<HeldPiece>,
+}
+
+impl Snapshot {
+    /// The position as compact bytes. `place_of` returns the block of a document, and its index there.
+    pub(super) fn to_bytes(&self, place_of: impl Fn((usize, u64)) -> (Address, u64)) -> Vec<u8> {
         let mut bits = BitWriter::default();
         bits.number(self.rows);
+        bits.number(self.round);
         bits.put(u64::from(self.ended), 1);
         bits.number(self.pools.len() as u64);
         for PoolState { next: (address, place), credit } in &self.pools {
@@ -56,58 +84,75 @@ impl LaneState {
             // The sign is the lowest bit, so that small numbers stay short.
             bits.number((credit.unsigned_abs() << 1) | u64::from(*credit < 0));
         }
-        let pieces = self.pieces();
-        write_pieces(&mut bits, &pieces);
-        bits.number(self.closed.len() as u64);
-        bits.number(self.open.len() as u64);
-        for (age, _) in &self.open {
+        let key = |piece: &HeldPiece| (piece.document, piece.part);
+        let mut order: Vec<u32> = (0..).zip(&self.pieces).map(|(at, _)| at).collect();
+        order.sort_unstable_by_key(|&at| key(&self.pieces[at as usize]));
+        let ascending = order.iter().map(|&at| &self.pieces[at as usize]);
+        write_pieces(&mut bits, ascending.clone(), place_of);
+        bits.number(self.closed as u64);
+        bits.number(self.ages.len() as u64);
+        for age in &self.ages {
             bits.number(*age);
         }
-        let rows: Vec<Vec<usize>> = self
-            .rows()
-            .map(|row| row.iter().map(|piece| pieces.partition_point(|it| it < piece)).collect())
-            .collect();
+        let count = self.closed + self.ages.len();
         // If the pieces of each row are in input order, the row number of each piece is enough.
-        let sorted = rows.iter().all(|row| row.is_sorted());
+        let sorted = self.pieces.is_sorted_by(|a, b| a.row != b.row || key(a) <= key(b));
         bits.put(u64::from(sorted), 1);
         if sorted {
-            let mut numbers = vec![0; pieces.len()];
-            for (number, row) in rows.iter().enumerate() {
-                for &piece in row {
-                    numbers[piece] = number;
-                }
-            }
-            for number in numbers {
-                bits.put(number as u64, bits_for(rows.len()));
-            }
+            let size = bits_for(count);
+            ascending.for_each(|piece| bits.put(piece.row as u64, size));
         } else {
-            for row in &rows {
+            let mut ranks = vec![0_u64; order.len()];
+            for (rank, &at) in (0..).zip(&order) {
+                ranks[at as usize] = rank;
+            }
+            let size = bits_for(order.len());
+            let mut ranks = ranks.into_iter();
+            for row in self.pieces.chunk_by(|a, b| a.row == b.row) {
                 bits.number(row.len() as u64);
-                for &piece in row {
-                    bits.put(piece as u64, bits_for(pieces.len()));
-                }
+                ranks.by_ref().take(row.len()).for_each(|rank| bits.put(rank, size));
             }
         }
         bits.into_bytes()
     }
+}
 
-    /// All rows, the closed ones first.
-    fn rows(&self) -> impl Iterator<Item = &[PiecePlace]> {
-        let open = self.open.iter().map(|(_, row)| row);
-        self.closed.iter().chain(open).map(Vec::as_slice)
-    }
-
-    /// The pieces of all rows, ascending.
-    fn pieces(&self) -> Vec<PiecePlace> {
-        let mut pieces: Vec<_> = self.rows().flatten().copied().collect();
-        pieces.sort_unstable();
-        pieces
+impl LaneState {
+    /// The state as compact bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let all = self.closed.iter().chain(self.open.iter().map(|(_, row)| row));
+        let mut places: Vec<DocumentPlace> =
+            all.clone().flatten().map(|piece| piece.document).collect();
+        places.sort_unstable();
+        places.dedup();
+        let number = |place: &DocumentPlace| places.partition_point(|it| it < place) as u64;
+        let pieces = (0..).zip(all).flat_map(|(row, pieces)| {
+            pieces.iter().map(move |piece| (row, piece.document, piece.part))
+        });
+        let pieces = pieces.map(|(row, document, part)| HeldPiece {
+            document: (document.pool, number(&document)),
+            part,
+            row,
+        });
+        let snapshot = Snapshot {
+            rows: self.rows,
+            round: self.round,
+            ended: self.ended,
+            pools: self.pools.clone(),
+            closed: self.closed.len(),
+            ages: self.open.iter().map(|(age, _)| *age).collect(),
+            pieces: pieces.collect(),
+        };
+        snapshot.to_bytes(|(_, number)| {
+            let place = places[usize::try_from(number).expect("an index into memory")];
+            (place.address, place.place)
+        })
     }
 
     /// The state from its bytes; `None` if they are invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut bits = BitReader::new(bytes);
-        let delivered = bits.number()?;
+        let (delivered, round) = (bits.number()?, bits.number()?);
         let ended = bits.take(1)? == 1;
         let mut pools = Vec::new();
         for _ in 0..bits.number()? {
@@ -144,7 +189,7 @@ impl LaneState {
         }
         let open = rows.split_off(usize::try_from(closed).ok()?);
         let open = ages.into_iter().zip(open).collect();
-        Some(Self { rows: delivered, ended, pools, closed: rows, open })
+        Some(Self { rows: delivered, round, ended, pools, closed: rows, open })
     }
 }
 
@@ -179,13 +224,21 @@ fn read_address(bits: &mut BitReader<'_>) -> Option<Address> {
 }
 
 /// Writes ascending pieces, block by block.
-fn write_pieces(bits: &mut BitWriter, pieces: &[PiecePlace]) {
-    let block_of = |piece: &PiecePlace| (piece.document.pool, piece.document.address);
-    let blocks: Vec<&[PiecePlace]> = pieces.chunk_by(|a, b| block_of(a) == block_of(b)).collect();
-    bits.number(blocks.len() as u64);
+fn write_pieces<'p>(
+    bits: &mut BitWriter,
+    pieces: impl Iterator<Item = &'p HeldPiece>,
+    place_of: impl Fn((usize, u64)) -> (Address, u64),
+) {
+    let placed = pieces.map(|piece| {
+        let (address, place) = place_of(piece.document);
+        (piece.document.0, address, place, piece.part)
+    });
+    let placed: Vec<_> = placed.collect();
+    let blocks = || placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+    bits.number(blocks().count() as u64);
     let mut before: Option<(usize, Address)> = None;
-    for block in blocks {
-        let (pool, address) = block_of(&block[0]);
+    for block in blocks() {
+        let (pool, address, ..) = block[0];
         let near = before.filter(|before| before.0 == pool);
         bits.put(u64::from(near.is_some()), 1);
         if near.is_none() {
@@ -205,16 +258,16 @@ fn write_pieces(bits: &mut BitWriter, pieces: &[PiecePlace]) {
             }
         }
         bits.rice(block.len() as u64 - 1, 2);
-        let parts = block.iter().any(|piece| piece.part.is_some());
+        let parts = block.iter().any(|(.., part)| part.is_some());
         bits.put(u64::from(parts), 1);
         let mut last = 0;
-        for piece in block {
-            bits.rice(piece.document.place - last, 2);
-            last = piece.document.place;
+        for &(_, _, place, part) in block {
+            bits.rice(place - last, 2);
+            last = place;
             if parts {
-                bits.put(u64::from(piece.part.is_some()), 1);
+                bits.put(u64::from(part.is_some()), 1);
             }
-            if let Some((start, length)) = piece.part {
+            if let Some((start, length)) = part {
                 bits.number(u64::from(start));
                 bits.number(u64::from(length));
             }
@@ -282,9 +335,15 @@ mod tests {
             .prop_map(|(address, place, credit)| PoolState { next: (address, place), credit });
         let rows = prop::collection::vec(row(), 0..3);
         let open = prop::collection::vec((any::<u64>(), row()), 0..20);
-        (any::<u64>(), any::<bool>(), prop::collection::vec(pool, 0..4), rows, open).prop_map(
-            |(rows, ended, pools, closed, open)| LaneState { rows, ended, pools, closed, open },
-        )
+        (any::<u64>(), any::<u64>(), any::<bool>(), prop::collection::vec(pool, 0..4), rows, open)
+            .prop_map(|(rows, round, ended, pools, closed, open)| LaneState {
+                rows,
+                round,
+                ended,
+                pools,
+                closed,
+                open,
+            })
     }
 
     proptest! {

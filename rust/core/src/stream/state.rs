@@ -1,12 +1,12 @@
 //! [`State`]: the position of a run after a table, and the identity of the run, as JSON.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
-use fastpack_tokenize::{Tokenizer, regular};
+use fastpack_tokenize::Tokenizer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -14,12 +14,17 @@ use super::options::StreamOptions;
 use super::place::LaneState;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ledger::Count;
+use crate::ledger::{Count, Notes};
 use crate::pipeline::{Books, Job, JobTemplate};
 use crate::source::{Found, SourceFile};
+use crate::storage::OpenFile;
+use crate::wording::Message;
+
+/// The metadata key of the state after a table of a stream, as JSON.
+pub const STATE_KEY: &str = "fastpack_state";
 
 /// The version of the order and of the states. Other versions cannot be resumed.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Bytes at the beginning and at the end of a file that identify it.
 const SAMPLE: u64 = 4 << 10;
@@ -43,7 +48,7 @@ pub struct State {
     pub(super) identity: Identity,
     pub(super) counts: Counts,
     /// The states of lanes, by their numbers.
-    pub(super) states: BTreeMap<usize, Arc<Vec<u8>>>,
+    pub(super) states: BTreeMap<usize, Arc<str>>,
 }
 
 /// The options and inputs that decide the rows of a run.
@@ -60,6 +65,9 @@ pub(super) struct Counts {
     dropped: BTreeMap<crate::ledger::Reason, Count>,
     rows: u64,
     trained_tokens: u64,
+    /// What was told of records, without places.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    notes: Notes,
     /// The packed documents and tokens of each source with a weight.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     shares: BTreeMap<String, Count>,
@@ -75,6 +83,7 @@ impl Counts {
             dropped: ledger.dropped.clone(),
             rows: books.rows,
             trained_tokens: books.trained_tokens,
+            notes: ledger.notes.counts(),
             shares,
         }
     }
@@ -89,8 +98,9 @@ impl Counts {
         if rank > 0 {
             return;
         }
-        let Self { read, kept, truncated, dropped, rows, trained_tokens, .. } = self.clone();
+        let Self { read, kept, truncated, dropped, rows, trained_tokens, notes, .. } = self.clone();
         let ledger = &mut books.ledger;
+        ledger.notes = notes;
         (ledger.read, ledger.kept, ledger.truncated, ledger.dropped) =
             (read, kept, truncated, dropped);
         (books.rows, books.trained_tokens) = (rows, trained_tokens);
@@ -106,6 +116,7 @@ impl Counts {
         for (name, count) in &other.shares {
             self.shares.entry(name.clone()).or_default().merge(*count);
         }
+        self.notes.merge(other.notes.clone());
         self.rows += other.rows;
         self.trained_tokens += other.trained_tokens;
     }
@@ -142,6 +153,18 @@ impl Identity {
             flatten(&options, &mut say);
         }
         say("shuffle", json!(options.shuffle));
+        let choice = &options.choice;
+        if !choice.fields.is_empty() {
+            say("where", json!(choice.fields));
+        }
+        if let (None, None) = (choice.min_tokens, choice.max_tokens) {
+        } else {
+            say("min_document_tokens", json!(choice.min_tokens));
+            say("max_document_tokens", json!(choice.max_tokens));
+        }
+        if let Some(share) = choice.validation {
+            say("validation", json!((share, choice.split().name())));
+        }
         say("open_packs", json!(options.open_packs));
         if !options.weights.is_empty() {
             say("weights", json!(options.weights));
@@ -150,6 +173,11 @@ impl Identity {
         }
         say("eos_id", json!((job.bos_id, job.eos_id, job.pad_id)));
         Ok(Self(identity))
+    }
+
+    /// The identity as JSON.
+    pub(super) fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
     }
 
     /// The differences, each with the value in the state and the current value.
@@ -202,14 +230,15 @@ fn files_hash<'a>(
         hasher.update(name);
         hasher.update(&file.size.to_le_bytes());
         hasher.update(file.format.to_string().as_bytes());
-        let mut opened = regular::open(&file.path).map_err(Error::io(&*file.path))?;
+        let mut opened =
+            file.location.open_scattered(iter::empty()).map_err(Error::io(&*file.path))?;
         sample(&mut opened, file.size, &mut hasher).map_err(Error::io(&*file.path))?;
     }
     Ok(short(&hasher.finalize().to_hex()).to_owned())
 }
 
 /// Hashes the beginning and the end of a file.
-fn sample(file: &mut File, size: u64, hasher: &mut blake3::Hasher) -> std::io::Result<()> {
+fn sample(file: &mut OpenFile, size: u64, hasher: &mut blake3::Hasher) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     file.by_ref().take(SAMPLE).read_to_end(&mut bytes)?;
     if size > SAMPLE {
@@ -235,14 +264,15 @@ fn shared_folder<'a>(files: &[&'a SourceFile]) -> &'a Path {
 impl State {
     /// The state of a lane.
     pub(super) fn lane(&self, lane: usize) -> Result<LaneState> {
-        let bytes = self.states.get(&lane).ok_or_else(|| self.missing(&[lane]))?;
-        LaneState::from_bytes(bytes).ok_or_else(|| refused(&format!("lane {lane} cannot be read")))
+        let text = self.states.get(&lane).ok_or_else(|| self.missing(&[lane]))?;
+        let state = decode(text).and_then(|bytes| LaneState::from_bytes(&bytes));
+        state.ok_or_else(|| refused(format!("lane {lane} cannot be read")))
     }
 
     fn missing(&self, lanes: &[usize]) -> Error {
         let named: Vec<String> = lanes.iter().take(NAMED).map(ToString::to_string).collect();
         let more = if lanes.len() > NAMED { " and others" } else { "" };
-        refused(&format!(
+        refused(format!(
             "has no lane {}{more}, which this rank goes on with; join the states of all {} ranks by \
              `merge_state_dicts`",
             named.join(", "),
@@ -257,7 +287,7 @@ impl State {
             return Ok(());
         }
         let differences = differences.join(", ");
-        Err(refused(&format!("is of another run; what differs: {differences}")))
+        Err(refused(format!("is of another run; what differs: {differences}")))
     }
 
     /// The state as JSON.
@@ -265,7 +295,7 @@ impl State {
         let lanes: Map<String, Value> = self
             .states
             .iter()
-            .map(|(lane, bytes)| (lane.to_string(), Value::String(encode(bytes))))
+            .map(|(lane, text)| (lane.to_string(), Value::from(&**text)))
             .collect();
         json!({
             "fastpack_stream": VERSION,
@@ -299,21 +329,21 @@ impl State {
             counts: Counts,
             lane: BTreeMap<String, String>,
         }
-        let none = |why: String| refused(&format!("is none of a stream: {why}"));
+        let none = |why: String| refused(format!("is none of a stream: {why}"));
         let written: Written =
             serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
         if written.fastpack_stream != VERSION {
             let version = written.fastpack_stream;
-            return Err(refused(&format!(
+            return Err(refused(format!(
                 "has the version {version}, and this fastpack reads {VERSION}"
             )));
         }
         let mut states = BTreeMap::new();
-        for (lane, bytes) in &written.lane {
+        for (lane, text) in written.lane {
             let number = lane.parse().ok().filter(|lane| *lane < written.lanes);
             let number = number.ok_or_else(|| none(format!("`{lane}` is no lane of it")))?;
-            let bytes = decode(bytes).ok_or_else(|| none(format!("lane {lane} cannot be read")))?;
-            states.insert(number, Arc::new(bytes));
+            decode(&text).ok_or_else(|| none(format!("lane {lane} cannot be read")))?;
+            states.insert(number, Arc::from(text));
         }
         if written.lanes == 0 || written.batch_size == 0 || written.world_size == 0 {
             return Err(none("it has no lanes".to_owned()));
@@ -331,7 +361,7 @@ impl State {
     }
 }
 
-fn refused(reason: &str) -> Error {
+fn refused(reason: impl Into<Message>) -> Error {
     Error::option("state", reason)
 }
 
@@ -349,7 +379,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
     for state in rest {
         let differences = merged.identity.differences(&state.identity);
         if !differences.is_empty() || state.lanes != merged.lanes {
-            return Err(refused(&format!(
+            return Err(refused(format!(
                 "is of several runs; what differs: {}",
                 differences.join(", ")
             )));
@@ -359,13 +389,13 @@ pub fn merge_states(states: &[State]) -> Result<State> {
                 "is of several steps, {} and {}; save the states of all ranks behind the same step",
                 merged.step, state.step
             );
-            return Err(refused(&reason));
+            return Err(refused(reason));
         }
         if state.states.keys().any(|lane| merged.states.contains_key(lane)) {
             return Err(refused("is of the same rank twice"));
         }
         merged.counts.add(&state.counts);
-        merged.states.extend(state.states.iter().map(|(lane, bytes)| (*lane, Arc::clone(bytes))));
+        merged.states.extend(state.states.iter().map(|(lane, text)| (*lane, Arc::clone(text))));
     }
     let missing: Vec<usize> =
         (0..merged.lanes).filter(|lane| !merged.states.contains_key(lane)).collect();
@@ -376,7 +406,7 @@ pub fn merge_states(states: &[State]) -> Result<State> {
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Bytes as base-64 text.
-fn encode(bytes: &[u8]) -> String {
+pub(super) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
         let mut bits = 0_u32;

@@ -146,8 +146,10 @@ impl<'w, 'a> Walk<'w, 'a> {
             let extent = usize::try_from(address.extent).ok().and_then(|at| list.get(at)).cloned();
             let Some(extent) = extent else { return Ok(None) };
             let shape = heads.shape(extent.file, single, control)?;
-            let columns = heads.columns(shape.as_deref());
-            let blocks = ExtentBlocks::enter(self.order.found, &extent, columns.as_deref())?;
+            let all = self.order.choice.reads_fields();
+            let columns = heads.columns(shape.as_deref()).filter(|_| !all);
+            let blocks =
+                ExtentBlocks::enter(self.order.found, &extent, columns.as_deref(), control)?;
             let at = in_extent(&address);
             self.entered = Some(Entered { at, dealt, extent, blocks, shape });
         }
@@ -162,6 +164,8 @@ impl<'w, 'a> Walk<'w, 'a> {
                 } else {
                     heads.shape(block.file, single, control)?
                 };
+                let repetition = self.order.repetition(&address, block.source);
+                let block = block.read_again(repetition);
                 let (extent, chosen) = (entered.extent.clone(), Chosen::From(0));
                 return Ok(Some(Found { address, extent, chosen, block, shape }));
             }

@@ -9,6 +9,7 @@ use fastpack_template::{Allowance, Input, Output, Refusal, Template, Trace, is_u
 
 use super::context::TemplateContext;
 use super::conversation::{prepared, tools};
+use super::left_out::{self, LeftOut};
 use super::outside::{Launch, Outside};
 use super::replay::wanted::RenderPaths;
 use super::trained::markup::TurnMarkup;
@@ -16,6 +17,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault, Takes, write_json};
+use crate::wording::{message, set};
 
 /// A compiled chat template, shared by all threads.
 #[derive(Debug)]
@@ -85,10 +87,12 @@ impl ChatTemplate {
             Err(refusal) => Err(Error::Template {
                 name: name.to_owned(),
                 line: refusal.line,
-                reason: format!(
-                    "{}; `template_engine=\"python\"` renders it through transformers",
-                    refusal.reason
-                ),
+                reason: message![
+                    refusal.reason.clone(),
+                    "; ",
+                    set("template_engine", "python"),
+                    " renders it through transformers",
+                ],
             }),
         }
     }
@@ -177,6 +181,11 @@ impl ChatTemplate {
         &self.name
     }
 
+    /// Whether the tokenizer of the template has a special token of this content.
+    pub fn has_special_token(&self, content: &str) -> bool {
+        self.context.turn_ends.iter().any(|token| token == content)
+    }
+
     /// Whether the template marks what the assistant writes with `{% generation %}` blocks.
     pub fn has_generation_blocks(&self) -> bool {
         self.generates
@@ -221,9 +230,25 @@ impl ChatTemplate {
 
     /// Renders the text that `apply_chat_template(tokenize=False)` gives.
     pub fn render(&self, conversation: &Conversation) -> std::result::Result<String, Fault> {
+        self.render_noting(conversation, None)
+    }
+
+    /// Renders the text, and adds the fields that it leaves out.
+    pub(crate) fn render_noting(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<String, Fault> {
         let template = self.serving(conversation);
         template.check(conversation)?;
-        Ok(template.run(&prepared(conversation), conversation, None)?.text)
+        Ok(template.run_whole(&prepared(conversation), conversation, left_out)?.text)
+    }
+
+    /// Renders the text that `apply_chat_template(tokenize=False, add_generation_prompt=True)` gives.
+    pub fn render_prompt(&self, conversation: &Conversation) -> std::result::Result<String, Fault> {
+        let template = self.serving(conversation);
+        template.check(conversation)?;
+        Ok(template.run(&prepared(conversation), conversation, Some(true))?.text)
     }
 
     pub(super) fn fault(&self, line: usize, message: &str) -> Fault {
@@ -272,12 +297,55 @@ impl ChatTemplate {
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
     ) -> std::result::Result<Output, Fault> {
-        match self.interpret(prepared, conversation, add_generation_prompt, None) {
-            Some(Ok(output)) => return Ok(output),
-            Some(Err((_, message))) if self.outside.is_some() && is_unsupported(&message) => {}
-            Some(Err((line, message))) => return Err(self.fault(line, &message)),
-            None => {}
+        let output = self.interpret(prepared, conversation, add_generation_prompt, None, false);
+        match self.inside(output)? {
+            Some(output) => Ok(output),
+            None => self.render_outside(prepared, conversation, add_generation_prompt),
         }
+    }
+
+    /// Renders the whole of a conversation, and adds the fields that the text leaves out.
+    pub(super) fn run_whole(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<Output, Fault> {
+        let Some(fields) = left_out else { return self.run(prepared, conversation, None) };
+        let output = self.interpret(prepared, conversation, None, None, true);
+        if let Some(output) = self.inside(output)? {
+            if let Some(shown) = &output.shown {
+                left_out::not_shown(conversation, prepared, shown, fields);
+            }
+            return Ok(output);
+        }
+        let output = self.render_outside(prepared, conversation, None)?;
+        left_out::not_in_text(conversation, &output.text, fields);
+        Ok(output)
+    }
+
+    /// The output of the interpreter; `None` if `transformers` has to render the conversation.
+    pub(super) fn inside(
+        &self,
+        output: Option<std::result::Result<Output, (usize, String)>>,
+    ) -> std::result::Result<Option<Output>, Fault> {
+        match output {
+            Some(Ok(output)) => Ok(Some(output)),
+            Some(Err((_, message))) if self.outside.is_some() && is_unsupported(&message) => {
+                Ok(None)
+            }
+            Some(Err((line, message))) => Err(self.fault(line, &message)),
+            None => Ok(None),
+        }
+    }
+
+    /// Renders with `transformers`.
+    pub(super) fn render_outside(
+        &self,
+        prepared: &[Cow<'_, Map>],
+        conversation: &Conversation,
+        add_generation_prompt: Option<bool>,
+    ) -> std::result::Result<Output, Fault> {
         let outside = self.outside.as_ref().expect("a template that is refused here has one");
         let question = self.question(prepared, conversation, add_generation_prompt);
         outside.render(&question).map_err(|message| {
@@ -285,13 +353,15 @@ impl ChatTemplate {
         })
     }
 
-    /// Renders with the interpreter alone, and records the run in `trace`. `None` if the template is refused.
+    /// Renders with the interpreter alone, and records the run in `trace`. With `shows`, the output says which
+    /// values were printed. `None` if the template is refused.
     pub(super) fn interpret<'r>(
         &'r self,
         prepared: &'r [Cow<'_, Map>],
         conversation: &'r Conversation,
         add_generation_prompt: Option<bool>,
         trace: Option<&mut Trace<'r>>,
+        shows: bool,
     ) -> Option<std::result::Result<Output, (usize, String)>> {
         let input = |name: &str| match name {
             "messages" => Some(Input::Objects(prepared)),
@@ -313,7 +383,12 @@ impl ChatTemplate {
         let program = self.program.as_ref().as_ref().ok()?;
         let measure = || self.size(prepared, conversation);
         let meter = self.meter(&measure);
-        Some(program.render(self.context.now, input, trace, &meter))
+        let now = self.context.now;
+        Some(if shows {
+            program.render_shown(now, input, trace, &meter)
+        } else {
+            program.render(now, input, trace, &meter)
+        })
     }
 
     /// The request to a rendering process, as JSON.

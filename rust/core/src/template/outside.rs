@@ -113,7 +113,7 @@ impl Outside {
                 self.idle().push(worker);
                 let spans = spans.into_iter().map(|(start, end)| start..end);
                 let spans = spans.filter(|span| !Range::is_empty(span)).collect();
-                Ok(Output { text, spans, work: 0 })
+                Ok(Output { text, spans, ..Output::default() })
             }
             Ok(Answer::Failed(reason)) => {
                 self.idle().push(worker);
@@ -129,7 +129,7 @@ impl Outside {
         self.broken.get().map(|reason| Error::Template {
             name: self.name.clone(),
             line: 1,
-            reason: format!("the process that renders it failed: {reason}"),
+            reason: format!("the process that renders it failed: {reason}").into(),
         })
     }
 
@@ -140,7 +140,7 @@ impl Outside {
         match worker.ask(self.setup.as_bytes(), &self.launch.control) {
             Ok(Answer::Ready) => Ok(worker),
             Ok(Answer::Refused(line, reason)) => {
-                Err(Error::Template { name: self.name.clone(), line, reason })
+                Err(Error::Template { name: self.name.clone(), line, reason: reason.into() })
             }
             Ok(Answer::Missing(what)) => {
                 Err(unusable(format!("is \"python\", but transformers cannot be used: {what}")))

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::left_out::LeftOut;
+
 /// A trained part of a text, and its weight in the loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -36,4 +38,10 @@ pub struct Rendered {
     pub turn_ends: Vec<usize>,
     /// Whether an end-of-text token that follows the text is not trained.
     pub end_untrained: bool,
+    /// The fields of the record that the text leaves out.
+    pub left_out: LeftOut,
+    /// Whether a prompt of the record is formatted already.
+    pub has_formatted_prompt: bool,
+    /// Whether an answer of the record ends in an end-of-text token, inside of its turn.
+    pub has_ended_answer: bool,
 }

@@ -45,7 +45,7 @@ impl ChatTemplate {
 
     /// The text that the interpreter renders, if it can.
     fn interpreted(&self, conversation: &Conversation) -> Option<String> {
-        let output = self.interpret(&prepared(conversation), conversation, None, None)?;
+        let output = self.interpret(&prepared(conversation), conversation, None, None, false)?;
         Some(output.ok()?.text)
     }
 }

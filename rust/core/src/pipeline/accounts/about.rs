@@ -44,6 +44,14 @@ impl About {
                 first.display()
             ));
         }
+        let untold = found.files.iter().filter(|file| !file.is_told()).count();
+        if let Some(first) = found.files.iter().find(|file| !file.is_told()) {
+            warnings.push(format!(
+                "of {untold} files nobody knows whether they are the same later, since their server tells neither an \
+                 etag nor a time: a job on them is not resumed; first `{}`",
+                first.path.display()
+            ));
+        }
         warnings.extend(engine_reason.as_deref().map(slow));
         warnings.extend_from_slice(&job.transform.warnings);
         let facts = RunFacts {
@@ -81,10 +89,10 @@ impl About {
     /// Adds the formats and shapes of the files, and the engines that rendered them, after all is read.
     pub(crate) fn read(&mut self, job: &Job, seen: Seen) {
         let facts = &mut self.facts;
-        facts.inputs = seen.inputs;
-        facts.warnings.extend(seen.unprompted.iter().map(|what| {
+        facts.warnings.extend(seen.unprompted().iter().map(|what| {
             format!("`prompt` has no use for {what}: it puts requests and their answers into words")
         }));
+        facts.inputs = seen.inputs;
         let any = facts.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));
         let JobTemplate::Ready(template) = &job.template else { return };
         facts.warnings.extend(template.rendered_outside());

@@ -1,31 +1,35 @@
 //! [`Books`]: the counts of a run, from documents to rows.
 
-use std::mem;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::assemble::Gathered;
-use crate::config::{MaxLost, Options, Overlong, RowColumn};
+use crate::config::{MaxLost, Options, RowColumn};
 use crate::control::Control;
-use crate::document::{Document, INPUTS};
-use crate::error::{Error, Origin, Result};
+use crate::document::Document;
+use crate::error::{Origin, Result};
 use crate::ledger::{Ledger, Reason};
-use crate::pack::{Cut, LeftOut, Piece, Planned, cut, lower_bound};
+use crate::pack::{LeftOut, Piece, Planned, lower_bound};
 use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::fate::{Cutter, Fate};
 use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
 
 /// The counts of a run, job or split.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
     /// Lengths of the documents with trained tokens.
     lengths: Histogram,
     /// Lengths of the pieces that were packed.
     packed: Histogram,
+    /// The tokens of the rows, without padding.
+    filled: u64,
     /// The lower bound of the number of rows, once the rows are counted.
     lower_bound: u64,
     pub(crate) trained_tokens: u64,
@@ -43,7 +47,9 @@ impl Books {
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.ledger.merge(later.ledger);
         self.lengths.merge(&later.lengths);
+        self.packed.merge(&later.packed);
         self.lower_bound += later.lower_bound;
+        self.filled += later.filled;
         self.trained_tokens += later.trained_tokens;
         self.rows += later.rows;
         self.work += later.work;
@@ -76,8 +82,15 @@ impl Books {
         about: About,
         started: Instant,
     ) -> Result<Report> {
-        let Self { ledger, lengths, lower_bound, trained_tokens, rows, work, .. } = self;
-        ledger.balance()?;
+        self.ledger.balance()?;
+        let work = self.work;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(self.timeless(options, about).timed(seconds, options.work.threads.get(), &work))
+    }
+
+    /// The report of the books without times, balanced or not.
+    pub(in crate::pipeline) fn timeless(self, options: &Options, about: About) -> Report {
+        let Self { ledger, lengths, lower_bound, filled, trained_tokens, rows, .. } = self;
         let About { mut facts, sources } = about;
         if options.rows.columns.contains(&RowColumn::SourceFile) {
             facts.sources = sources.names();
@@ -85,13 +98,8 @@ impl Books {
         if ledger.kept.documents == 0 {
             facts.warnings.push("no document was kept".to_owned());
         }
-        let tally = Tally { ledger, lengths, rows, lower_bound, trained_tokens };
-        let seconds = started.elapsed().as_secs_f64();
-        Ok(Report::timeless(facts, tally, options).timed(
-            seconds,
-            options.work.threads.get(),
-            &work,
-        ))
+        let tally = Tally { ledger, lengths, rows, lower_bound, filled, trained_tokens };
+        Report::timeless(facts, tally, options)
     }
 
     /// Appends the packed pieces of a document, and counts the rest.
@@ -99,10 +107,10 @@ impl Books {
         &mut self,
         document: Document<'_>,
         name: u32,
-        options: &Options,
+        cutter: Cutter<'_>,
         pieces: &mut impl Extend<Piece>,
     ) -> Result<()> {
-        let fate = fate(document, name, options, pieces)?;
+        let fate = cutter.fate(document, name, pieces)?;
         self.count(&fate, || document.origin());
         Ok(())
     }
@@ -133,21 +141,22 @@ impl Books {
 
     /// Computes the lower bound of the number of rows, after all rows are counted.
     pub(crate) fn close(mut self, options: &Options) -> Self {
-        let packed = mem::take(&mut self.packed);
         let packing = &options.rows.packing;
         self.lower_bound = if packing.max_length.is_some() {
-            lower_bound(&packed.pairs(), packing)
+            lower_bound(&self.packed.pairs(), packing)
         } else {
             self.rows
         };
         self
     }
 
-    /// Counts the pieces that a plan leaves out, and the documents that are in no row because of that.
+    /// Counts the pieces that a plan leaves out, and the documents that are in no row because of that: neither here
+    /// nor `elsewhere`, and with no piece that is set `apart`.
     pub(in crate::pipeline) fn leave_out(
         &mut self,
         planned: &Planned,
-        store: &Store,
+        apart: &[Piece],
+        (store, elsewhere): (&Store, &HashSet<u32>),
         control: &Control,
     ) -> Result<()> {
         for LeftOut { piece, reason } in &planned.left_out {
@@ -155,8 +164,11 @@ impl Books {
             let origin = || store.origin(u64::from(piece.document));
             self.ledger.drop_part(*reason, u64::from(piece.length), origin);
         }
-        for (_, reason) in planned.gone(control)? {
-            self.lose(reason);
+        let apart: HashSet<u32> = apart.iter().map(|piece| piece.document).collect();
+        for (document, reason) in planned.gone(control)? {
+            if !apart.contains(&document) && !elsewhere.contains(&document) {
+                self.lose(reason);
+            }
         }
         Ok(())
     }
@@ -184,20 +196,25 @@ impl Books {
         &mut self,
         gathered: &Gathered<'_>,
         range: Range<usize>,
-        batch: Option<RecordBatch>,
+        (batch, labels): (Option<RecordBatch>, Option<u64>),
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         control.count_rows(range.len() as u64);
-        self.count_rows(gathered, range);
+        self.count_rows(gathered, range, labels);
         let clock = Clock::start();
         batch.map_or(Ok(()), emit)?;
         self.work.stages += clock.stop_after(Stage::Write);
         Ok(())
     }
 
-    /// Counts rows of a plan.
-    pub(crate) fn count_rows(&mut self, gathered: &Gathered<'_>, range: Range<usize>) {
+    /// Counts rows of a plan, and their labels unless they were counted as `labels`.
+    pub(crate) fn count_rows(
+        &mut self,
+        gathered: &Gathered<'_>,
+        range: Range<usize>,
+        labels: Option<u64>,
+    ) {
         self.rows += range.len() as u64;
         let plan = gathered.plan();
         let repeated = plan.distinct_rows().clamp(range.start, range.end);
@@ -205,76 +222,13 @@ impl Books {
             self.ledger.repeated.add(u64::from(piece.length));
         }
         for piece in gathered.pieces(range.start..repeated) {
-            self.packed.add(plan.room(piece.length));
+            self.packed.add(plan.room(piece.tokens));
+            self.filled += u64::from(piece.tokens);
             self.ledger.kept.tokens += u64::from(piece.length);
-            self.trained_tokens += piece.document.labels(piece.start, piece.length);
+            if labels.is_none() {
+                self.trained_tokens += piece.document.labels(piece.start, piece.length);
+            }
         }
+        self.trained_tokens += labels.unwrap_or(0);
     }
-}
-
-/// The fate of a document before packing.
-#[derive(Clone, Copy)]
-pub(in crate::pipeline) struct Fate {
-    /// Its tokens.
-    length: u32,
-    /// The tokens of its packed pieces.
-    kept: u32,
-    /// The tokens that were cut off.
-    truncated: u32,
-    /// The reason for dropping it, if it is dropped.
-    dropped: Option<Reason>,
-}
-
-/// Fails if a document has weights and the rows have no column for them.
-fn holds_weights(document: Document<'_>, options: &Options) -> Result<()> {
-    if options.rows.columns.contains(&RowColumn::LossWeights) {
-        return Ok(());
-    }
-    let Some(weight) = document.fractional_weight() else { return Ok(()) };
-    let (column, origin) = (RowColumn::LossWeights.name(), document.origin());
-    let reason = format!(
-        "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
-    );
-    Err(Error::option("columns", reason))
-}
-
-/// Appends the packed pieces of a document, under the document number `name`.
-pub(in crate::pipeline) fn fate(
-    document: Document<'_>,
-    name: u32,
-    options: &Options,
-    pieces: &mut impl Extend<Piece>,
-) -> Result<Fate> {
-    holds_weights(document, options)?;
-    let length =
-        u32::try_from(document.column(INPUTS).len()).expect("documents are made of fewer tokens");
-    let unsaid = if document.is_text() { Overlong::Split } else { Overlong::Drop };
-    let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
-    let stretches = match cut(length, document.turn_ends(), &options.rows.packing, unsaid) {
-        Cut::Into(stretches) => stretches,
-        Cut::Drop => return Ok(dropped(Reason::TooLong)),
-        Cut::Refuse => {
-            let message = format!(
-                "the document has {length} tokens, more than `max_length={}`; `overlong` says what else to do",
-                options.rows.packing.row_limit()
-            );
-            return Err(Error::Record {
-                origin: document.origin(),
-                reason: Reason::TooLong,
-                message,
-            });
-        }
-    };
-    let truncated = length - stretches.tokens();
-    let mut kept = 0;
-    for (start, length) in stretches {
-        if document.labels(start, length) > 0 {
-            pieces.extend([Piece { document: name, start, length }]);
-            kept += length;
-        }
-    }
-    if kept == 0 {
-        return Ok(dropped(Reason::NoTrainedToken));
-    }
-    Ok(Fate { length, kept, truncated, dropped: None })
 }

@@ -2,3 +2,4 @@
 
 pub(crate) mod about;
 pub(crate) mod books;
+pub(crate) mod fate;

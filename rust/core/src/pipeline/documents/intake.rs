@@ -9,11 +9,12 @@ use fastpack_tokenize::{Engine, LONGEST_COMPARED, Tokenizer};
 use crate::config::{Bos, OnBadRecord, Source};
 use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
-use crate::document::{ColumnName, Documents, INPUTS, TURN_ENDS, ids};
+use crate::document::{Documents, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Ledger, Place as Lost, Reason};
+use crate::ledger::{Ledger, Place as Lost, Reason, RecordNotes};
+use crate::objective::document_columns;
 use crate::ordered::ordered;
-use crate::pipeline::documents::recognise::{Recogniser, Seen, columns_read};
+use crate::pipeline::documents::recognise::{Recogniser, Seen, chooser};
 use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
 use crate::pipeline::documents::worker::{Asked, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
@@ -36,6 +37,19 @@ pub(crate) struct Intake<'a> {
     names_all: bool,
     /// Finds the line number of a record that is identified by its offset.
     number: Option<&'a Numbering<'a>>,
+    /// The place of the blocks among those of the job, if they are not all.
+    part: Option<PartOfJob>,
+}
+
+/// The place of some blocks among those of a job.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pipeline) struct PartOfJob {
+    /// Bytes before them.
+    pub(in crate::pipeline) before: u64,
+    /// Bytes of all blocks of the job.
+    pub(in crate::pipeline) all: u64,
+    /// The number of the first of them.
+    pub(in crate::pipeline) first_block: u64,
 }
 
 /// The result of one block.
@@ -59,12 +73,17 @@ pub(crate) struct Outcome {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(job: &'a Job, control: &'a Control) -> Self {
-        Self { job, control, keeps_shares: false, names_all: false, number: None }
+        Self { job, control, keeps_shares: false, names_all: false, number: None, part: None }
     }
 
     /// Numbers a record by `number` before an error of the job names it.
     pub(super) fn numbered_by(self, number: &'a Numbering<'a>) -> Self {
         Self { number: Some(number), ..self }
+    }
+
+    /// Counts the blocks as a part of those of a job.
+    pub(in crate::pipeline) fn of_job(self, part: PartOfJob) -> Self {
+        Self { part: Some(part), ..self }
     }
 
     /// Lists every record that is left out.
@@ -88,21 +107,22 @@ impl<'a> Intake<'a> {
         mut consume: impl FnMut(Outcome) -> Result<()>,
     ) -> Result<Seen> {
         self.control.enter(Phase::Tokenize);
-        let all = blocks.size();
+        let PartOfJob { before, all, first_block } =
+            self.part.unwrap_or(PartOfJob { before: 0, all: blocks.size(), first_block: 0 });
         self.control.expect_bytes(all);
         // Only a compiled engine can differ from the reference.
         let compiled = self.job.tokenizer.as_ref().filter(|it| it.engine() == Engine::Compiled);
         let reference = compiled.filter(|_| self.job.options.work.verify > 0);
         let reference = reference.map(Tokenizer::with_reference_engine).transpose()?;
         let verified = reference.as_ref().map_or(0, |_| u64::from(self.job.options.work.verify));
-        let mut seen = 0;
+        let mut seen = before;
         if self.job.transform.is_empty() {
-            blocks = blocks.choosing(columns_read);
+            blocks = blocks.choosing(chooser(self.job.options.tokens.documents));
         }
         let sources = blocks.sources().to_vec();
         let words = self.words(&sources)?;
         let mut recogniser = Recogniser::new(self.job);
-        let mut numbers = 0..;
+        let mut numbers = first_block..;
         let next = || {
             self.control.tick()?;
             let mut clock = Clock::start();
@@ -186,13 +206,14 @@ impl<'a> Intake<'a> {
         let mut maker = self.job.tokenizer.as_ref().map(made);
         let mut worker = Worker::new(self.job);
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
-        let trims = self.job.options.rows.trims();
-        let columns: &[ColumnName] = if trims { &[INPUTS, TURN_ENDS] } else { &[INPUTS] };
+        let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
+        columns.extend(self.job.options.rows.trims().then_some(TURN_ENDS));
         move |Share { number, block, shape, read, verify, wanted }| {
             let mut clock = Clock::start();
             let mut verify = if reference.is_some() { *verify } else { 0 };
+            let pass = Pass { repetition: block.repetition, ..Pass::default() };
             let mut outcome = Outcome {
-                documents: Documents::new(Arc::clone(&block.path), columns),
+                documents: Documents::new(Arc::clone(&block.path), &columns).of_pass(pass),
                 ledger: Ledger::default(),
                 work: Work { stages: *read, ..Work::default() },
                 place: None,
@@ -273,6 +294,26 @@ impl<'a> Intake<'a> {
                 ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
                 return Ok(Checked::No);
             }
+            Made::Several(texts, label) => {
+                let maker = maker.ok_or(Failure::NoTokenizer)?;
+                let made = maker.make_several(&texts, label, raw.line, documents, ledger);
+                let checked = match reference {
+                    Some(reference)
+                        if made.is_ok()
+                            && texts.iter().all(|(text, _)| text.len() <= LONGEST_COMPARED) =>
+                    {
+                        if maker.agree(&texts, reference) {
+                            Checked::Agrees
+                        } else {
+                            Checked::Differs
+                        }
+                    }
+                    _ => Checked::No,
+                };
+                clock.lap(Stage::Encode);
+                made?;
+                return Ok(checked);
+            }
         };
         let maker = maker.ok_or(Failure::NoTokenizer)?;
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
@@ -287,6 +328,15 @@ impl<'a> Intake<'a> {
             _ => Checked::No,
         };
         clock.lap(Stage::Encode);
+        if made.is_ok() {
+            let seen = RecordNotes {
+                left_out: &rendered.left_out,
+                has_formatted_prompt: rendered.has_formatted_prompt,
+                has_ended_answer: rendered.has_ended_answer,
+            };
+            let path = documents.path();
+            ledger.notes.add(seen, || Origin { path: Arc::clone(path), line: raw.line });
+        }
         worker.give_back(rendered);
         made?;
         Ok(checked)

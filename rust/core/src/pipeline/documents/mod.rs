@@ -1,6 +1,7 @@
 //! From blocks of records to documents: recognises shapes, renders, tokenizes, and finds the trained tokens.
 
 pub(crate) mod chat;
+pub(crate) mod formatted;
 pub(crate) mod intake;
 pub(crate) mod markers;
 pub(crate) mod recognise;

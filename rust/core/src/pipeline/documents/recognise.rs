@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::assemble::schema;
-use crate::config::{Reading, RowColumn, Source};
+use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::message::ShownPath;
 use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
 use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
 use crate::report::InputReport;
-use crate::source::{Block, Blocks, Raw};
+use crate::source::{Block, Blocks, Chooser, Raw};
 
 /// Records of a block in which a shape is searched. If none has one, the file has no known shape.
 const LOOKED_AT: usize = 100;
@@ -23,23 +24,30 @@ const LOOKED_AT: usize = 100;
 const NAMED: usize = 3;
 
 /// The options of a source that decide the shape of its records.
-pub(in crate::pipeline) fn expectation(reading: &Reading) -> Expectation<'_> {
+pub(in crate::pipeline) fn expectation(reading: &Reading, kind: DocumentKind) -> Expectation<'_> {
     let columns = TokenColumns {
         input_ids: RowColumn::InputIds.name(),
         labels: RowColumn::Labels.name(),
         loss_weights: RowColumn::LossWeights.name(),
         label_spans: schema::LABEL_SPANS,
     };
-    Expectation { shape: reading.shape, fields: &reading.fields, columns }
+    Expectation { shape: reading.shape, fields: &reading.fields, columns, shapes: kind.shapes() }
+}
+
+/// The function that finds the columns to read of a table, for documents of a kind.
+pub(in crate::pipeline) fn chooser(kind: DocumentKind) -> Chooser {
+    match kind {
+        DocumentKind::Texts => |reading, rows| columns_read(reading, rows, DocumentKind::Texts),
+        DocumentKind::Pairs => |reading, rows| columns_read(reading, rows, DocumentKind::Pairs),
+        DocumentKind::Judged => |reading, rows| columns_read(reading, rows, DocumentKind::Judged),
+        DocumentKind::Prompts => |reading, rows| columns_read(reading, rows, DocumentKind::Prompts),
+    }
 }
 
 /// The columns to read of a table that begins with these rows, if one of the rows shows a shape.
-pub(in crate::pipeline) fn columns_read(
-    reading: &Reading,
-    rows: &RecordBatch,
-) -> Option<Vec<String>> {
+fn columns_read(reading: &Reading, rows: &RecordBatch, kind: DocumentKind) -> Option<Vec<String>> {
     let rows = (0..rows.num_rows().min(LOOKED_AT)).map(|row| Raw::Row { batch: rows, row });
-    find_shape(rows, expectation(reading)).map(|shown| shown.shape.columns())
+    find_shape(rows, expectation(reading, kind)).map(|shown| shown.shape.columns())
 }
 
 /// The shapes of the files of a run.
@@ -50,22 +58,56 @@ pub(in crate::pipeline) struct Recogniser<'a> {
     /// The shape that was found last. Files of the same shape share one.
     last: Option<Arc<Shape>>,
     seen: Seen,
+}
+
+/// The formats and shapes of the files of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// Each kind of file once, in the order of its first file.
+    pub(in crate::pipeline) inputs: Vec<InputReport>,
+    /// The kinds of records for which a prompt was given.
+    unprompted: Vec<String>,
     /// Whether a given prompt was used.
     prompted: bool,
 }
 
-/// The formats and shapes of the files of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Each kind of file once, in the order of its first file.
-    pub(in crate::pipeline) inputs: Vec<InputReport>,
+impl Seen {
     /// The kinds of records for which a prompt was given in vain, if nothing in the run uses one.
-    pub(in crate::pipeline) unprompted: Vec<&'static str>,
+    pub(in crate::pipeline) fn unprompted(&self) -> &[String] {
+        if self.prompted { &[] } else { &self.unprompted }
+    }
+
+    /// Adds what was seen of later files.
+    pub(in crate::pipeline) fn merge(&mut self, later: Self) {
+        self.prompted |= later.prompted;
+        for kind in later.unprompted {
+            if !self.unprompted.contains(&kind) {
+                self.unprompted.push(kind);
+            }
+        }
+        for input in later.inputs {
+            self.count(input);
+        }
+    }
+
+    /// Counts files of a kind.
+    fn count(&mut self, input: InputReport) {
+        let plain =
+            |input: &InputReport| InputReport { files: 1, names: Vec::new(), ..input.clone() };
+        let alike = plain(&input);
+        if let Some(seen) = self.inputs.iter_mut().find(|seen| plain(seen) == alike) {
+            seen.files += input.files;
+            let room = NAMED - seen.names.len();
+            seen.names.extend(input.names.into_iter().take(room));
+        } else {
+            self.inputs.push(input);
+        }
+    }
 }
 
 impl<'a> Recogniser<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
-        Self { job, shapes: HashMap::new(), last: None, seen: Seen::default(), prompted: false }
+        Self { job, shapes: HashMap::new(), last: None, seen: Seen::default() }
     }
 
     /// The shape of the file of `block`, one of `blocks`. Blocks come in input order.
@@ -79,7 +121,8 @@ impl<'a> Recogniser<'a> {
         }
         let source = &blocks.sources()[block.source];
         let records = block.records().take(LOOKED_AT).map(|record| record.raw);
-        let shown = find_shape(records, expectation(&source.reading))?;
+        let shown =
+            find_shape(records, expectation(&source.reading, self.job.options.tokens.documents))?;
         let path = blocks.are_of_files().then_some(&*block.path);
         self.count(path, blocks.format(block.file), source, &shown);
         let same = self.last.take().filter(|last| **last == shown.shape);
@@ -90,9 +133,9 @@ impl<'a> Recogniser<'a> {
     }
 
     fn count(&mut self, path: Option<&Path>, format: String, source: &Source, found: &Shown) {
-        let mut entry = InputReport {
+        let entry = InputReport {
             files: 1,
-            names: Vec::new(),
+            names: path.map(|path| ShownPath(path).to_string()).into_iter().collect(),
             format,
             shape: Some(found.shape.name().name().to_owned()),
             fields: found.fields.clone(),
@@ -100,33 +143,19 @@ impl<'a> Recogniser<'a> {
             repeat: source.repeat.get(),
             limit: source.limit.map(NonZeroU64::get),
         };
-        let Seen { inputs, unprompted } = &mut self.seen;
         if source.reading.prompt.is_some() {
+            let Seen { unprompted, prompted, .. } = &mut self.seen;
             match unprompted_kind(found) {
-                None => self.prompted = true,
-                Some(what) if unprompted.contains(&what) => {}
-                Some(what) => unprompted.push(what),
+                None => *prompted = true,
+                Some(what) if unprompted.iter().any(|kind| kind == what) => {}
+                Some(what) => unprompted.push(what.to_owned()),
             }
         }
-        let name = path.map(|path| ShownPath(path).to_string());
-        let is_same = |seen: &&mut InputReport| {
-            InputReport { files: 1, names: Vec::new(), ..(**seen).clone() } == entry
-        };
-        if let Some(seen) = inputs.iter_mut().find(is_same) {
-            seen.files += 1;
-            let room = NAMED - seen.names.len();
-            seen.names.extend(name.into_iter().take(room));
-        } else {
-            entry.names.extend(name);
-            inputs.push(entry);
-        }
+        self.seen.count(entry);
     }
 
     /// The formats and shapes of the files.
-    pub(in crate::pipeline) fn into_seen(mut self) -> Seen {
-        if self.prompted {
-            self.seen.unprompted.clear();
-        }
+    pub(in crate::pipeline) fn into_seen(self) -> Seen {
         self.seen
     }
 }

@@ -1,13 +1,16 @@
 //! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
-use crate::config::{Prompt, Reading, ShapeName};
+use crate::config::{DocumentKind, Eos, Prompt, Reading, ShapeName};
 use crate::document::ids::Trains;
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
+use crate::pipeline::documents::formatted::{Marked, MarkersInTexts};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, Fault, Pair, Record, Shown, Skim, Takes, Tokens, as_messages};
+use crate::record::{
+    Answers, Conversation, Fault, Pair, Prompted, Record, Shown, Skim, Takes, Tokens, as_messages,
+};
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
 /// The result of a record.
@@ -16,6 +19,8 @@ pub(in crate::pipeline) enum Made {
     Text(Rendered, Kind),
     /// Ids, and the trained part of them.
     Tokens(Tokens, Trains),
+    /// Texts that are tokenized one by one, and the label of a document of all of them.
+    Several(Vec<(String, Kind)>, Option<bool>),
 }
 
 /// The reason that a record has no result.
@@ -38,6 +43,12 @@ impl From<Fault> for Failure<'_> {
 pub(in crate::pipeline) struct Renderer<'a> {
     /// The choice of the trained part.
     training: Training,
+    /// The kind of documents that are made.
+    kind: DocumentKind,
+    /// When an end-of-text token is added.
+    eos: Eos,
+    /// The end-of-text token, if the tokenizer has one.
+    last: Option<String>,
     template: std::result::Result<&'a ChatTemplate, &'a Error>,
     /// The prompt format that the caller chose, if any.
     named: Option<Prompts>,
@@ -51,12 +62,17 @@ pub(in crate::pipeline) struct Renderer<'a> {
     begin: Option<String>,
     /// The end-of-text token, if the chat template writes it after an answer.
     end: Option<String>,
+    /// The markers of prompts that are formatted already, and of answers that are ended already.
+    markers: MarkersInTexts,
 }
 
 impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job, reading: &Reading) -> Result<Self> {
         Ok(Self {
             training: Training::of(&job.options),
+            kind: job.options.tokens.documents,
+            eos: job.options.tokens.eos,
+            last: job.end.clone().filter(|end| !end.is_empty()),
             template: match &job.template {
                 JobTemplate::Ready(template) => Ok(template),
                 JobTemplate::Refused(error) => Err(error),
@@ -69,6 +85,7 @@ impl<'a> Renderer<'a> {
             examples: reading.examples.clone(),
             begin: job.begin.clone(),
             end: written_end(job),
+            markers: MarkersInTexts::of(job),
             alpaca: Prompts::new(&Prompt::Alpaca, &reading.examples)?,
         })
     }
@@ -112,7 +129,75 @@ impl<'a> Renderer<'a> {
             Record::Tokens(tokens) => self.tokens(tokens),
             Record::Conversation(conversation) => self.conversation(&conversation),
             Record::Pair(pair) => self.pair(&pair),
+            Record::Answers(answers) => self.answers(answers),
         }
+    }
+
+    /// The kind of documents that are made.
+    pub(in crate::pipeline) fn kind(&self) -> DocumentKind {
+        self.kind
+    }
+
+    /// Renders the prompt of a record.
+    pub(in crate::pipeline) fn prompt(
+        &self,
+        record: Record,
+    ) -> std::result::Result<Made, Failure<'a>> {
+        let text = match record {
+            Record::Tokens(tokens) => {
+                return Ok(Made::Tokens(Tokens { trained: None, ..tokens }, Trains::Nothing));
+            }
+            Record::Answers(answers) => return self.answers(answers),
+            Record::Text(text) => (text, Kind::Text),
+            Record::Conversation(conversation) => {
+                (self.template()?.render_prompt(&conversation)?, Kind::Conversation)
+            }
+            Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
+                let mut asked = as_messages(&pair, &self.examples);
+                asked.messages.pop();
+                (self.template()?.render_prompt(&asked)?, Kind::Conversation)
+            }
+            Record::Pair(pair) => {
+                let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
+                let (mut text, answer) = prompts.render(&pair)?;
+                text.truncate(answer.start);
+                (text, Kind::Text)
+            }
+        };
+        Ok(Made::Several(vec![text], None))
+    }
+
+    /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
+    fn answers(&self, answers: Answers) -> std::result::Result<Made, Failure<'a>> {
+        let Answers { prompted, label } = answers;
+        let texts = match prompted {
+            Prompted::Texts { prompt, answers } => {
+                let whole = answers.into_iter().map(|answer| {
+                    let mut text = format!("{prompt}{answer}");
+                    match &self.last {
+                        Some(end) if self.eos != Eos::Never && !answer.ends_with(end.as_str()) => {
+                            text.push_str(end);
+                        }
+                        _ => {}
+                    }
+                    (text, Kind::Text)
+                });
+                let whole: Vec<_> = whole.collect();
+                [(prompt, Kind::Text)].into_iter().chain(whole).collect()
+            }
+            Prompted::Messages { mut prompt, answers } => {
+                let template = self.template()?;
+                let mut texts = vec![(template.render_prompt(&prompt)?, Kind::Conversation)];
+                let asked = prompt.messages.len();
+                for answer in answers {
+                    prompt.messages.truncate(asked);
+                    prompt.messages.extend(answer);
+                    texts.push((template.render(&prompt)?, Kind::Conversation));
+                }
+                texts
+            }
+        };
+        Ok(Made::Several(texts, label))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -127,7 +212,8 @@ impl<'a> Renderer<'a> {
         skim: &Skim,
     ) -> std::result::Result<Made, Failure<'a>> {
         let rendered = self.training.replayed(replayed, skim)?;
-        Ok(self.made(rendered, Kind::Conversation))
+        let marked = self.markers.in_skimmed(skim);
+        Ok(self.made(noting(rendered, marked), Kind::Conversation))
     }
 
     fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
@@ -142,7 +228,8 @@ impl<'a> Renderer<'a> {
 
     fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
-        Ok(self.made(rendered, Kind::Conversation))
+        let marked = self.markers.in_conversation(conversation);
+        Ok(self.made(noting(rendered, marked), Kind::Conversation))
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
@@ -156,7 +243,11 @@ impl<'a> Renderer<'a> {
         // A prompt that starts with the beginning-of-text token gets no second one.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
         let kind = if begun { Kind::BegunText } else { Kind::Text };
-        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, kind))
+        // A plain prompt and its completion are joined as they are.
+        let wraps = self.named.is_some() || !pair.plain;
+        let has_formatted_prompt = wraps && self.markers.is_formatted(&pair.request);
+        let rendered = Rendered { text, trained, has_formatted_prompt, ..Rendered::default() };
+        Ok(self.made(rendered, kind))
     }
 
     /// A text with its trained part.
@@ -168,6 +259,12 @@ impl<'a> Renderer<'a> {
     fn template(&self) -> std::result::Result<&'a ChatTemplate, Failure<'a>> {
         self.template.map_err(Failure::NoTemplate)
     }
+}
+
+/// A rendered conversation with the facts that its texts show.
+fn noting(rendered: Rendered, marked: Marked) -> Rendered {
+    let Marked { has_formatted_prompt, has_ended_answer } = marked;
+    Rendered { has_formatted_prompt, has_ended_answer, ..rendered }
 }
 
 /// The end-of-text token, if the chat template writes it after an answer.
@@ -202,10 +299,21 @@ pub(in crate::pipeline) fn prompt_name(
 ) -> Option<&'static str> {
     let pair = match found.shape.name() {
         ShapeName::Conversations => return Some(CHAT_TEMPLATE),
-        ShapeName::PromptCompletion if found.shape.has_messages() => return Some(CHAT_TEMPLATE),
+        ShapeName::PromptCompletion
+        | ShapeName::Preference
+        | ShapeName::UnpairedPreference
+        | ShapeName::Prompt
+            if found.shape.has_messages() =>
+        {
+            return Some(CHAT_TEMPLATE);
+        }
         ShapeName::PromptCompletion => None,
         ShapeName::Instruction | ShapeName::QuestionAnswer => Some(&job.template),
-        ShapeName::Text | ShapeName::Tokens => return None,
+        ShapeName::Preference
+        | ShapeName::UnpairedPreference
+        | ShapeName::Prompt
+        | ShapeName::Text
+        | ShapeName::Tokens => return None,
     };
     Some(match (&reading.prompt, pair) {
         (Some(Prompt::Alpaca), _) | (None, Some(JobTemplate::Refused(_))) => "alpaca",
@@ -228,6 +336,9 @@ pub(in crate::pipeline) fn unprompted_kind(found: &Shown) -> Option<&'static str
         }
         ShapeName::Text => Some("texts"),
         ShapeName::Tokens => Some("ids"),
+        ShapeName::Preference | ShapeName::UnpairedPreference | ShapeName::Prompt => {
+            Some("prompts that records bring")
+        }
         ShapeName::PromptCompletion | ShapeName::Instruction | ShapeName::QuestionAnswer => None,
     }
 }

@@ -11,7 +11,9 @@ use crate::config::{Options, TrainOn, TrainOnEos};
 use crate::document::ids::Trains;
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault, Skim, Tokens, is_assistant};
-use crate::template::{ChatTemplate, Printed, Rendered, Replayed, Span, Trained, Turn, Wanted};
+use crate::template::{
+    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, Wanted,
+};
 
 /// The options that choose the trained part.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +76,10 @@ impl Training {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => Ok(Trained::All),
             TrainOn::Assistant | TrainOn::LastAssistant => Err(unmaskable(
-                "a text has no assistant to train on; use `train_on=\"auto\"` or `\"all\"`",
+                "a text has no assistant to train on; `train_on` may be \"auto\" or \"all\"",
             )),
             TrainOn::Completion => Err(unmaskable(
-                "a text has no completion to train on; use `train_on=\"auto\"` or `\"all\"`",
+                "a text has no completion to train on; `train_on` may be \"auto\" or \"all\"",
             )),
         }
     }
@@ -97,7 +99,7 @@ impl Training {
             TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
             _ => {
                 return Err(unmaskable(
-                    "the ids do not tell which of them to train on; use `train_on=\"auto\"` or `\"all\"`",
+                    "the ids do not tell which of them to train on; `train_on` may be \"auto\" or \"all\"",
                 ));
             }
         }
@@ -117,37 +119,39 @@ impl Training {
         let Conversation { prompt, weights, .. } = conversation;
         if prompt.is_none() && !self.takes_unprompted() {
             return Err(unmaskable(
-                "a conversation has no completion to train on; use `train_on=\"assistant\"` or \
-                 `\"last_assistant\"`",
+                "a conversation has no completion to train on; `train_on` may be \"assistant\" or \
+                 \"last_assistant\"",
             ));
         }
+        let mut left_out = LeftOut::new();
+        let noted = Some(&mut left_out);
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
-            Wanted::Text => (template.render(conversation)?, Trained::All),
+            Wanted::Text => (template.render_noting(conversation, noted)?, Trained::All),
             Wanted::Spans => {
-                let (text, ranges) = template.render_with_spans(conversation)?;
+                let (text, ranges) = template.render_spans_noting(conversation, noted)?;
                 let turn_ends = if self.trims {
                     template.turn_ends(conversation, &text, &ranges)
                 } else {
                     Vec::new()
                 };
                 let trained = self.of_spans(ranges);
-                return Ok(Rendered { text, trained, turn_ends, ..Rendered::default() });
+                return Ok(Rendered { text, trained, turn_ends, left_out, ..Rendered::default() });
             }
             Wanted::LastTurn => {
-                let (text, ranges) = template.render_last_turn(conversation)?;
+                let (text, ranges) = template.render_last_turn(conversation, noted)?;
                 (text, trained(ranges))
             }
             Wanted::Completion => {
-                let (text, completion) =
-                    template.render_completion(conversation, prompt.unwrap_or_default())?;
+                let prompt = prompt.unwrap_or_default();
+                let (text, completion) = template.render_completion(conversation, prompt, noted)?;
                 (text, trained(vec![completion]))
             }
             Wanted::Turns => {
                 let completion = prompt.map(|prompt| {
-                    template.render_completion(conversation, prompt).map(|(_, it)| it)
+                    template.render_completion(conversation, prompt, None).map(|(_, it)| it)
                 });
                 let completion = completion.transpose()?;
-                let (text, turns) = template.render_turns(conversation)?;
+                let (text, turns) = template.render_turns(conversation, noted)?;
                 let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
                 let choice = Choice {
                     training: self,
@@ -165,12 +169,12 @@ impl Training {
         } else {
             Vec::new()
         };
-        Ok(Rendered { text, trained: spans, turn_ends, ..Rendered::default() })
+        Ok(Rendered { text, trained: spans, turn_ends, left_out, ..Rendered::default() })
     }
 
     /// The text of a replayed conversation, with its trained part and the places at which it may be cut.
     pub(super) fn replayed(self, replayed: &mut Replayed, skim: &Skim) -> Result<Rendered, Fault> {
-        let Replayed { printed, turns, cuts } = std::mem::take(replayed);
+        let Replayed { printed, turns, cuts, left_out } = std::mem::take(replayed);
         let Printed { text, spans, literals } = printed;
         let is_weighed = skim.weights().is_some();
         let trained = match self.wanted().of(is_weighed, skim.prompt().is_some()) {
@@ -188,7 +192,7 @@ impl Training {
                 Trained::Spans(choice.spans(text.len(), &turns)?)
             }
         };
-        Ok(Rendered { text, literals, trained, turn_ends: cuts, end_untrained: false })
+        Ok(Rendered { text, literals, trained, turn_ends: cuts, left_out, ..Rendered::default() })
     }
 
     /// The trained part of a text in which the assistant wrote `ranges`.

@@ -36,7 +36,7 @@ impl fmt::Debug for Transform {
 
 impl Transform {
     /// Whether there is no function.
-    pub(in crate::pipeline) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.filter.is_none() && self.map.is_none()
     }
 

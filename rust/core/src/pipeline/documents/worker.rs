@@ -5,7 +5,7 @@
 //! [`read`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
-use crate::config::{Reading, ShapeName};
+use crate::config::{DocumentKind, Reading, ShapeName};
 use crate::document::tokenize::Kind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
@@ -69,11 +69,20 @@ impl<'a> Worker<'a> {
     ) -> Result<Made, Failure<'a>> {
         self.rendered.turn_ends.clear();
         self.rendered.literals.clear();
+        self.rendered.left_out.clear();
+        (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
         let Asked { words, reading, shape } = asked;
         let general = || {
-            let record = read(raw, shape, expectation(reading), words.takes());
+            let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
             record.and_then(|record| words.as_rendered(record))
         };
+        if words.kind() != DocumentKind::Texts {
+            let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
+            clock.lap(Stage::Parse);
+            let made = words.prompt(record?);
+            clock.lap(Stage::Render);
+            return made;
+        }
         let skimmed = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {
                 let done = self.replays() && self.skim.row(batch, row, shape);

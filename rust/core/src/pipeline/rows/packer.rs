@@ -1,12 +1,15 @@
 //! [`Packer`]: from documents to rows in a sink, as soon as the strategy allows.
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
+use crate::config::Options;
 use crate::control::Control;
 use crate::error::Result;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
+use crate::pipeline::rows::counted::Counted;
 use crate::pipeline::rows::packing::{BATCH_ROWS, BATCH_TOKENS, Packing};
 use crate::pipeline::rows::rolling::{BatchSize, Rolling};
 use crate::pipeline::rows::split;
@@ -19,6 +22,7 @@ use crate::store::Store;
 /// A strategy that never looks back has its rows written while documents still arrive, and frees these
 /// documents. Other strategies need the lengths of all documents, so they start after the last.
 pub(in crate::pipeline) struct Packer<'a> {
+    options: &'a Options,
     making: Making<'a>,
     sink: &'a mut dyn Sink,
     control: &'a Control,
@@ -38,8 +42,10 @@ impl<'a> Packer<'a> {
         control: &'a Control,
         started: Instant,
     ) -> Self {
-        let packs = &packing.options.rows.packing;
-        let making = match OpenPacks::in_order(packs).filter(|_| packing.draw.is_none()) {
+        let options = packing.options;
+        let packs = &options.rows.packing;
+        let once = packing.draw.is_none() && options.rows.epochs == NonZeroU32::MIN;
+        let making = match OpenPacks::in_order(packs).filter(|_| once) {
             Some(open) => {
                 // Documents that are freed early are never read back.
                 let packing = Packing { store: Store::default(), ..packing };
@@ -54,7 +60,7 @@ impl<'a> Packer<'a> {
             }
             None => Making::WhenAllAreThere(Box::new(packing)),
         };
-        Self { making, sink, control, started }
+        Self { options, making, sink, control, started }
     }
 
     /// Takes the result of a block.
@@ -69,7 +75,13 @@ impl<'a> Packer<'a> {
 
     /// Writes all remaining rows, and closes the books.
     pub(in crate::pipeline) fn finish(self, about: About) -> Result<Report> {
-        let Self { making, sink, control, started } = self;
+        let (options, started) = (self.options, self.started);
+        self.close()?.report(options, about, started)
+    }
+
+    /// Writes all remaining rows, and returns the counts.
+    pub(in crate::pipeline) fn close(self) -> Result<Counted> {
+        let Self { making, sink, control, options, .. } = self;
         let mut write = |batch| sink.write(&batch);
         match making {
             Making::AsTheyCome(rolling) => {
@@ -79,11 +91,9 @@ impl<'a> Packer<'a> {
                     let none = Plan::new(packing.options.rows.packing.row_limit());
                     packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }
-                packing.report(about, started)
+                Ok(Counted { whole: packing.books.close(options), ..Counted::default() })
             }
-            Making::WhenAllAreThere(packing) => {
-                split::pack_into(*packing, sink, about, control, started)
-            }
+            Making::WhenAllAreThere(packing) => split::pack_into(*packing, sink, control),
         }
     }
 }

@@ -1,24 +1,27 @@
 //! [`Packing`]: packs documents into rows, and keeps the books.
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::time::Instant;
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::{Gathered, Layout, batch_ranges, rows};
-use crate::config::Options;
+use crate::assemble::{Gathered, Layout, assembled, batch_ranges};
+use crate::config::{OnRemainder, Options};
 use crate::control::{Control, Phase};
+use crate::document::INPUTS;
 use crate::error::{Error, Result};
+use crate::ledger::Reason;
 use crate::ordered::{one_by_one, ordered};
-use crate::pack::{Pieces, Plan, plan};
-use crate::pipeline::accounts::about::About;
-use crate::pipeline::accounts::books::{Books, fate};
+use crate::pack::{Piece, Pieces, Plan, plan};
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::draw::Draw;
-use crate::report::Report;
+use crate::pipeline::rows::shared::SharedDocument;
 use crate::store::Store;
 use crate::timing::{Clock, Stage};
 
@@ -37,10 +40,15 @@ pub(crate) struct Packing<'a> {
     pub(in crate::pipeline) options: &'a Options,
     pub(in crate::pipeline) layout: Layout,
     pub(crate) store: Store,
-    /// The pieces of the documents so far. Packing needs nothing else, so documents need not stay in memory.
-    pub(in crate::pipeline) pieces: Pieces,
+    /// The pieces of the documents so far, for each copy of them. Packing needs nothing else, so documents need not
+    /// stay in memory.
+    pub(in crate::pipeline) pieces: Vec<Pieces>,
     /// The documents to select splits from, if there are splits. Then fates are counted for each split.
     pub(in crate::pipeline) draw: Option<Draw>,
+    /// Whether rows that ranks cannot share equally are left for the job, of which this packs a group.
+    pub(in crate::pipeline) is_group: bool,
+    /// Documents of which other pieces are in rows already.
+    pub(in crate::pipeline) elsewhere: HashSet<u32>,
     pub(crate) books: Books,
 }
 
@@ -59,8 +67,10 @@ impl<'a> Packing<'a> {
             options,
             layout,
             store,
-            pieces: Pieces::default(),
+            pieces: vec![Pieces::default(); options.rows.epochs.get() as usize],
             draw: None,
+            is_group: false,
+            elsewhere: HashSet::new(),
             books: Books::default(),
         }
     }
@@ -75,14 +85,19 @@ impl<'a> Packing<'a> {
     /// Stores the documents of a block, to be packed with all others.
     pub(in crate::pipeline) fn gather(&mut self, outcome: Outcome) -> Result<()> {
         let clock = Clock::start();
+        let objective = Arc::clone(self.layout.objective());
         for (number, document) in (self.store.end()..).zip(outcome.documents.iter()) {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; pack them in parts")
             })?;
-            let fate = fate(document, name, self.options, &mut self.pieces)?;
-            match &mut self.draw {
-                None => self.books.count(&fate, || document.origin()),
-                Some(draw) => draw.add(&document.origin(), fate),
+            for (epoch, pieces) in (0..).zip(&mut self.pieces) {
+                let cutter = Cutter { options: self.options, objective: &*objective, epoch };
+                let fate = cutter.fate(document, name, pieces)?;
+                match &mut self.draw {
+                    Some(draw) => draw.add(&document.origin(), fate),
+                    None if epoch == 0 => self.books.count(&fate, || document.origin()),
+                    None => self.books.read(&fate, || document.origin()),
+                }
             }
         }
         self.books.work.stages += clock.stop_after(Stage::Plan);
@@ -90,35 +105,69 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// Packs all gathered documents and hands over the rows, except the first `done` of them.
+    /// Packs all gathered documents and hands over the rows, except the first `done` of them. Returns the documents
+    /// that are to share rows with those of other groups.
     pub(in crate::pipeline) fn pack(
         &mut self,
         done: usize,
         control: &Control,
         emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        let pieces = mem::take(&mut self.pieces);
+    ) -> Result<Vec<SharedDocument>> {
+        let copies = mem::take(&mut self.pieces).into_iter();
         let mut books = mem::take(&mut self.books);
-        let plan = self.plan(pieces, &mut books, control)?;
+        let plans = copies.map(|pieces| self.plan(pieces, &mut books, control));
+        let plans = plans.collect::<Result<Vec<(Plan, Vec<Piece>)>>>()?;
         books.allow(self.options.work.max_lost)?;
-        self.write(&plan, &mut books, done, control, emit)?;
+        let mut before = 0;
+        let mut shared = Vec::new();
+        for (plan, apart) in plans {
+            self.write(&plan, &mut books, done.saturating_sub(before), control, emit)?;
+            before += plan.rows();
+            shared.extend(self.shared(&plan, &apart, control)?);
+        }
         self.books = books;
-        Ok(())
+        Ok(shared)
     }
 
-    /// The plan of some pieces.
+    /// The documents of the pieces `apart`, which are in no row of `plan`.
+    pub(in crate::pipeline) fn shared(
+        &self,
+        plan: &Plan,
+        apart: &[Piece],
+        control: &Control,
+    ) -> Result<Vec<SharedDocument>> {
+        if apart.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut alone = Plan::new(plan.max_length());
+        for piece in apart {
+            alone.push(&[*piece]);
+        }
+        let threads = self.options.work.threads;
+        let gathered =
+            Gathered::of(&self.store, &alone, (0..alone.rows(), false), threads, control)?;
+        let ranks = self.layout.sources().ranks();
+        Ok(SharedDocument::of(apart, &gathered, plan, &ranks))
+    }
+
+    /// The plan of some pieces, and those that are to share rows with pieces of other groups.
     pub(in crate::pipeline) fn plan(
         &self,
         pieces: Pieces,
         books: &mut Books,
         control: &Control,
-    ) -> Result<Plan> {
+    ) -> Result<(Plan, Vec<Piece>)> {
         control.enter(Phase::Plan);
         let clock = Clock::start();
-        let planned = plan(pieces, &self.options.rows.packing, control)?;
-        books.leave_out(&planned, &self.store, control)?;
+        let mut packing = self.options.rows.packing.clone();
+        if self.is_group {
+            packing.on_remainder = OnRemainder::Drop;
+        }
+        let mut planned = plan(pieces, &packing, control)?;
+        let apart = if self.is_group { planned.take_out(Reason::Remainder) } else { Vec::new() };
+        books.leave_out(&planned, &apart, (&self.store, &self.elsewhere), control)?;
         books.work.stages += clock.stop_after(Stage::Plan);
-        Ok(planned.plan)
+        Ok((planned.plan, apart))
     }
 
     /// Hands over the rows of a plan, except the first `done` of them.
@@ -137,7 +186,9 @@ impl<'a> Packing<'a> {
         while let Some(window) = window(&mut ranges, plan, store.window()) {
             let rows_of = window[0].start..window[window.len() - 1].end;
             let clock = Clock::start();
-            let gathered = Gathered::of(store, plan, rows_of, options.work.threads, control)?;
+            let whole = layout.objective().reads() != [INPUTS];
+            let gathered =
+                Gathered::of(store, plan, (rows_of, whole), options.work.threads, control)?;
             books.work.stages += clock.stop_after(Stage::Gather);
             let mut ranges = window.into_iter();
             let next = || {
@@ -195,12 +246,6 @@ impl<'a> Packing<'a> {
         self.pack(done, control, emit)?;
         Ok(self.books.close(self.options))
     }
-
-    /// Closes the books.
-    pub(crate) fn report(self, about: About, started: Instant) -> Result<Report> {
-        let options = self.options;
-        self.books.close(options).report(options, about, started)
-    }
 }
 
 /// Whether rows are so long that several of them in flight may exceed memory.
@@ -211,7 +256,8 @@ fn has_vast_rows(plan: &Plan, layout: &Layout) -> bool {
     u64::from(plan.max_length().get()) > VAST && (0..plan.rows()).any(vast)
 }
 
-/// A batch of rows, without the first `done` rows of the plan; `None` if no row remains.
+/// A batch of rows, without the first `done` rows of the plan, and the number of all its labels; no batch if no row
+/// remains.
 ///
 /// Rows that are done are only counted. A batch that is done in part is cut where it would have been.
 fn batch(
@@ -219,13 +265,16 @@ fn batch(
     range: Range<usize>,
     layout: &Layout,
     done: usize,
-) -> Result<Option<RecordBatch>> {
+) -> Result<(Option<RecordBatch>, Option<u64>)> {
     let behind = done.saturating_sub(range.start);
-    if behind >= range.len() && !range.is_empty() {
-        return Ok(None);
+    let is_done = behind >= range.len() && !range.is_empty();
+    if is_done && layout.objective().columns().is_empty() {
+        return Ok((None, None));
     }
-    let left = range.len() - behind;
-    Ok(Some(rows(gathered, range, layout)?.slice(behind, left)))
+    let rows = range.len();
+    let made = assembled(gathered, range, layout)?;
+    let batch = (!is_done).then(|| made.batch.slice(behind, rows - behind));
+    Ok((batch, made.labels))
 }
 
 /// The next ranges whose documents are in memory at the same time: at most `bytes` bytes, but at least one

@@ -10,6 +10,7 @@ use crate::assemble::Batches;
 use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece, Plan};
+use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Outcome;
 use crate::pipeline::rows::packing::Packing;
 use crate::timing::{Clock, Stage};
@@ -75,11 +76,12 @@ impl<'a> Rolling<'a> {
     ) -> Result<()> {
         let clock = Clock::start();
         let first = self.closed.first_document();
-        let Packing { store, books, options, .. } = &mut self.packing;
+        let Packing { store, books, options, layout, .. } = &mut self.packing;
+        let cutter = Cutter { options, objective: &**layout.objective(), epoch: 0 };
         for (number, document) in (store.end()..).zip(outcome.documents.iter()) {
             let name = u32::try_from(number - first)
                 .expect("a row has fewer documents than 2^32, and waits for few others");
-            books.pieces(document, name, options, &mut self.pieces)?;
+            books.pieces(document, name, cutter, &mut self.pieces)?;
             for piece in self.pieces.drain(..) {
                 self.open.push(piece, &mut self.closed);
             }

@@ -1,18 +1,16 @@
 //! Documents set aside for validation: selects them, and makes the rows and books of both splits.
 
-use std::collections::BTreeMap;
 use std::mem;
-use std::time::Instant;
+use std::num::NonZeroU32;
 
 use crate::config::{Split, Validation};
 use crate::control::Control;
-use crate::error::Result;
-use crate::pack::{Pieces, Plan};
-use crate::pipeline::accounts::about::About;
+use crate::error::{Error, Result};
+use crate::pack::{Piece, Pieces, Plan};
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::rows::draw::Draw;
+use crate::pipeline::rows::counted::Counted;
+use crate::pipeline::rows::draw::{Choice, Draw};
 use crate::pipeline::rows::packing::Packing;
-use crate::report::Report;
 use crate::sink::Sink;
 
 /// Documents between two checks of the cancel flag: far below a millisecond.
@@ -20,27 +18,42 @@ const TICK: usize = 4096;
 
 impl Packing<'_> {
     /// Sets documents aside for validation, if `validation` is given.
-    pub(in crate::pipeline) fn with_validation(self, validation: Option<Validation>) -> Self {
+    ///
+    /// Fails with [`Error::Option`] where documents are copied: a copy would be trained on and validated.
+    pub(in crate::pipeline) fn with_validation(
+        self,
+        validation: Option<Validation>,
+    ) -> Result<Self> {
+        if validation.is_some() && self.options.rows.epochs > NonZeroU32::MIN {
+            let reason = "is given beside `epochs`; leave one of them out";
+            return Err(Error::option("validation", reason));
+        }
         let seed = self.options.rows.packing.seed;
         let draw = validation.map(|it| Draw::new(it, seed, self.layout.sources()));
-        Self { draw, ..self }
+        Ok(Self { draw, ..self })
+    }
+
+    /// Sets documents aside for validation by a choice among the documents of all groups.
+    pub(in crate::pipeline) fn with_choice(self, validation: Validation, choice: Choice) -> Self {
+        let seed = self.options.rows.packing.seed;
+        let draw = Draw::new(validation, seed, self.layout.sources()).chosen(choice);
+        Self { draw: Some(draw), ..self }
     }
 }
 
-/// Packs all gathered documents into `sink`, except the rows that it already has, and closes the books.
+/// Packs all gathered documents into `sink`, except the rows that it already has. Returns the counts.
 pub(in crate::pipeline) fn pack_into(
     mut packing: Packing<'_>,
     sink: &mut dyn Sink,
-    about: About,
     control: &Control,
-    started: Instant,
-) -> Result<Report> {
+) -> Result<Counted> {
     let done = done(sink);
     if let Some(draw) = packing.draw.take() {
-        return pack_splits(packing, &draw, (sink, done), about, control, started);
+        return pack_splits(packing, &draw, (sink, done), control);
     }
-    packing.pack(done, control, &mut |batch| sink.write(&batch))?;
-    packing.report(about, started)
+    let options = packing.options;
+    let shared = packing.pack(done, control, &mut |batch| sink.write(&batch))?;
+    Ok(Counted { whole: packing.books.close(options), shared: vec![shared], ..Counted::default() })
 }
 
 /// The number of rows that a stopped run has left in the sink.
@@ -48,38 +61,36 @@ pub(in crate::pipeline) fn done(sink: &dyn Sink) -> usize {
     usize::try_from(sink.rows()).expect("rows of a plan, which is in memory")
 }
 
-/// Packs each split separately. The report contains one of each.
+/// Packs each split separately.
 fn pack_splits(
     mut packing: Packing<'_>,
     draw: &Draw,
     (sink, mut done): (&mut dyn Sink, usize),
-    about: About,
     control: &Control,
-    started: Instant,
-) -> Result<Report> {
+) -> Result<Counted> {
     let options = packing.options;
     let planned = plan_splits(&mut packing, draw, control)?;
-    let mut total = mem::take(&mut packing.books);
-    let mut lost = total.clone();
-    for (_, _, books) in &planned {
-        lost.merge_read(books.clone());
-    }
-    lost.allow(options.work.max_lost)?;
-    let mut splits = BTreeMap::new();
-    for (split, plan, mut books) in planned {
+    let mut counted = Counted { whole: mem::take(&mut packing.books), ..Counted::default() };
+    counted.splits = planned.iter().map(|planned| planned.books.clone()).collect();
+    counted.allow(options.work.max_lost)?;
+    counted.splits.clear();
+    for PlannedSplit { split, plan, mut books, apart } in planned {
         sink.begin_split(split)?;
         packing.write(&plan, &mut books, done, control, &mut |batch| sink.write(&batch))?;
         done = done.saturating_sub(plan.rows());
-        let books = books.close(options);
-        total.merge_read(books.clone());
-        let report =
-            books.report(options, about.of_part(about.facts.files, about.facts.bytes), started)?;
-        splits.insert(split.name().to_owned(), Report { timing: None, ..report });
+        counted.splits.push(books.close(options));
+        counted.shared.push(packing.shared(&plan, &apart, control)?);
     }
-    let report = total.report(options, about, started)?;
-    // An epoch is an epoch of the training split.
-    let steps_per_epoch = splits[Split::Train.name()].steps_per_epoch.clone();
-    Ok(Report { steps_per_epoch, splits, ..report })
+    Ok(counted)
+}
+
+/// The plan of a split, and its counts so far.
+struct PlannedSplit {
+    split: Split,
+    plan: Plan,
+    books: Books,
+    /// The pieces that are to share rows with those of other groups.
+    apart: Vec<Piece>,
 }
 
 /// The plan of each split, and the fates of its documents.
@@ -87,7 +98,7 @@ fn plan_splits(
     packing: &mut Packing<'_>,
     draw: &Draw,
     control: &Control,
-) -> Result<Vec<(Split, Plan, Books)>> {
+) -> Result<Vec<PlannedSplit>> {
     let aside = draw.set_aside()?;
     let (mut train, mut validation) = (Books::default(), Books::default());
     for (number, fate) in draw.fates.iter().enumerate() {
@@ -97,13 +108,13 @@ fn plan_splits(
         let books = if aside[number] { &mut validation } else { &mut train };
         books.read(fate, || packing.store.origin(number as u64));
     }
-    let pieces = mem::take(&mut packing.pieces);
+    let pieces: Pieces = mem::take(&mut packing.pieces).iter().flat_map(Pieces::iter).collect();
     let (held, trained): (Pieces, Pieces) =
         pieces.iter().partition(|piece| aside[piece.document as usize]);
     let parts = [(Split::Train, train, trained), (Split::Validation, validation, held)];
     let planned = parts.into_iter().map(|(split, mut books, pieces)| {
-        let plan = packing.plan(pieces, &mut books, control)?;
-        Ok((split, plan, books))
+        let (plan, apart) = packing.plan(pieces, &mut books, control)?;
+        Ok(PlannedSplit { split, plan, books, apart })
     });
     planned.collect()
 }

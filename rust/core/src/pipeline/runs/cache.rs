@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::identity::{FileContent, Identity, MadeBy, MemoryState, Packed, ReadAs};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
-use crate::pipeline::accounts::books::fate;
+use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
-use crate::regular::{self, Links};
+use crate::regular;
 use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
 use crate::source::{Found, SourceFile};
@@ -68,6 +68,8 @@ impl Entry {
             validation: None,
             shard_bytes: u64::MAX,
             keep_tokens: true,
+            group_bytes: None,
+            turn: None,
             // Other files may lie beside the tokens, and one of several calls at a time makes the tokens for
             // all.
             overwrite: true,
@@ -76,6 +78,7 @@ impl Entry {
             wait: true,
             memory: 0,
             recipe: None,
+            remote: None,
         };
         Ok(Self { identity: Arc::new(identity), output })
     }
@@ -159,8 +162,8 @@ impl Entry {
         self.damaged("held tokens that were damaged; they are removed: call again")
     }
 
-    fn damaged(&self, reason: &str) -> Error {
-        Error::Output { path: self.output.dir.clone(), reason: reason.to_owned() }
+    fn damaged(&self, reason: &'static str) -> Error {
+        Error::output(&self.output.dir, reason)
     }
 
     /// The tokens of `records`, which are made unless they exist.
@@ -192,12 +195,14 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     let mut about = records.about(job);
     let mut blocks = 0;
     let mut pieces = Vec::new();
+    let objective = job.objective()?;
+    let cutter = Cutter { options: &job.options, objective: &*objective, epoch: 0 };
     let seen = Intake::new(job, control).read(records.into_blocks(), Some(&log), |outcome| {
         blocks += 1;
         // Errors that the rows would raise are raised here. Otherwise a bad record further on would be
         // reported first.
         for document in outcome.documents.iter() {
-            fate(document, 0, &job.options, &mut pieces)?;
+            cutter.fate(document, 0, &mut pieces)?;
             pieces.clear();
         }
         Ok(())
@@ -218,8 +223,7 @@ fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<Fil
     let next = || -> Result<_> { Ok(files.next()) };
     let worker = || {
         |file: &SourceFile| -> Result<FileContent> {
-            let opened = regular::open(&file.path, Links::Followed);
-            let opened = opened.map_err(Error::io(&*file.path))?;
+            let opened = file.location.open().map_err(Error::io(&*file.path))?;
             Ok(FileContent {
                 format: file.format.to_string(),
                 source: file.source as u64,

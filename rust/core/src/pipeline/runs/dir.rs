@@ -13,18 +13,21 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
 use crate::pipeline::documents::intake::{Intake, Outcome};
+use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::rows::packer::Packer;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::runs::cache::Entry;
+use crate::pipeline::runs::content::Content;
 use crate::pipeline::runs::folder::{in_folder, made_by};
 use crate::pipeline::runs::per_file::pack_each;
 use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
 use crate::sink::{Folder, Tokens};
-use crate::source::{Memory, SourceFile, discover};
+use crate::source::{Found, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
+use crate::wording::{message, set};
 
 /// Packs all of `inputs` into files in `output.dir`.
 ///
@@ -38,15 +41,61 @@ pub fn pack_dir(
     cache: Option<&Path>,
     control: &Control,
 ) -> Result<Report> {
+    let (found, output, identity) = prepare(&job, inputs, output, control)?;
+    if let Some(bytes) = output.group_bytes {
+        refuse_in_groups(&job, cache)?;
+        return groups::pack(&mut job, &found, (&output, bytes), identity, control);
+    }
+    pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
+}
+
+/// Takes one group of the job of [`pack_dir`] through one step, both counted from 0, unless that has been done.
+/// Returns the report of the group.
+///
+/// Once all groups have gone through all steps, in the order of the steps, `pack_dir` puts the output together.
+pub fn pack_group(
+    mut job: Job,
+    inputs: &Inputs,
+    output: &Output,
+    (group, step): (u64, usize),
+    control: &Control,
+) -> Result<Report> {
+    let (found, output, identity) = prepare(&job, inputs, output, control)?;
+    let Some(bytes) = output.group_bytes else {
+        return Err(Error::option("group_size", "must be given, such as \"4GB\""));
+    };
+    refuse_in_groups(&job, None)?;
+    groups::pack_one(&mut job, &found, (&output, bytes), identity, (group, step), control)
+}
+
+/// The bytes of each group of the job of [`pack_dir`], and the names of its steps.
+pub fn list_groups(
+    inputs: &Inputs,
+    output: &Output,
+    control: &Control,
+) -> Result<(Vec<u64>, Vec<&'static str>)> {
+    let Some(most) = output.group_bytes else {
+        return Err(Error::option("group_size", "must be given, such as \"4GB\""));
+    };
+    Ok(groups::listed(&discover(inputs, control)?, output, most))
+}
+
+/// The files, the output and the identity of a job, after its options were checked.
+fn prepare(
+    job: &Job,
+    inputs: &Inputs,
+    output: &Output,
+    control: &Control,
+) -> Result<(Found, Output, Identity)> {
     job.validate(inputs)?;
-    output.validate(&job.options.rows.columns)?;
+    output.validate(&job.options.rows)?;
     let found = discover(inputs, control)?;
     refuse_own_inputs(&found.files, output)?;
-    let once = !job.transform.is_identified();
+    let once = !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
     let output = Output { once, ..output.clone() };
     let files = Packed::Files(states(&found.files));
-    let identity = identity(&job, files, &found.sources, &output);
-    pack_job(&mut job, Records::Files(found), (&output, cache), identity, control)
+    let identity = identity(job, files, &found.sources, &output);
+    Ok((found, output, identity))
 }
 
 /// Packs records in memory into files in `output.dir`, as [`pack_dir`] does with files.
@@ -62,8 +111,8 @@ pub fn write_memory(
     control: &Control,
 ) -> Result<Report> {
     let source = Source::of(Vec::new(), reading.clone());
-    job.validate(&Inputs { sources: vec![source.clone()], recursive: false })?;
-    output.validate(&job.options.rows.columns)?;
+    job.validate(&Inputs { sources: vec![source.clone()], ..Inputs::default() })?;
+    output.validate(&job.options.rows)?;
     let known_as = memory.identity(control)?;
     let once = known_as.is_none() || !job.transform.is_identified();
     let output = Output { once, ..output.clone() };
@@ -76,6 +125,21 @@ pub fn write_memory(
     );
     let records = Records::Memory(memory, Box::new(reading));
     pack_job(&mut job, records, (&output, cache), identity, control)
+}
+
+/// Refuses what processes that pack groups cannot share.
+fn refuse_in_groups(job: &Job, cache: Option<&Path>) -> Result<()> {
+    if cache.is_some() {
+        let reason = "cannot be given with group_size, whose groups keep their tokens until the job has finished; \
+                      leave one of them out";
+        return Err(Error::option("cache_dir", reason));
+    }
+    if !job.transform.is_identified() {
+        let reason = "needs functions that other processes recognise; give `filter_fingerprint` and \
+                      `map_fingerprint` names of your own";
+        return Err(Error::option("group_size", reason));
+    }
+    Ok(())
 }
 
 /// Packs records into a folder, unless the job has finished there before.
@@ -135,11 +199,19 @@ fn pack_cached(
 /// Refuses options of a folder that do not go with a cache.
 fn refuse_beside_cache(output: &Output) -> Result<()> {
     if output.per_file {
-        let reason = "cannot be given with per_file=True, which tokenizes each file by itself; leave one of them out";
+        let reason = message![
+            "cannot be given with ",
+            set("per_file", true),
+            ", which tokenizes each file by itself; leave one of them out",
+        ];
         return Err(Error::option("cache_dir", reason));
     }
     if output.keep_tokens {
-        let reason = "cannot be given with keep_tokens=True, which keeps the tokens in the folder; leave one of them out";
+        let reason = message![
+            "cannot be given with ",
+            set("keep_tokens", true),
+            ", which keeps the tokens in the folder; leave one of them out",
+        ];
         return Err(Error::option("cache_dir", reason));
     }
     Ok(())
@@ -170,7 +242,7 @@ fn pack_into(
             let store = Store::over(Arc::clone(log), output.memory);
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
-            let packing = packing.with_validation(output.validation);
+            let packing = packing.with_validation(output.validation)?;
             let mut packer = Packer::new(packing, folder, control, started);
             let seen = Intake::new(job, control).read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
@@ -188,56 +260,24 @@ fn pack_into(
     Ok(report)
 }
 
-/// The hashes of the files of a run, computed as their blocks are read.
-#[derive(Default)]
-struct Content {
-    /// The files that were read, each with its hash.
-    read: BTreeMap<String, blake3::Hash>,
-    /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
-    open: Option<(Arc<Path>, blake3::Hasher)>,
-}
-
-impl Content {
-    /// Adds a block. Blocks come in input order.
-    fn add(&mut self, outcome: &Outcome) {
-        let path = outcome.documents.path();
-        if self.open.as_ref().is_none_or(|(open, _)| open != path) {
-            self.close();
-            self.open = Some((Arc::clone(path), blake3::Hasher::new()));
-        }
-        if let (Some((_, hasher)), Some(block)) = (&mut self.open, &outcome.fingerprint) {
-            hasher.update(block.as_bytes());
-        }
-    }
-
-    /// Ends the current file. The hash of a file that was read before is a hash of both hashes.
-    fn close(&mut self) {
-        let Some((path, hasher)) = self.open.take() else { return };
-        let hash = hasher.finalize();
-        let both = |before: &blake3::Hash| {
-            blake3::Hasher::new().update(before.as_bytes()).update(hash.as_bytes()).finalize()
-        };
-        let path = path.to_string_lossy().into_owned();
-        let hash = self.read.get(&path).map_or(hash, both);
-        self.read.insert(path, hash);
-    }
-
-    fn into_hashes(mut self) -> BTreeMap<String, String> {
-        self.close();
-        let hex = |hash: blake3::Hash| hash.to_hex().to_string();
-        self.read.into_iter().map(|(path, hash)| (path, hex(hash))).collect()
-    }
-}
-
 /// Refuses to write where an input lies: a shard could replace it.
 fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
+    if let Some(remote) = &output.remote {
+        let folder = Path::new(remote.url.trim_end_matches('/'));
+        let inside = files.iter().find(|file| file.path.starts_with(folder));
+        return inside.map_or(Ok(()), |file| {
+            let reason =
+                format!("holds the input `{}`; write to a folder of its own", file.path.display());
+            Err(Error::output(folder, reason))
+        });
+    }
     let Ok(dir) = output.dir.canonicalize() else { return Ok(()) };
     let inside =
         files.iter().find(|file| file.path.canonicalize().is_ok_and(|path| path.starts_with(&dir)));
     inside.map_or(Ok(()), |file| {
         let reason =
             format!("holds the input `{}`; write to a folder of its own", file.path.display());
-        Err(Error::Output { path: output.dir.clone(), reason })
+        Err(Error::output(&output.dir, reason))
     })
 }
 
@@ -264,8 +304,9 @@ fn states(files: &[SourceFile]) -> BTreeMap<String, FileState> {
         let state = FileState {
             place,
             size: file.size,
-            modified: u64::try_from(file.modified).unwrap_or(u64::MAX),
+            modified: file.modified,
             source: file.source as u64,
+            etag: file.etag.as_deref().map(str::to_owned),
         };
         (file.path.to_string_lossy().into_owned(), state)
     };

@@ -67,7 +67,7 @@ pub(super) fn pack_blocks(
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let mut packer = Packer::new(packing.with_validation(validation), sink, control, started);
+    let mut packer = Packer::new(packing.with_validation(validation)?, sink, control, started);
     let seen = Intake::new(job, control).read(blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)

@@ -12,10 +12,37 @@ use crate::error::{Error, Result};
 use crate::identity::{Identity, MadeBy};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::Report;
-use crate::sink::{Folder, Opened, open};
+use crate::sink::{BucketOpened, Folder, Opened, open, open_bucket};
+use crate::wording::{message, set};
 
 /// Runs `work` in the output folder, unless the job has finished there before.
 pub(in crate::pipeline) fn in_folder(
+    output: &Output,
+    identity: &Arc<Identity>,
+    (now, max_lost): (NaiveDateTime, Option<MaxLost>),
+    control: &Control,
+    work: impl FnOnce(&mut Folder) -> Result<Report>,
+) -> Result<Report> {
+    let Some(remote) = &output.remote else {
+        return in_local_folder(output, identity, (now, max_lost), control, work);
+    };
+    match open_bucket((output, remote), identity, control)? {
+        BucketOpened::Ready(bucket) => {
+            let options = (now, max_lost);
+            let report = in_local_folder(bucket.local(), identity, options, control, work)?;
+            bucket.finish(control)?;
+            Ok(report)
+        }
+        BucketOpened::Finished(report) => {
+            let report = read_report(&report, &output.dir)?;
+            report.allow(max_lost)?;
+            Ok(report)
+        }
+    }
+}
+
+/// Runs `work` in an output folder of the local disk, unless the job has finished there before.
+fn in_local_folder(
     output: &Output,
     identity: &Arc<Identity>,
     (now, max_lost): (NaiveDateTime, Option<MaxLost>),
@@ -35,9 +62,9 @@ pub(in crate::pipeline) fn in_folder(
 
 /// The report in `dir`, parsed.
 pub(in crate::pipeline) fn read_report(report: &str, dir: &Path) -> Result<Report> {
-    serde_json::from_str(report).map_err(|error| Error::Output {
-        path: dir.to_owned(),
-        reason: format!("its report cannot be read ({error}); `overwrite=True` packs again"),
+    serde_json::from_str(report).map_err(|error| {
+        let fault = format!("its report cannot be read ({error}); ");
+        Error::output(dir, message![fault, set("overwrite", true), " packs again"])
     })
 }
 

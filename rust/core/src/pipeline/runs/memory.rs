@@ -27,7 +27,7 @@ pub fn pack_memory(
     tables: &mut Tables,
 ) -> Result<Report> {
     let inputs =
-        Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], recursive: false };
+        Inputs { sources: vec![Source::of(Vec::new(), reading.clone())], ..Inputs::default() };
     job.validate(&inputs)?;
     let known = memory.identity(control)?.is_some() && job.transform.is_identified();
     let Some(cache) = cache.filter(|_| known) else {

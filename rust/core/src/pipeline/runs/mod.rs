@@ -1,9 +1,10 @@
 //! The public functions: each puts the stages together for one kind of input and output.
 
 mod cache;
+pub(in crate::pipeline) mod content;
 pub(crate) mod dir;
 pub(crate) mod files;
-mod folder;
+pub(in crate::pipeline) mod folder;
 pub(crate) mod memory;
 mod pace;
 mod per_file;

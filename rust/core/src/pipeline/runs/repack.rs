@@ -10,6 +10,7 @@ use crate::config::{Options, Output, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Packed};
+use crate::objective::{Vocabulary, objective};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
@@ -20,12 +21,14 @@ use crate::report::Report;
 use crate::sink::{Kept, Sink, kept};
 use crate::store::{Log, Store};
 use crate::timing::Work;
+use crate::wording::{message, set};
 
 /// Packs the tokens that [`pack_dir`](crate::pipeline::pack_dir) kept in the folder `source` into files in
 /// `output.dir`.
 ///
 /// Whole documents were kept, so documents that were dropped for their length are packed if they fit now. A
-/// stopped run is resumed, as by `pack_dir`.
+/// stopped run is resumed, as by `pack_dir`. `vocabulary` is that of the tokenizer of the tokens, which some objectives
+/// need.
 ///
 /// # Panics
 ///
@@ -34,26 +37,47 @@ pub fn repack(
     options: &Options,
     source: &Path,
     output: &Output,
+    vocabulary: Vocabulary<'_>,
     control: &Control,
 ) -> Result<Report> {
     options.validate()?;
-    output.validate(&options.rows.columns)?;
+    output.validate(&options.rows)?;
     let kept = kept(source)?;
+    let made_with = kept.job.made_by.as_ref().and_then(|made_by| made_by.tokenizer.as_deref());
+    if let Some(tokenizer) = vocabulary.tokenizer
+        && made_with != Some(tokenizer.fingerprint())
+    {
+        let reason = "is another than that of the kept tokens; pass the one that made them";
+        return Err(Error::option("tokenizer", reason));
+    }
     if options.rows.trims() && !kept.job.trims() {
         let reason =
             "is \"trim\", but the tokens were kept without the ends of turns; keep them with it";
         return Err(Error::option("overlong", reason));
     }
+    let made = kept.job.token_options.documents;
+    if made != options.tokens.documents {
+        let reason = message![
+            set("objective", options.rows.objective.name().name()),
+            format!(
+                " is made of other documents than those that were kept ({}); pack the files again",
+                made.name()
+            ),
+        ];
+        return Err(Error::option("objective", reason));
+    }
     let set_aside = kept.job.output.as_ref().and_then(|output| output.validation);
     if let (None, Some(set_aside)) = (output.validation, set_aside) {
-        let reason = format!(
-            "must be given: the tokens are those of a job with validation={set_aside}, and would all be trained on"
-        );
+        let reason = message![
+            "must be given: the tokens are those of a job with ",
+            set("validation", set_aside),
+            ", and would all be trained on",
+        ];
         return Err(Error::option("validation", reason));
     }
     if same_folder(source, &output.dir) {
-        let reason = "holds the tokens that are packed; write to a folder of its own".to_owned();
-        return Err(Error::Output { path: output.dir.clone(), reason });
+        let reason = "holds the tokens that are packed; write to a folder of its own";
+        return Err(Error::output(&output.dir, reason));
     }
     let identity = Identity {
         fastpack: Identity::version(),
@@ -76,12 +100,13 @@ pub fn repack(
             let made_by = kept.job.made_by.as_ref();
             let filling = made_by.and_then(|made_by| made_by.pad_id.or(made_by.eos_id));
             let largest_id = made_by.and_then(|made_by| made_by.largest_id);
-            let layout = Layout::new(options, filling, about.sources.clone())?;
+            let objective = objective(options, vocabulary)?;
+            let layout = Layout::new(options, objective, filling, about.sources.clone())?;
             let layout = layout.stored_as(output.coding.layout, largest_id);
             let log = Arc::new(Log::open_finished(&kept.tokens)?);
             let store = Store::over(Arc::clone(&log), output.memory);
             let packing = Packing::with_store(options, layout, store);
-            let packing = packing.with_validation(output.validation);
+            let packing = packing.with_validation(output.validation)?;
             let packer = Packer::new(packing, folder, control, started);
             let report =
                 take_all(&kept, &log, packer, &mut |_| (), options, control)?.finish(about)?;
@@ -109,13 +134,13 @@ pub(super) fn pack_kept(
 ) -> Result<Report> {
     let started = Instant::now();
     let log = Log::open_finished(&kept.tokens)?;
-    let packing = Packing::new(options, rows.layout).with_validation(rows.validation);
+    let packing = Packing::new(options, rows.layout).with_validation(rows.validation)?;
     let packer = Packer::new(packing, sink, control, started);
     take_all(kept, &log, packer, consumed, options, control)?.finish(rows.about)
 }
 
 /// Gives all blocks of the log to `packer`, in input order.
-fn take_all<'a>(
+pub(in crate::pipeline) fn take_all<'a>(
     kept: &Kept,
     log: &Log,
     mut packer: Packer<'a>,
@@ -124,7 +149,11 @@ fn take_all<'a>(
     control: &Control,
 ) -> Result<Packer<'a>> {
     control.enter(Phase::Tokenize);
-    let mut numbers = 0..kept.blocks;
+    // Blocks of a job of groups are not numbered without gaps.
+    let mut numbers = log.found();
+    if numbers.len() as u64 != kept.blocks {
+        return Err(damaged(kept));
+    }
     let next = || {
         control.tick()?;
         Ok(numbers.next())
@@ -132,8 +161,7 @@ fn take_all<'a>(
     let worker = || {
         |number: u64| {
             let Some((entry, place)) = log.entry(number, None)? else {
-                let reason = "is damaged; pack the files again".to_owned();
-                return Err(Error::Output { path: kept.tokens.clone(), reason });
+                return Err(damaged(kept));
             };
             let read = entry.ledger.read;
             control.count_block(0, read.documents, read.tokens);
@@ -155,6 +183,10 @@ fn take_all<'a>(
         packer.take(outcome)
     })?;
     Ok(packer)
+}
+
+fn damaged(kept: &Kept) -> Error {
+    Error::output(&kept.tokens, "is damaged; pack the files again")
 }
 
 fn same_folder(one: &Path, other: &Path) -> bool {

@@ -14,10 +14,12 @@ use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Count, Ledger, Place, Reason};
+use crate::ledger::{Count, Ledger, NotedReport, Place, Reason};
+use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
+use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::pipeline::runs::pace::{Machine, Pace, Scale};
@@ -45,6 +47,15 @@ pub struct Scan {
     pub documents: u64,
     /// Records that are lost for any length of rows, by reason.
     pub lost: BTreeMap<String, Lost>,
+    /// The records of which the chat template leaves a field out, by field.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, NotedReport>,
+    /// The records with a prompt that is formatted already, and is wrapped again.
+    #[serde(skip_serializing_if = "NotedReport::is_empty")]
+    pub formatted_prompts: NotedReport,
+    /// The records with an answer that ends in an end-of-text token, inside of its turn.
+    #[serde(skip_serializing_if = "NotedReport::is_empty")]
+    pub ended_answers: NotedReport,
     /// Lengths of the documents, in tokens.
     pub lengths: Lengths,
     /// Tokens with a label in all documents.
@@ -146,6 +157,9 @@ impl Scan {
             all(&mut count.tokens);
         };
         counts(&mut self.read);
+        self.left_out.values_mut().for_each(|noted| all(&mut noted.records));
+        all(&mut self.formatted_prompts.records);
+        all(&mut self.ended_answers.records);
         all(&mut self.documents);
         all(&mut self.trained_tokens);
         self.lost.values_mut().for_each(|lost| counts(&mut lost.count));
@@ -345,6 +359,15 @@ impl Seen {
         };
         let seconds = started.elapsed().as_secs_f64();
         let threads = job.options.work.threads.get();
+        let place = |origin: &Origin| {
+            if self.spread.contains(&origin.path) {
+                format!("{}, byte {}", origin.path.display(), origin.line)
+            } else {
+                origin.to_string()
+            }
+        };
+        let notes = &self.ledger.notes;
+        let warnings = about.facts.warnings.into_iter().chain(notes.warnings(&place));
         Scan {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
             files: about.facts.files,
@@ -353,6 +376,9 @@ impl Seen {
             read,
             documents: self.documents,
             lost,
+            left_out: notes.left_out_report(&place),
+            formatted_prompts: notes.formatted_prompts.report(&place),
+            ended_answers: notes.ended_answers.report(&place),
             lengths: self.lengths.lengths(),
             trained_tokens: self.trained_tokens,
             trained_share: ratio(self.trained_tokens, self.lengths.tokens()),
@@ -361,7 +387,7 @@ impl Seen {
             tokenizer: about.facts.tokenizer,
             engine: about.facts.engine,
             engine_reason: about.facts.engine_reason,
-            warnings: about.facts.warnings,
+            warnings: warnings.collect(),
             timing: Timing::new(seconds, threads, (bytes, read.tokens), &self.work),
             sample: None,
         }
@@ -383,12 +409,14 @@ impl Fitting {
     }
 
     fn take(&mut self, outcome: &Outcome, before: u64) -> Result<()> {
+        let objective = causal();
+        let cutter = Cutter { options: &self.options, objective: &*objective, epoch: 0 };
         for (number, index) in (before..).zip(0..outcome.documents.len()) {
             let name = u32::try_from(number).map_err(|_| {
                 Error::option("files", "hold more than 4294967296 documents; scan them in parts")
             })?;
             let document = outcome.documents.document(index);
-            self.books.pieces(document, name, &self.options, &mut self.pieces)?;
+            self.books.pieces(document, name, cutter, &mut self.pieces)?;
         }
         Ok(())
     }
@@ -409,7 +437,7 @@ impl Fitting {
             if at % TICK == 0 {
                 control.tick()?;
             }
-            lengths.add(plan.room(piece.length));
+            lengths.add(plan.room(piece.tokens()));
             ledger.kept.tokens += u64::from(piece.length);
         }
         let rows = plan.rows() as u64;

@@ -1,20 +1,17 @@
 //! [`IpcFile`]: an Arrow IPC file, whose messages are found by the footer.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
-use std::sync::Arc;
 use std::vec;
 
 use arrow::array::RecordBatch;
 use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{self, root_as_footer};
-use fastpack_tokenize::regular;
 
 use super::damage::{Damage, FILE_MAGIC};
 use super::message::{Frame, Frames, Message};
 use super::table::Table;
 use crate::source::rows::{Columns, said};
+use crate::storage::{Location, OpenFile};
 
 /// Bytes before the first message: the magic, padded to a multiple of eight.
 const BEGINNING: u64 = 8;
@@ -31,7 +28,7 @@ const PUT_TOGETHER: &str = "it holds bytes that the list at its end does not nam
 
 /// An Arrow IPC file, read on the thread of its rows.
 pub(super) struct IpcFile {
-    path: Arc<Path>,
+    location: Location,
     size: u64,
     columns: Option<Columns>,
     opened: Option<Opened>,
@@ -39,7 +36,7 @@ pub(super) struct IpcFile {
 
 /// A file whose footer has been read.
 struct Opened {
-    file: BufReader<File>,
+    file: BufReader<OpenFile>,
     table: Table,
     blocks: vec::IntoIter<Block>,
     batches: u64,
@@ -54,8 +51,8 @@ struct Block {
 }
 
 impl IpcFile {
-    pub(super) fn new(path: &Arc<Path>, size: u64, columns: Option<Columns>) -> Self {
-        Self { path: Arc::clone(path), size, columns, opened: None }
+    pub(super) fn new(location: &Location, size: u64, columns: Option<Columns>) -> Self {
+        Self { location: location.clone(), size, columns, opened: None }
     }
 
     /// The next rows, and the bytes of the file used so far.
@@ -63,7 +60,7 @@ impl IpcFile {
         let opened = if let Some(opened) = &mut self.opened {
             opened
         } else {
-            let opened = Opened::new(&self.path, self.size, self.columns.take())?;
+            let opened = Opened::new(&self.location, self.size, self.columns.take())?;
             self.opened.insert(opened)
         };
         for block in opened.blocks.by_ref() {
@@ -80,8 +77,8 @@ impl IpcFile {
 }
 
 impl Opened {
-    fn new(path: &Path, size: u64, columns: Option<Columns>) -> Result<Self, Damage> {
-        let mut file = BufReader::new(regular::open(path).map_err(said)?);
+    fn new(location: &Location, size: u64, columns: Option<Columns>) -> Result<Self, Damage> {
+        let mut file = BufReader::new(location.open().map_err(said)?);
         let mut ending = [0; ENDING];
         let end = size.checked_sub(ENDING as u64).ok_or("the file is too short")?;
         file.seek(SeekFrom::Start(end)).and_then(|_| file.read_exact(&mut ending)).map_err(said)?;
@@ -127,7 +124,7 @@ fn blocks_of<'a>(
 }
 
 /// The whole message in a block.
-fn message_at(file: &mut BufReader<File>, block: Block) -> Result<Message, Damage> {
+fn message_at(file: &mut BufReader<OpenFile>, block: Block) -> Result<Message, Damage> {
     let (message, length) = read_at(file, block.start, block.length)?;
     if length == block.length {
         return Ok(message);
@@ -136,7 +133,11 @@ fn message_at(file: &mut BufReader<File>, block: Block) -> Result<Message, Damag
 }
 
 /// The message at offset `start`, of at most `most` bytes, and its length.
-fn read_at(file: &mut BufReader<File>, start: u64, most: u64) -> Result<(Message, u64), Damage> {
+fn read_at(
+    file: &mut BufReader<OpenFile>,
+    start: u64,
+    most: u64,
+) -> Result<(Message, u64), Damage> {
     file.seek(SeekFrom::Start(start)).map_err(said)?;
     let mut frames = Frames::new(file, Some(most), start);
     match frames.next()? {
@@ -149,7 +150,7 @@ fn read_at(file: &mut BufReader<File>, start: u64, most: u64) -> Result<(Message
 ///
 /// In files that were joined with `cat`, the footer of the last one lists bytes of the first.
 fn check_all_is_named(
-    file: &mut BufReader<File>,
+    file: &mut BufReader<OpenFile>,
     mut blocks: Vec<Block>,
     footer_at: u64,
 ) -> Result<(), Damage> {
@@ -173,7 +174,7 @@ fn check_all_is_named(
 }
 
 /// Whether a file has the magic of another one before byte `end`.
-fn holds_magic(file: &mut BufReader<File>, end: u64) -> Result<bool, Damage> {
+fn holds_magic(file: &mut BufReader<OpenFile>, end: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(BEGINNING)).map_err(said)?;
     file.take(end - BEGINNING).read_to_end(&mut bytes).map_err(said)?;
@@ -181,7 +182,7 @@ fn holds_magic(file: &mut BufReader<File>, end: u64) -> Result<bool, Damage> {
 }
 
 /// Whether bytes are padding: zeros, or the end mark of a stream.
-fn is_filling(file: &mut BufReader<File>, at: u64, length: u64) -> Result<bool, Damage> {
+fn is_filling(file: &mut BufReader<OpenFile>, at: u64, length: u64) -> Result<bool, Damage> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(at)).map_err(said)?;
     file.take(length).read_to_end(&mut bytes).map_err(said)?;

@@ -27,10 +27,10 @@ pub(super) fn open(
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
     let compression = source.format.compression;
-    let mut input = Input::open(&source.path, compression)?;
+    let mut input = Input::open(&source.location, compression)?;
     let is_file = compression.is_none() && input.peek(FILE_MAGIC.len(), control)? == FILE_MAGIC;
     let reader = if is_file {
-        let mut file = IpcFile::new(&source.path, source.size, columns);
+        let mut file = IpcFile::new(&source.location, source.size, columns);
         RowReader::start(&source.path, move || file.next_batch().transpose())?
     } else {
         let left = compression.is_none().then_some(source.size);

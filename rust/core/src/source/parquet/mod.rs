@@ -3,7 +3,7 @@
 mod pages;
 
 use arrow::array::RecordBatch;
-use fastpack_tokenize::{contain, regular};
+use fastpack_tokenize::contain;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -28,7 +28,7 @@ pub(super) fn open(
     source: &SourceFile,
     columns: Option<Columns>,
 ) -> error::Result<Box<dyn Reader>> {
-    let file = regular::open(&source.path).map_err(Error::io(&*source.path))?;
+    let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
     let size = source.size;
     let mut rows = 0;
     let mut file = Some((Pages::new(file, size), columns));
@@ -73,7 +73,7 @@ pub(super) fn groups(source: &SourceFile) -> Option<Vec<Group>> {
 fn metadata_of(
     source: &SourceFile,
 ) -> error::Result<std::result::Result<(Pages, ArrowReaderMetadata), String>> {
-    let file = regular::open(&source.path).map_err(Error::io(&*source.path))?;
+    let file = source.location.open_parts().map_err(Error::io(&*source.path))?;
     let mut file = Pages::new(file, source.size);
     Ok(decoded(|| {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?;
@@ -90,7 +90,10 @@ pub(super) fn open_group(
     columns: Option<&[String]>,
 ) -> error::Result<Box<dyn Reader>> {
     let opened = metadata_of(source)?.and_then(|(file, metadata)| {
-        decoded(|| builder(&file, &metadata, columns)?.with_row_groups(vec![number]).build())
+        decoded(|| {
+            plan(&file, &metadata, &[number], columns);
+            builder(&file, &metadata, columns)?.with_row_groups(vec![number]).build()
+        })
     });
     let group = match opened {
         Ok(reader) => GroupReader { rows: Some(Ok(reader)), next_row: first_row, taken: 0 },
@@ -159,9 +162,11 @@ impl Batches {
         // A single column leaves no choice.
         let columns = columns.filter(|_| metadata.schema().fields().len() > 1);
         let builder = builder(&file, &metadata, None)?;
-        let reader = match columns {
-            Some(_) => builder.with_batch_size(LOOKED_AT).with_limit(LOOKED_AT).build()?,
-            None => builder.build()?,
+        let reader = if columns.is_some() {
+            builder.with_batch_size(LOOKED_AT).with_limit(LOOKED_AT).build()?
+        } else {
+            plan(&file, &metadata, &all_groups(&metadata), None);
+            builder.build()?
         };
         Ok(Self { file, metadata, columns, rows, reader })
     }
@@ -170,6 +175,7 @@ impl Batches {
         let batch = self.reader.next()?;
         if let (Ok(batch), Some(columns)) = (&batch, self.columns.take()) {
             let needed = columns(batch);
+            plan(&self.file, &self.metadata, &all_groups(&self.metadata), needed.as_deref());
             let rest = builder(&self.file, &self.metadata, needed.as_deref())
                 .and_then(|builder| builder.with_offset(batch.num_rows()).build());
             match rest {
@@ -179,6 +185,26 @@ impl Batches {
         }
         Some(batch.map_err(ParquetError::from))
     }
+}
+
+/// Says that these columns of row groups will be read, or all if `None`.
+fn plan(
+    file: &Pages,
+    metadata: &ArrowReaderMetadata,
+    groups: &[usize],
+    columns: Option<&[String]>,
+) {
+    file.plan(metadata.metadata(), groups, |part| is_needed(part, columns));
+}
+
+fn all_groups(metadata: &ArrowReaderMetadata) -> Vec<usize> {
+    (0..metadata.metadata().num_row_groups()).collect()
+}
+
+/// Whether a column chunk belongs to one of these columns.
+fn is_needed(part: &ColumnChunkMetaData, columns: Option<&[String]>) -> bool {
+    let root = part.column_path().parts().first();
+    columns.is_none_or(|columns| root.is_some_and(|root| columns.contains(root)))
 }
 
 /// A reader of these columns, or of all if `None`, in batches of the size of a block.
@@ -191,7 +217,7 @@ fn builder(
     let groups = metadata.metadata().row_groups();
     let parts = groups.iter().flat_map(RowGroupMetaData::columns);
     let bytes = parts
-        .filter(|part| part.column_path().parts().first().is_some_and(|name| needed(name)))
+        .filter(|part| is_needed(part, columns))
         .map(ColumnChunkMetaData::uncompressed_size)
         .fold(0_i64, i64::saturating_add);
     let rows = metadata.metadata().file_metadata().num_rows();

@@ -1,13 +1,15 @@
 //! [`Pages`]: the bytes of a Parquet file, with the lengths in its page headers checked.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read};
+use std::ops::Range;
 
 use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
+
+use crate::storage::{RangeFile, RangeFileReader};
 
 /// The first and last bytes of a file.
 const MAGIC: &[u8] = b"PAR1";
@@ -23,20 +25,20 @@ const BELIEVED: u64 = 64 << 20;
 
 /// A file, and the limit of the lengths in its pages.
 pub(super) struct Pages {
-    file: File,
+    file: RangeFile,
     size: u64,
     /// The largest ratio of a page's decompressed length to its bytes.
     expansion: u64,
 }
 
 impl Pages {
-    pub(super) fn new(file: File, size: u64) -> Self {
+    pub(super) fn new(file: RangeFile, size: u64) -> Self {
         Self { file, size, expansion: 1 }
     }
 
     /// The same file, for another reader.
     pub(super) fn try_clone(&self) -> Result<Self> {
-        Ok(Self { file: self.file.try_clone()?, ..*self })
+        Ok(Self { file: self.file.try_clone()?, size: self.size, expansion: self.expansion })
     }
 
     /// Checks the whole file against its footer, and sets the limit for its pages.
@@ -65,10 +67,23 @@ impl Pages {
         Ok(())
     }
 
-    fn reader(&self, start: u64) -> Result<BufReader<File>> {
-        let mut file = self.file.try_clone()?;
-        file.seek(SeekFrom::Start(start))?;
-        Ok(BufReader::new(file))
+    /// Says which columns will be read of which row groups.
+    pub(super) fn plan(
+        &self,
+        metadata: &ParquetMetaData,
+        groups: &[usize],
+        needed: impl Fn(&ColumnChunkMetaData) -> bool,
+    ) {
+        let of_group = |number: &usize| {
+            let columns = metadata.row_group(*number).columns();
+            let start = columns.iter().map(start_of).min().unwrap_or(0);
+            (start, columns.iter().filter(|part| needed(part)).map(bytes_of).collect())
+        };
+        self.file.plan(|| groups.iter().map(of_group).collect());
+    }
+
+    fn reader(&self, start: u64) -> Result<BufReader<RangeFileReader>> {
+        Ok(self.file.reader(start)?)
     }
 }
 
@@ -79,7 +94,7 @@ impl Length for Pages {
 }
 
 impl ChunkReader for Pages {
-    type T = BufReader<File>;
+    type T = BufReader<RangeFileReader>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let mut header = Vec::with_capacity(HEADER);
@@ -103,13 +118,11 @@ impl ChunkReader for Pages {
                 self.size
             )));
         }
-        let mut bytes = Vec::with_capacity(length);
-        let mut file = self.file.try_clone()?;
-        file.seek(SeekFrom::Start(start))?;
-        if file.take(length as u64).read_to_end(&mut bytes)? < length {
+        let bytes = self.file.bytes(start, length)?;
+        if bytes.len() < length {
             return Err(ParquetError::EOF("the file has become shorter".to_owned()));
         }
-        Ok(bytes.into())
+        Ok(bytes)
     }
 }
 
@@ -123,6 +136,18 @@ fn expansion(compression: Compression) -> u64 {
         // Zstandard: a block of 128 KiB in four bytes. Brotli can exceed it, but no writer does.
         Compression::ZSTD(_) | Compression::BROTLI(_) => 32 << 10,
     }
+}
+
+/// The first byte of a column, by the footer.
+fn start_of(part: &ColumnChunkMetaData) -> u64 {
+    let start = part.dictionary_page_offset().unwrap_or_else(|| part.data_page_offset());
+    u64::try_from(start.min(part.data_page_offset())).unwrap_or(0)
+}
+
+/// The bytes of the pages of a column, by the footer.
+fn bytes_of(part: &ColumnChunkMetaData) -> Range<u64> {
+    let start = start_of(part);
+    start..start.saturating_add(u64::try_from(part.compressed_size()).unwrap_or(0))
 }
 
 /// The end of the last byte of a column, by the footer.

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use fastpack_template::json::{Map, Value as Json};
 use fastpack_template::{Frame, Material, Parts, Printed, Program, Trace};
@@ -16,6 +17,7 @@ use super::wanted::Wanted;
 use crate::record::{Conversation, Skim, is_assistant};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
+use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
 use crate::template::trained::derive::{self, Said, is_text};
 use crate::template::trained::marks::{MARKED, Marks, Place};
@@ -43,6 +45,8 @@ pub struct Replayed {
     pub turns: Vec<Turn>,
     /// Bytes at which the text may be cut; empty if the conversation has a prompt.
     pub cuts: Vec<usize>,
+    /// The fields of the record that the text leaves out.
+    pub left_out: LeftOut,
 }
 
 /// Renders skimmed conversations by recorded programs. Each thread has its own.
@@ -85,6 +89,25 @@ pub(in crate::template) struct Programs {
     whole: Program,
     /// Renders the messages before the assistant's last turn, or the prompt, if one of them is needed.
     before: Option<Program>,
+    /// The texts and values that are not printed, and the names of their fields.
+    unprinted: Vec<(Unprinted, Arc<str>)>,
+}
+
+/// A text or a value that a program does not print, by its number.
+#[derive(Clone, Copy, Debug)]
+enum Unprinted {
+    Text(usize),
+    Value(usize),
+}
+
+impl Unprinted {
+    /// Whether it holds a text that is not blank.
+    fn speaks(self, material: Material<'_>) -> bool {
+        match self {
+            Self::Text(text) => !material.source[material.texts[text].clone()].trim().is_empty(),
+            Self::Value(value) => left_out::speaks(&material.values[value]),
+        }
+    }
 }
 
 impl Programs {
@@ -156,10 +179,11 @@ impl<'t> Replayer<'t> {
     /// Renders a conversation by a program that serves it. `None` if there is no such program yet,
     /// `Some(false)` if the interpreter has to render it.
     pub(in crate::template) fn replay(&mut self, skim: &Skim, out: &mut Replayed) -> Option<bool> {
-        let Replayed { printed, turns, cuts } = out;
+        let Replayed { printed, turns, cuts, left_out } = out;
         printed.clear();
         turns.clear();
         cuts.clear();
+        left_out.clear();
         let wanted = self.wanted_of(skim);
         let kind = match self.known.get(skim.outline())? {
             Known::Replayed(kind) => kind,
@@ -179,9 +203,14 @@ impl<'t> Replayer<'t> {
             before.is_none_or(|before| before.serves(material, frame))
                 && programs.whole.serves(material, frame)
         };
-        let Programs { whole, before } = kind.programs.iter().find(&mut serves)?;
+        let Programs { whole, before, unprinted } = kind.programs.iter().find(&mut serves)?;
         if whole.print(material.source, frame, printed).is_err() {
             return Some(false);
+        }
+        for (value, field) in unprinted {
+            if value.speaks(material) {
+                left_out::add(left_out, field);
+            }
         }
         let Printed { text, spans, .. } = printed;
         if wanted == Wanted::Text {
@@ -299,13 +328,20 @@ impl<'t> Replayer<'t> {
         let given = || given(skim, conversation, &messages);
         let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
             let mut trace = Trace::new(given()?);
-            template.interpret(messages, conversation, prompt, Some(&mut trace))?.ok()?;
-            Some(trace.finish())
+            let shows = prompt.is_none();
+            let output = template
+                .interpret(messages, conversation, prompt, Some(&mut trace), shows)?
+                .ok()?;
+            Some(trace.finish().map(|program| (program, output.shown)))
         };
-        let whole = match trace(&messages, None)? {
-            Ok(program) => program,
+        let (whole, shown) = match trace(&messages, None)? {
+            Ok(recorded) => recorded,
             Err(reason) => return Some(Err(reason)),
         };
+        let mut unprinted = Vec::new();
+        left_out::unprinted(conversation, &messages, &shown?, |message, key| {
+            unprinted.extend(numbered(skim, message, key));
+        });
         let wanted = self.wanted_of(skim);
         let spans_learned = template.generates || derive::learned(template, conversation).is_some();
         if wanted.needs_turns() && !spans_learned {
@@ -319,13 +355,13 @@ impl<'t> Replayer<'t> {
         };
         let before = match before.map(|(count, prompt)| trace(&messages[..count], Some(prompt))) {
             None => None,
-            Some(Some(Ok(program))) => Some(program),
+            Some(Some(Ok((program, _)))) => Some(program),
             Some(Some(Err(reason))) => return Some(Err(reason)),
             Some(None) => {
                 return Some(Err("messages that do not render without those that follow"));
             }
         };
-        Some(Ok(Programs { whole, before }))
+        Some(Ok(Programs { whole, before, unprinted }))
     }
 }
 
@@ -406,6 +442,18 @@ fn with_marks(
     let mut printed = Printed::default();
     program.print(&source, frame, &mut printed).ok()?;
     Some(printed.text)
+}
+
+/// The number of the text or value under a key of a message, or of the tools, and the name of its field.
+fn numbered(skim: &Skim, message: Option<usize>, key: &str) -> Option<(Unprinted, Arc<str>)> {
+    let Some(message) = message else {
+        let tools = skim.value_places().position(|place| place.is_none())?;
+        return Some((Unprinted::Value(tools), left_out::TOOLS.into()));
+    };
+    let field = left_out::field_name(key, skim.roles().nth(message)?);
+    let text = skim.places().position(|place| place == (message, key)).map(Unprinted::Text);
+    let value = || skim.value_places().position(|place| place == Some((message, key)));
+    Some((text.or_else(|| value().map(Unprinted::Value))?, field))
 }
 
 /// The texts and values of a conversation, which its outline does not hold.

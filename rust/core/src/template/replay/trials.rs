@@ -122,22 +122,23 @@ fn interpreted(
     wanted: Wanted,
 ) -> Option<Replayed> {
     let mut out = Replayed::default();
+    let left_out = Some(&mut out.left_out);
     if wanted == Wanted::Text {
-        out.printed.text = template.render(conversation).ok()?;
+        out.printed.text = template.render_noting(conversation, left_out).ok()?;
         return Some(out);
     }
     if let Some(prompt) = conversation.prompt {
-        let (text, completion) = template.render_completion(conversation, prompt).ok()?;
+        let (text, completion) = template.render_completion(conversation, prompt, left_out).ok()?;
         (out.printed.text, out.printed.spans) = (text, vec![completion]);
         return Some(out);
     }
-    let (text, spans) = template.render_with_spans(conversation).ok()?;
+    let (text, spans) = template.render_spans_noting(conversation, left_out).ok()?;
     out.cuts = template.turn_ends(conversation, &text, &spans);
     (out.printed.text, out.printed.spans) = (text, spans);
     if wanted == Wanted::Turns {
-        out.turns = template.render_turns(conversation).ok()?.1;
+        out.turns = template.render_turns(conversation, None).ok()?.1;
     } else if wanted == Wanted::LastTurn {
-        out.printed.spans = template.render_last_turn(conversation).ok()?.1;
+        out.printed.spans = template.render_last_turn(conversation, None).ok()?.1;
     }
     Some(out)
 }

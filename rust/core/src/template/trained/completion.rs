@@ -7,20 +7,23 @@ use crate::ledger::Reason;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
+use crate::template::left_out::LeftOut;
 
 impl ChatTemplate {
     /// Renders a conversation, and finds the completion of its first `prompt` messages.
     ///
-    /// The completion is the text after those messages and the generation prompt, as in TRL.
+    /// The completion is the text after those messages and the generation prompt, as in TRL. Adds the fields
+    /// that the text leaves out to `left_out`.
     pub fn render_completion(
         &self,
         conversation: &Conversation,
         prompt: usize,
+        left_out: Option<&mut LeftOut>,
     ) -> Result<(String, Range<usize>), Fault> {
         let template = self.serving(conversation);
         template.check(conversation)?;
         let messages = prepared(conversation);
-        let text = template.run(&messages, conversation, None)?.text;
+        let text = template.run_whole(&messages, conversation, left_out)?.text;
         let asked = template.run(&messages[..prompt], conversation, Some(true));
         if let Ok(asked) = asked
             && text.starts_with(&asked.text)
@@ -39,13 +42,15 @@ impl ChatTemplate {
         }
     }
 
-    /// Renders a conversation, and finds the spans of the assistant's last turn.
+    /// Renders a conversation, and finds the spans of the assistant's last turn. Adds the fields that the text
+    /// leaves out to `left_out`.
     pub fn render_last_turn(
         &self,
         conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
     ) -> Result<(String, Vec<Range<usize>>), Fault> {
         let template = self.serving(conversation);
-        let (text, spans) = self.render_with_spans(conversation)?;
+        let (text, spans) = self.render_spans_noting(conversation, left_out)?;
         let messages = prepared(conversation);
         let turns = messages.iter().filter(|message| derive::is_assistant(message)).count();
         let Some(last) = messages.iter().rposition(|message| derive::is_assistant(message)) else {

@@ -17,6 +17,7 @@ use crate::ledger::Reason;
 use crate::record::{self, Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
+use crate::template::left_out::LeftOut;
 use fastpack_template::json::{Map, Value as Json};
 
 /// Most assistant turns that are searched for by rendering prefixes. Each turn takes three renders.
@@ -31,10 +32,20 @@ impl ChatTemplate {
         &self,
         conversation: &Conversation,
     ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
+        self.render_spans_noting(conversation, None)
+    }
+
+    /// Renders a conversation, finds the spans that the assistant wrote, and adds the fields that the text
+    /// leaves out.
+    pub(crate) fn render_spans_noting(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> std::result::Result<(String, Vec<Range<usize>>), Fault> {
         let template = self.serving(conversation);
         template.check(conversation)?;
         let messages = prepared(conversation);
-        let output = template.run(&messages, conversation, None)?;
+        let output = template.run_whole(&messages, conversation, left_out)?;
         if template.generates {
             return Ok((output.text, output.spans));
         }

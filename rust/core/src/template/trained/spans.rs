@@ -7,6 +7,7 @@ use super::markup::TurnMarkup;
 use crate::record::{Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
+use crate::template::left_out::LeftOut;
 
 /// A stretch of text that the assistant wrote in one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +22,18 @@ pub struct Turn {
 }
 
 impl ChatTemplate {
-    /// Renders a conversation, and finds the assistant's turns with their messages.
+    /// Renders a conversation, and finds the assistant's turns with their messages. Adds the fields that the
+    /// text leaves out to `left_out`.
     ///
     /// Fails with [`Reason::Unmaskable`](crate::ledger::Reason::Unmaskable) if the render does not show the
     /// turns.
-    pub fn render_turns(&self, conversation: &Conversation) -> Result<(String, Vec<Turn>), Fault> {
+    pub fn render_turns(
+        &self,
+        conversation: &Conversation,
+        left_out: Option<&mut LeftOut>,
+    ) -> Result<(String, Vec<Turn>), Fault> {
         let template = self.serving(conversation);
-        let (text, spans) = self.render_with_spans(conversation)?;
+        let (text, spans) = self.render_spans_noting(conversation, left_out)?;
         let messages = prepared(conversation);
         let speaking: Vec<usize> =
             (0..messages.len()).filter(|at| is_assistant(&messages[*at])).collect();

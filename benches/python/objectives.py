@@ -1,0 +1,142 @@
+"""Measures the objectives beside the causal one, and `mlm` beside `datasets.map` with a collator, in one run.
+
+    python benches/python/objectives.py [--megabytes 40] [--peer-megabytes 4] [--rounds 5] [--threads 2]
+
+Real texts are used where `$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them; else texts of the seeded
+corpus. The tokenizer is a byte-level BPE with tokens added for each objective. Each measurement has a tokenizer that
+has seen nothing. The peer tokenizes and groups texts by `datasets.map`, and masks batches of 32 rows by
+`DataCollatorForLanguageModeling` with NumPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import fastpack
+import fastpack._fastpack as native
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from run import data, head, machine, train  # noqa: E402
+from texts import texts_of  # noqa: E402
+
+import corpus  # noqa: E402
+
+LENGTH = 512
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "causal": {},
+    "mlm": {},
+    "mlm, whole words": {"objective": "mlm", "whole_word_mask": True},
+    "span": {"max_target_length": 128},
+    "fim": {},
+}
+
+
+def tokenizer_at(folder: Path, out: Path) -> Path:
+    """A tokenizer with the tokens that objectives need."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    sentinels = [f"<extra_id_{number}>" for number in range(100)]
+    parts = ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"]
+    tokenizer.add_special_tokens(
+        {
+            "mask_token": "<mask>",
+            "pad_token": "<pad>",
+            "eos_token": tokenizer.eos_token or "<|endoftext|>",
+            "extra_special_tokens": sentinels + parts,
+        }
+    )
+    tokenizer.save_pretrained(out)
+    return out
+
+
+def pack(lines: Path, tokenizer: Path, threads: int, name: str) -> tuple[float, int]:
+    """The seconds of packing, and the tokens read."""
+    options = {"objective": name, **OBJECTIVES[name]}
+    fresh = fastpack.Tokenizer(tokenizer, threads=threads)
+    started = time.perf_counter()
+    table = fastpack.pack_files(lines, fresh, max_length=LENGTH, threads=threads, **options)
+    return time.perf_counter() - started, fastpack.Report.of(table).tokens.read
+
+
+def peer(lines: Path, tokenizer: Path, scratch: Path) -> tuple[float, int]:
+    """The seconds of `datasets.map` and a collator, and the tokens of their rows."""
+    from datasets import disable_progress_bars, load_dataset
+    from transformers import AutoTokenizer, DataCollatorForLanguageModeling
+
+    disable_progress_bars()
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    collator = DataCollatorForLanguageModeling(loaded, return_tensors="np", seed=1)
+
+    def tokenize(batch: dict[str, list[str]]) -> dict[str, list[list[int]]]:
+        return {"input_ids": loaded(batch["text"])["input_ids"]}
+
+    def group(batch: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:
+        ids = [token for document in batch["input_ids"] for token in document]
+        return {"input_ids": [ids[at : at + LENGTH] for at in range(0, len(ids) - LENGTH + 1, LENGTH)]}
+
+    started = time.perf_counter()
+    rows = load_dataset("json", data_files=str(lines), split="train", cache_dir=str(scratch))
+    rows = rows.map(tokenize, batched=True, remove_columns=rows.column_names)
+    rows = rows.map(group, batched=True)
+    tokens = 0
+    for at in range(0, len(rows), 32):
+        batch = collator([{"input_ids": ids} for ids in rows[at : at + 32]["input_ids"]])
+        tokens += batch["input_ids"].size
+    return time.perf_counter() - started, tokens
+
+
+def main() -> None:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megabytes", type=float, default=40, help="size of the corpus (default: 40)")
+    parser.add_argument("--peer-megabytes", type=float, default=4, help="size for the peer (default: 4)")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each (default: 5)")
+    parser.add_argument("--threads", type=int, default=2, help="worker threads (default: 2)")
+    arguments = parser.parse_args()
+    if native.build_profile != "release":
+        raise SystemExit("the extension is a debug build: `make bench-objectives` builds the right one")
+    shared = data()
+    with tempfile.TemporaryDirectory(dir=HERE.parents[1]) as name:
+        scratch = Path(name)
+        if shared is None:
+            seeded = scratch / "chats.jsonl"
+            corpus.write(seeded, megabytes=arguments.megabytes, seed=0)
+            lines, model = texts_of(seeded, scratch / "texts.jsonl"), train(seeded, scratch / "model")
+        else:
+            given = shared / "corpora" / "text-en.jsonl"
+            lines = head(given, scratch / "texts.jsonl", arguments.megabytes)
+            model = shared / "tokenizers" / "gpt2"
+        tokenizer = tokenizer_at(model, scratch / "tokenizer")
+        few = head(lines, scratch / "few.jsonl", arguments.peer_megabytes)
+        speeds: dict[str, list[float]] = {objective: [] for objective in OBJECTIVES}
+        theirs = []
+        for turn in range(arguments.rounds):
+            for objective, found in speeds.items():
+                seconds, tokens = pack(lines, tokenizer, arguments.threads, objective)
+                found.append(tokens / seconds / 1e6)
+            seconds, tokens = peer(few, tokenizer, scratch / f"cache{turn}")
+            theirs.append(tokens / seconds / 1e6)
+    print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn\n")
+    print("| objective | million tokens a second | of causal | times `datasets.map` and a collator |")
+    print("|---|---:|---:|---:|")
+    medians = {objective: statistics.median(found) for objective, found in speeds.items()}
+    slow = statistics.median(theirs)
+    for objective, speed in medians.items():
+        ratio = f"{speed / slow:.0f}" if objective == "mlm" else ""
+        print(f"| {objective} | {speed:.1f} | {speed / medians['causal']:.2f} | {ratio} |")
+    print(f"| `datasets.map` and a collator (`mlm`) | {slow:.2f} | | 1 |")
+
+
+if __name__ == "__main__":
+    main()

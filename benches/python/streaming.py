@@ -1,0 +1,292 @@
+"""Measures streams of packed rows: fastpack beside what else tokenizes and packs while training reads, in one run.
+
+    python benches/python/streaming.py [--megabytes 27] [--rounds 3] [--threads 2]
+
+Each contender is a process of its own: it loads the tokenizer, then the clock starts. Peers that are not installed, such
+as `grain`, `datasets` with `torchdata`, or `epochraft`, are left out and said so. Real texts and tokenizers are used where
+`$FASTPACK_DATA` (or `../shared/data` beside the checkout) has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_LENGTH = 4096
+BATCH = 8
+STEADY = 200
+"""Tables of the steady state."""
+
+
+def peak() -> int:
+    """The most memory that this process had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def processor() -> float:
+    """Seconds of processor time that this process took."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def tokens_of(table: Any) -> int:
+    """The tokens in a table."""
+    return len(table.column("input_ids").combine_chunks().values)
+
+
+def pack_files(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:
+    """The same rows all at once: the speed that a stream is measured by."""
+    import fastpack
+
+    loaded = fastpack.Tokenizer(tokenizer)
+    started, used = time.perf_counter(), processor()
+    table = fastpack.pack_files(corpus, loaded, max_length=MAX_LENGTH, threads=threads)
+    seconds, used = time.perf_counter() - started, processor() - used
+    tokens = fastpack.Report.of(table).tokens.kept
+    return {"rate": tokens / seconds, "work": tokens / used, "peak": peak()}
+
+
+def measured(stream: Any, state: Callable[[], Any]) -> dict[str, float]:
+    """The figures of a stream of tables."""
+    started = time.perf_counter()
+    next(stream)
+    first = time.perf_counter() - started
+    tokens, rows = 0, 0
+    began, used = time.perf_counter(), processor()
+    for _ in range(STEADY):
+        table = next(stream)
+        tokens += tokens_of(table)
+        rows += table.num_rows
+    seconds, used = time.perf_counter() - began, processor() - used
+    text = json.dumps(state()).encode()
+    return {
+        "first": first,
+        "rate": tokens / seconds,
+        "work": tokens / used,
+        "fill": tokens / (rows * MAX_LENGTH),
+        "state": len(zlib.compress(text)),
+        "peak": peak(),
+    }
+
+
+def fastpack_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:
+    """A stream in this process, without end; then another that resumes from its state."""
+    import fastpack
+
+    loaded = fastpack.Tokenizer(tokenizer)
+
+    def make() -> Any:
+        return fastpack.stream(
+            corpus, loaded, max_length=MAX_LENGTH, batch_size=BATCH, epochs=None, threads=threads
+        )
+
+    with make() as stream:
+        found = measured(stream, stream.state_dict)
+        state = stream.state_dict()
+    with make() as stream:
+        started = time.perf_counter()
+        stream.load_state_dict(state)
+        next(stream)
+        found["resume"] = time.perf_counter() - started
+    return found
+
+
+def fastpack_socket(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:
+    """A stream in another process, through a Unix socket."""
+    import fastpack
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = f"unix:{folder}/s"
+        command = [sys.executable, "-m", "fastpack", "stream", corpus, "-t", tokenizer, "-m", str(MAX_LENGTH)]
+        command += ["--batch-size", str(BATCH), "--epochs", "0", "--threads", str(threads), "--to", place]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+            assert server.stderr is not None
+            server.stderr.readline()
+            with fastpack.connect(place) as stream:
+                found = measured(stream, stream.state_dict)
+            server.terminate()
+    return {**found, "work": 0.0}
+
+
+def hf_rows(corpus: str, tokenizer: str) -> tuple[Any, Iterator[list[int]]]:
+    """Rows by a mapped `datasets.IterableDataset`, which a user of Hugging Face writes."""
+    import datasets
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+
+    def text_of(record: dict[str, Any]) -> str:
+        if "text" in record:
+            return str(record["text"])
+        return "\n".join(str(message["content"]) for message in record["messages"])
+
+    def pack(batch: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
+        columns = [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
+        ids = loaded([text_of(record) for record in columns], add_special_tokens=False)["input_ids"]
+        flat = [token for document in ids for token in document]
+        count = len(flat) // MAX_LENGTH
+        return {"input_ids": [flat[at * MAX_LENGTH : (at + 1) * MAX_LENGTH] for at in range(count)]}
+
+    data = datasets.load_dataset("json", data_files=corpus, split="train", streaming=True)
+    packed = data.map(pack, batched=True, batch_size=1000, remove_columns=data.column_names)
+    return packed, (row["input_ids"] for row in packed)
+
+
+def rows_measured(rows: Iterator[list[int]], state: Callable[[], Any]) -> dict[str, float]:
+    """The figures of an iterator of rows."""
+    started = time.perf_counter()
+    for _ in range(BATCH):
+        next(rows)
+    first = time.perf_counter() - started
+    tokens, count, began, used = 0, 0, time.perf_counter(), processor()
+    for row in rows:
+        tokens += len(row)
+        count += 1
+        if time.perf_counter() - began > 20 or count == STEADY * BATCH:
+            break
+    seconds, used = time.perf_counter() - began, processor() - used
+    return {
+        "first": first,
+        "rate": tokens / seconds,
+        "work": tokens / max(used, 1e-9),
+        "fill": tokens / max(count * MAX_LENGTH, 1),
+        "state": len(zlib.compress(json.dumps(state(), default=str).encode())),
+        "peak": peak(),
+    }
+
+
+def datasets_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:  # noqa: ARG001
+    """Hugging Face `datasets`, tokenizing and packing in `map`."""
+    packed, rows = hf_rows(corpus, tokenizer)
+    return rows_measured(rows, packed.state_dict)
+
+
+def grain_stream(corpus: str, tokenizer: str, threads: int) -> dict[str, float]:  # noqa: ARG001
+    """Grain: a source of lines, tokenized in `map`, packed by first fit."""
+    import grain
+    import numpy as np
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    records = [json.loads(line) for line in Path(corpus).read_text(encoding="utf-8").splitlines()]
+    texts = [
+        it["text"] if "text" in it else "\n".join(message["content"] for message in it["messages"])
+        for it in records
+    ]
+
+    def encoded(text: str) -> dict[str, Any]:
+        ids = loaded(text, add_special_tokens=False, truncation=True, max_length=MAX_LENGTH)["input_ids"]
+        return {"input_ids": np.asarray(ids or [0], dtype=np.int32)}
+
+    data = grain.MapDataset.source(texts).shuffle(seed=0).repeat().map(encoded).to_iter_dataset()
+    packed = grain.experimental.FirstFitPackIterDataset(
+        data, length_struct={"input_ids": MAX_LENGTH}, num_packing_bins=64
+    )
+    rows = iter(packed)
+    return rows_measured(([token for token in row["input_ids"] if token] for row in rows), rows.get_state)
+
+
+CONTENDERS: dict[str, tuple[Callable[[str, str, int], dict[str, float]], tuple[str, ...]]] = {
+    "fastpack.pack_files": (pack_files, ()),
+    "fastpack.stream": (fastpack_stream, ()),
+    "fastpack.stream, Unix socket": (fastpack_socket, ()),
+    "datasets, `map`": (datasets_stream, ("datasets", "transformers")),
+    "Grain, first fit": (grain_stream, ("grain", "transformers")),
+}
+
+
+def run_alone(name: str, corpus: Path, tokenizer: Path, threads: int) -> dict[str, float] | None:
+    """Runs a contender in a process of its own; `None` if what it needs is not installed."""
+    if any(importlib.util.find_spec(package) is None for package in CONTENDERS[name][1]):
+        return None
+    command = [sys.executable, str(HERE / "streaming.py"), "--one", name, str(corpus), str(tokenizer)]
+    done = subprocess.run(
+        [*command, "--threads", str(threads)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+    )
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compare(name: str, corpus: Path, tokenizer: Path, rounds: int, threads: int) -> None:
+    """Runs all contenders in turn, and prints their lines of the table."""
+    runs: dict[str, list[dict[str, float]]] = {contender: [] for contender in CONTENDERS}
+    for _ in range(rounds):
+        for contender, found in runs.items():
+            one = run_alone(contender, corpus, tokenizer, threads)
+            if one is not None:
+                found.append(one)
+    base = statistics.median(it["rate"] for it in runs["fastpack.pack_files"])
+    for contender, found in runs.items():
+        if not found:
+            print(f"| {name} | {contender}: not installed |||||||||", flush=True)
+            continue
+        of = {key: statistics.median(it[key] for it in found) for key in found[0]}
+        figures = [("first", 1, 3), ("rate", 1e6, 2), ("work", 1e6, 2)]
+        shown = [f"{of[key] / scale:.{digits}f}" if of.get(key) else "" for key, scale, digits in figures]
+        shown.append(f"{of['rate'] / base:.2f}")
+        figures = [("fill", 1, 4), ("state", 1e3, 1), ("resume", 1, 3), ("peak", 1, 0)]
+        shown += [f"{of[key] / scale:.{digits}f}" if of.get(key) else "" for key, scale, digits in figures]
+        print(f"| {name} | {contender} | {' | '.join(shown)} | {of['rate'] / 3000:.0f} |", flush=True)
+
+
+def main() -> None:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--megabytes", type=float, default=27, help="size of a corpus (default: 27)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default: 3)")
+    parser.add_argument("--threads", type=int, default=2, help="worker threads (default: 2)")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        name, corpus, tokenizer = arguments.one
+        print(json.dumps(CONTENDERS[name][0](corpus, tokenizer, arguments.threads)))
+        return
+    import fastpack._fastpack as native
+
+    if native.build_profile != "release":
+        raise SystemExit("the extension is a debug build: `make bench-stream` builds the right one")
+    from run import data, head, machine
+
+    shared = data()
+    if shared is None:
+        raise SystemExit("real texts are needed: set FASTPACK_DATA")
+    print(f"{machine()}, {arguments.threads} threads, medians of {arguments.rounds} rounds in turn\n")
+    print(
+        "| texts | contender | first table, s | Mtok/s | Mtok/s a core | of pack_files | fill | state, KB | resume, s | peak, MB | GPUs fed, 7B |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("text-en", "chat"):
+            corpus = head(
+                shared / "corpora" / f"{name}.jsonl", Path(folder) / f"{name}.jsonl", arguments.megabytes
+            )
+            compare(name, corpus, shared / "tokenizers" / "llama3", arguments.rounds, arguments.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Puts the output of a job on the Hugging Face hub, as one commit of the finished folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from fastpack._storage import staged
+from fastpack.errors import OptionError, OutputError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["committed", "is_of_hub"]
+
+_Done = TypeVar("_Done")
+
+_FORM = re.compile(
+    r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/?]+))?(?:/(?P<path>[^?]*))?", re.IGNORECASE
+)
+"""The form of an output on the hub."""
+
+
+def is_of_hub(output: object) -> bool:
+    """Whether an output is a name of the hub."""
+    return isinstance(output, str) and output.lower().startswith("hf://")
+
+
+def committed(given: Mapping[str, object], pack: Callable[[Mapping[str, object]], _Done]) -> _Done:
+    """Runs a job in a folder of the local disk, commits the folder, and removes it.
+
+    Args:
+        given: The arguments of the call, with an `output` on the hub.
+        pack: What packs into a folder.
+
+    Returns:
+        What `pack` returns.
+
+    Raises:
+        OptionError: The output has another form, or `huggingface_hub` is not installed.
+        OutputError: The data set holds an output already, and is not to be overwritten.
+        StorageError: The hub takes no commit.
+    """
+    output = str(given["output"])
+    form = _FORM.fullmatch(output)
+    if form is None:
+        message = f"`{output}` must have the form hf://datasets/ORG/NAME[@REVISION][/PATH]"
+        raise OptionError(message, "output")
+    try:
+        import huggingface_hub  # noqa: PLC0415  slow to import, and needed for names of the hub only
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
+    except ImportError:
+        message = f"`{output}` needs the package `huggingface_hub`; install the extra `hub`"
+        raise OptionError(message, "output") from None
+    name, revision, path = form["name"], form["revision"], (form["path"] or "").strip("/")
+    api = huggingface_hub.HfApi()
+    folder = staged(output, given.get("work_dir"))
+    try:
+        api.create_repo(name, repo_type="dataset", exist_ok=True)
+        manifest = f"{path}/manifest.json" if path else "manifest.json"
+        is_there = api.file_exists(name, manifest, repo_type="dataset", revision=revision)
+        if is_there and not given.get("overwrite"):
+            reason = "holds an output of fastpack; `overwrite=True` replaces it"
+            raise OutputError(errno.EEXIST, reason, output)
+        done = pack({**given, "output": folder, "overwrite": False, "work_dir": None})
+        api.upload_folder(
+            repo_id=name,
+            repo_type="dataset",
+            revision=revision,
+            folder_path=folder,
+            path_in_repo=path or None,
+            commit_message="Add rows packed by fastpack",
+            ignore_patterns=[".fastpack/**"],
+            delete_patterns=["*.arrow", "*.parquet", "*.jsonl", "*.msgpack"] if is_there else None,
+        )
+    except (HFValidationError, HfHubHTTPError) as refused:
+        said = str(refused).strip().splitlines()
+        reason = f"the hub takes no commit ({said[0] if said else type(refused).__name__})"
+        raise StorageError(errno.EIO, reason, output) from refused
+    if Path(folder).is_dir() and os.path.basename(folder).startswith("fastpack-"):
+        shutil.rmtree(folder)
+    return done

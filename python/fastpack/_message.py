@@ -1,0 +1,57 @@
+"""Messages that name options with their values: in Python `overwrite=True`, on the command line `--overwrite`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Self
+
+__all__ = ["Message", "Setting"]
+
+
+class Setting(NamedTuple):
+    """An option with a value, in a message.
+
+    Attributes:
+        option: The name of the option.
+        value: The value.
+    """
+
+    option: str
+    value: object
+
+    def __str__(self) -> str:
+        """The setting as a keyword argument."""
+        value = self.value
+        return f"{self.option}={json.dumps(value) if isinstance(value, (str, dict, list)) else value}"
+
+
+class Message(str):
+    """The text of a message, with settings as keyword arguments.
+
+    Attributes:
+        parts: The texts and settings that it consists of, by which `worded` spells it anew.
+    """
+
+    __slots__ = ("parts",)
+
+    parts: tuple[str | Setting, ...]
+
+    def __new__(cls, *parts: str | Setting) -> Self:
+        """Joins texts, settings and other messages."""
+        flat = [part for given in parts for part in (given.parts if isinstance(given, Message) else (given,))]
+        made = super().__new__(cls, "".join(map(str, flat)))
+        made.parts = tuple(flat)
+        return made
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str | Setting, ...]]:
+        """Pickles the parts."""
+        return type(self), self.parts
+
+    def worded(self, spell: Callable[[Setting], str]) -> str:
+        """The text, with each setting as `spell` writes it."""
+        return "".join(spell(part) if isinstance(part, Setting) else part for part in self.parts)

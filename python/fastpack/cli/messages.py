@@ -1,0 +1,43 @@
+"""`in_flags`: the message of an error in one line, with options as flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastpack._fastpack import one_line
+from fastpack._message import Message, Setting
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastpack.cli.flags import Flag
+
+__all__ = ["in_flags", "spelled"]
+
+
+def in_flags(failed: BaseException, flags: Iterable[Flag]) -> str:
+    """The message of an error on one line: `--overwrite` where Python has `overwrite=True`."""
+    by_option = {flag.option: flag for flag in flags if flag.names[-1].startswith("-")}
+    if isinstance(failed, OptionError):
+        flag = by_option.get(failed.option)
+        name = flag.names[-1] if flag else failed.option
+        return one_line(f"invalid option `{name}`: {spelled(failed.reason, by_option.values())}")
+    if isinstance(failed, OSError) and failed.strerror:
+        said = spelled(failed.strerror, by_option.values())
+        return one_line(f"{failed.filename}: {said}" if failed.filename else said)
+    said = failed.args[0] if failed.args and isinstance(failed.args[0], Message) else str(failed)
+    return one_line(spelled(said, by_option.values()))
+
+
+def spelled(message: str, flags: Iterable[Flag]) -> str:
+    """A message with its settings as flags; those without a flag as keyword arguments."""
+    if not isinstance(message, Message):
+        return message
+    by_option = {flag.option: flag for flag in flags}
+
+    def spell(setting: Setting) -> str:
+        flag = by_option.get(setting.option)
+        return flag.spelled(setting.value) if flag else str(setting)
+
+    return message.worded(spell)

@@ -1,0 +1,105 @@
+"""The actions of `fastpack stream` and `fastpack index`: a stream for other processes, and the count of its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from fastpack.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastpack.api.streaming import PackStream
+    from fastpack.cli.flags import Function
+
+__all__ = ["index", "stream"]
+
+
+def index(function: Function, given: dict[str, object]) -> object:
+    """Counts the rows of each lane, and keeps their number."""
+    opened: PackStream = function(**_sources(given))  # type: ignore[assignment]  # fastpack.stream
+    size = opened.index()
+    return {"rows": size.rows, "tokens": size.tokens, "steps": size.steps}
+
+
+def stream(function: Function, given: dict[str, object]) -> object:
+    """Serves a stream until its ranks have had all tables, or its trainer ends."""
+    to, state, trainer = given.pop("to", None), given.pop("state", None), given.pop("trainer", None)
+    options = _sources(given)
+    if to == "-" and trainer is None and state is None:
+        _write(function(**options))  # type: ignore[arg-type]  # fastpack.stream
+        return None
+    if not isinstance(to, str) and not isinstance(trainer, list):
+        reason = "must be given: `unix:PATH`, `tcp://HOST:PORT`, or `-` for standard output; or a command after `--`"
+        raise OptionError(reason, "to")
+    if to == "-":
+        reason = "is standard output, which has neither a state nor a trainer; serve at `unix:PATH`"
+        raise OptionError(reason, "to")
+    from fastpack.api.serving import StreamServer  # noqa: PLC0415  few command lines serve
+
+    # The arguments with their defaults, as the function was given them.
+    arguments = function(**options).arguments()  # type: ignore[attr-defined]  # fastpack.stream
+    with tempfile.TemporaryDirectory(prefix="fastpack-") as folder:
+        address = to if isinstance(to, str) else f"unix:{folder}/stream"
+        with StreamServer(arguments, address, state=state if isinstance(state, str) else None) as server:
+            if isinstance(trainer, list):
+                raise SystemExit(_run(trainer, server.address))
+            sys.stderr.write(f"fastpack: serving at {server.address}\n")
+            sys.stderr.flush()
+            server.wait()
+    return None
+
+
+def _sources(given: dict[str, object]) -> dict[str, object]:
+    """The options, with `NAME=FILE` arguments as named sources if there are weights."""
+    files = given.get("files")
+    if given.get("weights") is None or not isinstance(files, list):
+        return given
+    named: dict[str, list[str]] = {}
+    for file in files:
+        name, equals, path = str(file).partition("=")
+        if not equals:
+            reason = f"must be NAME=FILE where there are weights, not `{file}`"
+            raise OptionError(reason, "files")
+        named.setdefault(name, []).append(path)
+    return given | {"files": named}
+
+
+def _write(tables: PackStream) -> None:
+    """Writes the tables to standard output as an Arrow IPC stream, without states."""
+    import pyarrow as pa  # noqa: PLC0415  importing fastpack is to cost nothing
+
+    writer = None
+    out: Any = sys.stdout.buffer  # type: ignore[explicit-any]  # what pyarrow calls an IOBase
+    with tables, contextlib.ExitStack() as closing:
+        for table in tables:
+            plain = table.replace_schema_metadata(None)
+            if writer is None:
+                writer = closing.enter_context(pa.ipc.new_stream(out, plain.schema))
+            writer.write_table(plain)
+    out.flush()
+
+
+def _run(command: Sequence[str], address: str) -> int:
+    """Runs the trainer with the address in its environment, and returns its exit code."""
+    from fastpack.api.frames import ADDRESS  # noqa: PLC0415
+
+    try:
+        process = subprocess.Popen(list(command), env=os.environ | {ADDRESS: address})  # noqa: S603  what the user typed
+    except OSError as failed:
+        reason = f"cannot run `{command[0]}`: {failed.strerror}"
+        raise OptionError(reason, "trainer") from failed
+    try:
+        code = process.wait()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise
+    return code if code >= 0 else 128 - code

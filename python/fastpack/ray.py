@@ -1,0 +1,203 @@
+"""Packing on a Ray cluster: a job as tasks, one for each group of its inputs, and records of a Ray `Dataset` as rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastpack import _fastpack
+from fastpack._progress import watching
+from fastpack.api import pack_dir as pack_here
+from fastpack.api import pack_table
+from fastpack.api.options import native_inputs, native_model, native_options, native_output
+from fastpack.errors import FastpackError, OptionError, StorageError
+from fastpack.options import OPTIONS, options_of
+from fastpack.recipes import recipe_of
+from fastpack.tokenizer import Tokenizer
+
+try:
+    import ray
+except ImportError as missing:
+    _needed = "fastpack.ray needs `ray`: pip install 'fastpack-train[ray]'"
+    raise ImportError(_needed) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    import pyarrow as pa
+    from ray.data import Dataset
+
+    from fastpack._progress import NativeProgress
+    from fastpack._types import Files, ProgressOption, StrPath
+    from fastpack.report import Report
+
+__all__ = ["pack_dataset", "pack_dir"]
+
+_RETRIES: Final = 3
+"""How often a task is started again after a loss of its node, or a failure of the storage."""
+
+_NOT_HERE: Final = frozenset({"rank", "world_size", "progress", "cache_dir", "wait"})
+"""Options of `fastpack.pack_dir` that Ray decides, or that have no use on a cluster."""
+
+
+def pack_dir(  # type: ignore[explicit-any]  # the options are those of `fastpack.pack_dir`
+    files: Files,
+    output: StrPath,
+    *,
+    group_size: int | str,
+    num_cpus: int = 1,
+    max_retries: int = _RETRIES,
+    remote_args: Mapping[str, Any] | None = None,
+    progress: ProgressOption = None,
+    **options: Any,  # noqa: ANN401
+) -> Report:
+    """Packs files into files in a folder, each group of inputs as a task of a Ray cluster.
+
+    The files are those of `fastpack.pack_dir` with the same `group_size`, whatever the cluster. All nodes, and this
+    process, must see the files and the folder under the same paths. A task that a lost node took with it is started
+    again elsewhere, and resumes its group. Run again after a failure, the call packs the groups that are missing.
+
+    Args:
+        files: As in `fastpack.pack_dir`.
+        output: As in `fastpack.pack_dir`.
+        group_size: The size of the groups into which the inputs are cut, such as `"4GB"`; a group is a task.
+        num_cpus: The cores of a task, and its threads unless `threads` is given.
+        max_retries: How often a task is started again after a loss of its node, or a failure of the storage.
+        remote_args: Further options of the tasks, as `ray.remote` takes them.
+        progress: As in `fastpack.pack_dir`: told of a group when it is packed.
+        **options: Other options of `fastpack.pack_dir`: `tokenizer`, `max_length` and so on.
+
+    Returns:
+        The report of the whole job.
+
+    Raises:
+        FastpackError: As in `fastpack.pack_dir`; an error in a task ends the job, and is raised here.
+    """
+    _refuse_unknown(options)
+    defaults = {option.name: option.default for option in options_of("pack_dir")}
+    threads = {"threads": num_cpus} if options.get("threads") is None else {}
+    given = {**defaults, **options, **threads, "files": files, "output": output, "group_size": group_size}
+    sizes, steps = _fastpack.list_groups(native_inputs(given), native_output(given))
+    task = ray.remote(_pack_group).options(
+        num_cpus=num_cpus,
+        max_retries=max_retries,
+        retry_exceptions=[StorageError],
+        **dict(remote_args or {}),
+    )
+    # Ray sends what is large to a node once, and not with every task.
+    shared = ray.put(given)
+    with watching(progress) as callback:
+        for number, step in enumerate(steps):
+            pending = {task.remote(shared, group, number): group for group in range(len(sizes))}
+            _follow(pending, sizes, step == steps[-1], callback)
+    here = {name: value for name, value in given.items() if name not in _NOT_HERE}
+    return pack_here(**here, progress=False)
+
+
+def _follow(
+    pending: dict[ray.ObjectRef, int], sizes: list[int], last: bool, callback: NativeProgress | None
+) -> None:
+    """Waits for tasks, and tells the callback of each. The first error cancels the others."""
+    done = [0, 0, 0, 0]
+    try:
+        while pending:
+            (ready, *_), _ = ray.wait(list(pending), num_returns=1)
+            group = pending.pop(ready)
+            counts = (sizes[group], *ray.get(ready))
+            done = [before + count for before, count in zip(done, counts, strict=True)]
+            if callback is not None:
+                bytes_, documents, tokens, rows = done
+                callback("write" if last else "tokenize", bytes_, sum(sizes), documents, tokens, rows)
+    except ray.exceptions.RayTaskError as failed:
+        cause = failed.cause
+        raise (cause if isinstance(cause, FastpackError) else failed) from None
+    finally:
+        for task in pending:
+            ray.cancel(task)
+
+
+def _pack_group(given: Mapping[str, object], group: int, step: int) -> tuple[int, int, int]:
+    """Takes a group through a step, in a process of the cluster. Returns its documents, tokens and rows."""
+    report = _fastpack.pack_group(
+        native_inputs(given),
+        native_output(given, recipe=recipe_of(given)),
+        native_options(given),
+        *native_model(given),
+        group,
+        step,
+    )
+    return report.documents.read, report.tokens.read, report.rows
+
+
+def _refuse_unknown(options: Mapping[str, object]) -> None:
+    """Refuses options that `fastpack.pack_dir` does not have, or that Ray decides."""
+    known = {option.name for option in options_of("pack_dir")}
+    for name in options:
+        if name in _NOT_HERE:
+            reason = "is decided by Ray" if name in OPTIONS else "is none"
+            message = f"{reason}; leave it out"
+            raise OptionError(message, name)
+        if name not in known:
+            message = "is no option of `pack_dir`"
+            raise OptionError(message, name)
+
+
+class _Packer:
+    """An actor that packs batches of records, and keeps the tokenizer."""
+
+    def __init__(self, tokenizer: StrPath | None, options: dict[str, Any]) -> None:  # type: ignore[explicit-any]
+        self._tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
+        self._options = options
+
+    def __call__(self, records: pa.Table) -> Iterator[pa.Table]:
+        """The rows of a batch of records, which are packed by themselves."""
+        packed = pack_table(records, self._tokenizer, progress=False, **self._options)
+        yield packed
+
+
+def pack_dataset(  # type: ignore[explicit-any]  # the options are those of `fastpack.pack_table`
+    dataset: Dataset,
+    tokenizer: StrPath | None = None,
+    *,
+    batch_size: int = 10_000,
+    concurrency: int | tuple[int, int] = 1,
+    num_cpus: int = 1,
+    remote_args: Mapping[str, Any] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Dataset:
+    """Packs the records of a Ray `Dataset` into rows, as a `Dataset`.
+
+    Each batch of records is packed by itself by an actor that keeps the tokenizer: large batches fill rows better. It is
+    lazy, as all operations of a `Dataset` are. For a report of the whole, and rows that resume, write files and call
+    `pack_dir`.
+
+    Args:
+        dataset: The records, of any of the shapes that files have.
+        tokenizer: A folder, a `tokenizer.json` or a hub name, which each actor loads. Records that are ids need none.
+        batch_size: The records of a batch.
+        concurrency: The number of actors, or the least and the most of them.
+        num_cpus: The cores of an actor, and its threads unless `threads` is given.
+        remote_args: Further options of the actors, as `ray.remote` takes them.
+        **options: Options of `fastpack.pack_table` but `output` and `validation`: `max_length` and so on.
+
+    Returns:
+        The rows: the columns that `fastpack.pack_table` returns.
+
+    Raises:
+        OptionError: An option has no use here. Errors about records are raised when the rows are read.
+    """
+    for name in ("output", "validation", "progress", "carry"):
+        if name in options:
+            message = "has no use for a `Dataset`, which is packed in batches; leave it out"
+            raise OptionError(message, name)
+    if options.get("threads") is None:
+        options["threads"] = num_cpus
+    return dataset.map_batches(
+        _Packer,
+        fn_constructor_args=(tokenizer, options),
+        batch_size=batch_size,
+        batch_format="pyarrow",
+        concurrency=concurrency,
+        num_cpus=num_cpus,
+        **dict(remote_args or {}),
+    )

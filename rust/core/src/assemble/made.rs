@@ -1,0 +1,182 @@
+//! [`MadeColumns`]: the columns that an objective makes, for the rows of a batch.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, ListArray, PrimitiveArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type};
+
+use super::gathered::Gathered;
+use super::layout::Layout;
+use super::schema;
+use crate::config::{Number, Per, RowColumn};
+use crate::objective::{Column, Fill, Part, Values};
+
+/// The columns that the objective of a layout makes, piece by piece.
+pub(super) struct MadeColumns<'a> {
+    gathered: &'a Gathered<'a>,
+    rows: Range<usize>,
+    layout: &'a Layout,
+    columns: Vec<Column>,
+    values: Vec<Values>,
+    /// The labels in these rows, but for those in rows that are repeated.
+    labels: u64,
+}
+
+impl<'a> MadeColumns<'a> {
+    /// Makes the columns for some rows; `None` if rows hold documents as they are.
+    pub(super) fn of(
+        gathered: &'a Gathered<'a>,
+        rows: Range<usize>,
+        layout: &'a Layout,
+    ) -> Option<Self> {
+        let objective = layout.objective();
+        let columns = objective.columns();
+        if columns.is_empty() {
+            return None;
+        }
+        let plan = gathered.plan();
+        let mut values = vec![Values::default(); columns.len()];
+        let tokens: usize = rows.clone().map(|row| plan.room_of(row)).sum();
+        for (column, values) in columns.iter().zip(&mut values) {
+            values.numbers.reserve(if column.per == Per::Token { tokens } else { 0 });
+        }
+        let mut labels = 0;
+        for row in rows.clone() {
+            for piece in gathered.pieces(row..row + 1) {
+                let (document, start, length) = (piece.document, piece.start, piece.length);
+                let part = Part { document, start, length, first: piece.first };
+                let made = objective.make(part, piece.made.key, &mut values);
+                labels += if row < plan.distinct_rows() { made } else { 0 };
+                for values in &mut values {
+                    values.ends.push(values.numbers.len());
+                }
+            }
+        }
+        Some(Self { gathered, rows, layout, columns, values, labels })
+    }
+
+    /// The number of labels, without those of repeated rows.
+    pub(super) fn labels(&self) -> u64 {
+        self.labels
+    }
+
+    /// A column of the rows; `None` if the objective does not make it.
+    pub(super) fn array(&self, name: RowColumn) -> Option<ArrayRef> {
+        let at = self.columns.iter().position(|column| column.name == name)?;
+        let (column, values) = (self.columns[at], &self.values[at]);
+        Some(match column.number {
+            Number::Int32 => self.numbers::<Int32Type>(column, values, |number| number),
+            Number::Int64 => self.numbers::<Int64Type>(column, values, i64::from),
+            Number::Bool => {
+                let numbers = self.numbers::<Int32Type>(column, values, |number| number);
+                let truths = numbers.as_primitive::<Int32Type>().values().iter();
+                Arc::new(truths.map(|&truth| Some(truth != 0)).collect::<BooleanArray>())
+            }
+            Number::Float32 => self.numbers::<Float32Type>(column, values, |number| {
+                f32::from_bits(number.cast_unsigned())
+            }),
+        })
+    }
+
+    fn numbers<T: ArrowPrimitiveType>(
+        &self,
+        column: Column,
+        values: &Values,
+        number: impl Fn(i32) -> T::Native,
+    ) -> ArrayRef {
+        let Self { gathered, layout, .. } = self;
+        let plan = gathered.plan();
+        let (padding, targets) = (layout.padding, layout.target_padding);
+        let fill = match (column.fill, column.per) {
+            (Fill::With(value), _) => value,
+            (Fill::Padding, Per::Target) => targets.id(),
+            (Fill::Padding, _) => padding.id(),
+        };
+        let mut numbers = Vec::with_capacity(values.numbers.len());
+        let mut lengths = Vec::with_capacity(self.rows.len());
+        let mut part = 0;
+        for row in self.rows.clone() {
+            let before = numbers.len();
+            let filling = match column.per {
+                Per::Token => padding.room(plan.room_of(row)),
+                Per::Target => targets.room(plan.targets_of(row)),
+                Per::Document => padding.room(plan.room_of(row)).min(1),
+                Per::Row => u32::from(plan.row(row).len() == 0),
+                Per::List => 0,
+            };
+            let filling = std::iter::repeat_n(number(fill), filling as usize);
+            if padding.is_left() {
+                numbers.extend(filling.clone());
+            }
+            for piece in plan.row(row) {
+                let start = numbers.len();
+                numbers.extend(values.of(part).iter().map(|&value| number(value)));
+                if column.per == Per::Token {
+                    numbers.resize(start + plan.room(piece.tokens()) as usize, number(fill));
+                }
+                part += 1;
+            }
+            if !padding.is_left() {
+                numbers.extend(filling);
+            }
+            lengths.push(numbers.len() - before);
+        }
+        let numbers = Arc::new(PrimitiveArray::<T>::new(numbers.into(), None));
+        if column.per == Per::Row {
+            return numbers;
+        }
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Arc::new(ListArray::new(schema::item(T::DATA_TYPE), offsets, numbers, None))
+    }
+}
+
+/// The lengths of documents in the targets of some rows, with those of padding.
+pub(super) fn target_lengths(
+    gathered: &Gathered<'_>,
+    rows: Range<usize>,
+    layout: &Layout,
+) -> ArrayRef {
+    targets(gathered, rows, layout, |length, _, lengths| lengths.push(length.cast_signed()))
+}
+
+/// 1 for each token of the targets of some rows, 0 for padding.
+pub(super) fn target_masks(
+    gathered: &Gathered<'_>,
+    rows: Range<usize>,
+    layout: &Layout,
+) -> ArrayRef {
+    targets(gathered, rows, layout, |length, is_padding, masks| {
+        masks.extend(std::iter::repeat_n(i32::from(!is_padding), length as usize));
+    })
+}
+
+/// A column of lists about the targets of rows. `append` adds the values of a document or of padding, which has a
+/// length too.
+fn targets(
+    gathered: &Gathered<'_>,
+    rows: Range<usize>,
+    layout: &Layout,
+    append: impl Fn(u32, bool, &mut Vec<i32>),
+) -> ArrayRef {
+    let (plan, padding) = (gathered.plan(), layout.target_padding);
+    let (mut numbers, mut lengths) = (Vec::new(), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let before = numbers.len();
+        let room = Some(padding.room(plan.targets_of(row))).filter(|room| *room > 0);
+        if let Some(room) = room.filter(|_| padding.is_left()) {
+            append(room, true, &mut numbers);
+        }
+        for piece in plan.row(row) {
+            append(piece.made.targets, false, &mut numbers);
+        }
+        if let Some(room) = room.filter(|_| !padding.is_left()) {
+            append(room, true, &mut numbers);
+        }
+        lengths.push(numbers.len() - before);
+    }
+    let numbers = Arc::new(PrimitiveArray::<Int32Type>::new(numbers.into(), None));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Arc::new(ListArray::new(schema::item(Int32Type::DATA_TYPE), offsets, numbers, None))
+}

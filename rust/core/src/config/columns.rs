@@ -1,0 +1,113 @@
+//! [`RowColumn`]: the columns of rows, and what each holds.
+
+use super::words::option_words;
+
+option_words! {
+    /// A column of the packed rows.
+    #[non_exhaustive]
+    pub enum RowColumn {
+        /// The tokens.
+        InputIds = "input_ids",
+        /// The tokens where trained, -100 elsewhere; not shifted.
+        Labels = "labels",
+        /// Positions that restart at 0 in each document.
+        PositionIds = "position_ids",
+        /// The length of each document in the row.
+        SeqLengths = "seq_lengths",
+        /// The factor of each token's loss; 0 where not trained.
+        LossWeights = "loss_weights",
+        /// The number of each token's document in the row, from 1; 0 for padding.
+        DocumentIds = "document_ids",
+        /// The length without padding of each entry of `seq_lengths`.
+        UnpaddedLengths = "unpadded_lengths",
+        /// The number of each document's file among the inputs, from 0.
+        SourceFile = "source_file",
+        /// The line or record of each document in its file, from 1.
+        SourceRow = "source_row",
+        /// The place in its document of the first token of each entry of `seq_lengths`, from 0.
+        SourceStart = "source_start",
+        /// The cost of attention: the sum of the squared lengths of the documents.
+        AttnCost = "attn_cost",
+        /// The number of the training step in which all ranks together use the row.
+        Group = "group",
+        /// 1 for each token, 0 for padding.
+        AttentionMask = "attention_mask",
+        /// The number of the text of a pair that each token is of: 0 where there are no pairs.
+        TokenTypeIds = "token_type_ids",
+        /// The length of each document in the row's targets.
+        TargetSeqLengths = "target_seq_lengths",
+        /// 1 for each token of the targets, 0 for padding.
+        DecoderAttentionMask = "decoder_attention_mask",
+        /// The tokens of a prompt.
+        PromptIds = "prompt_ids",
+        /// The tokens of the chosen answer.
+        ChosenIds = "chosen_ids",
+        /// The tokens of the rejected answer.
+        RejectedIds = "rejected_ids",
+        /// The tokens of an answer.
+        CompletionIds = "completion_ids",
+        /// The judgement of an answer.
+        Label = "label",
+    }
+}
+
+/// The numbers of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// 32-bit integers.
+    Int32,
+    /// 64-bit integers.
+    Int64,
+    /// 32-bit floating-point numbers.
+    Float32,
+    /// True or false.
+    Bool,
+}
+
+/// What a column has values for, and the limit that these count against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// A list with a value for each token of the row: they count against `max_length`.
+    Token,
+    /// A list with a value for each token of the row's targets: they count against `max_target_length`.
+    Target,
+    /// A list with an entry for each document of the row.
+    Document,
+    /// A list of a length of its own.
+    List,
+    /// One number.
+    Row,
+}
+
+impl RowColumn {
+    /// What the column holds, unless the objective says otherwise.
+    pub fn usual(self) -> (Number, Per) {
+        match self {
+            Self::InputIds
+            | Self::Labels
+            | Self::PositionIds
+            | Self::DocumentIds
+            | Self::AttentionMask
+            | Self::TokenTypeIds => (Number::Int32, Per::Token),
+            Self::DecoderAttentionMask => (Number::Int32, Per::Target),
+            Self::PromptIds | Self::ChosenIds | Self::RejectedIds | Self::CompletionIds => {
+                (Number::Int32, Per::List)
+            }
+            Self::Label => (Number::Bool, Per::Row),
+            Self::LossWeights => (Number::Float32, Per::Token),
+            Self::SeqLengths
+            | Self::TargetSeqLengths
+            | Self::UnpaddedLengths
+            | Self::SourceFile
+            | Self::SourceStart => (Number::Int32, Per::Document),
+            Self::SourceRow => (Number::Int64, Per::Document),
+            Self::AttnCost => (Number::Int64, Per::Row),
+            Self::Group => (Number::Int32, Per::Row),
+        }
+    }
+
+    /// Whether a row has a value for each of its tokens.
+    pub(crate) fn is_per_token(self) -> bool {
+        matches!(self.usual().1, Per::Token | Per::Target)
+    }
+}

@@ -1,0 +1,62 @@
+//! [`DocumentKind`]: the texts that documents are made of, and the shapes of records that have them.
+
+use serde::{Deserialize, Serialize};
+
+use super::inputs::ShapeName;
+
+/// The texts that documents are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DocumentKind {
+    /// One text or conversation, with its trained part.
+    #[default]
+    Texts,
+    /// A prompt, a chosen and a rejected answer.
+    Pairs,
+    /// A prompt, an answer and a judgement of it.
+    Judged,
+    /// A prompt.
+    Prompts,
+}
+
+impl DocumentKind {
+    /// What documents of this kind are, for a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Texts => "texts and conversations",
+            Self::Pairs => "prompts with a chosen and a rejected answer",
+            Self::Judged => "prompts with a judged answer",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// Whether this is the usual kind, which manifests leave out.
+    pub fn is_texts(&self) -> bool {
+        *self == Self::Texts
+    }
+
+    /// The shapes of records that such documents are made of, in the order in which they are tried.
+    pub fn shapes(self) -> &'static [ShapeName] {
+        match self {
+            Self::Texts => &[
+                ShapeName::Tokens,
+                ShapeName::Conversations,
+                ShapeName::PromptCompletion,
+                ShapeName::Instruction,
+                ShapeName::QuestionAnswer,
+                ShapeName::Text,
+            ],
+            Self::Pairs => &[ShapeName::Preference],
+            Self::Judged => &[ShapeName::UnpairedPreference],
+            Self::Prompts => &[
+                ShapeName::Tokens,
+                ShapeName::Conversations,
+                ShapeName::Prompt,
+                ShapeName::Instruction,
+                ShapeName::QuestionAnswer,
+                ShapeName::Text,
+            ],
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! [`Notes`]: what is told of records that are kept: fields that the chat template leaves out, prompts that are
+//! formatted already, answers that end in an end-of-text token.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Origin, Result};
+use crate::message::counted;
+
+/// The most places of each note.
+const PLACES: usize = 3;
+
+/// The most fields that are counted by name: the first by the alphabet. Records may have any keys.
+const FIELDS: usize = 256;
+
+/// The fields of what is said. Other fields, such as ids and dates, are counted without a warning.
+const SAID: [&str; 7] = [
+    "tools",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "refusal",
+];
+
+/// The number of records with the same note, and the places of the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// The number of records.
+    pub records: u64,
+    /// The places of the first records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Origin>,
+}
+
+/// Notes as reports show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotedReport {
+    /// The number of records.
+    pub records: u64,
+    /// The places of the first records: `file:line`.
+    pub places: Vec<String>,
+}
+
+/// What is told of records that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notes {
+    /// The records of which the chat template leaves a field out, by field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, Noted>,
+    /// The records with a prompt that is formatted already, and is wrapped again.
+    #[serde(default, skip_serializing_if = "Noted::is_empty")]
+    pub formatted_prompts: Noted,
+    /// The records with an answer that ends in an end-of-text token, inside of its turn.
+    #[serde(default, skip_serializing_if = "Noted::is_empty")]
+    pub ended_answers: Noted,
+}
+
+/// The notes of one record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordNotes<'s> {
+    /// The fields that the chat template leaves out.
+    pub left_out: &'s [std::sync::Arc<str>],
+    /// Whether a prompt is formatted already.
+    pub has_formatted_prompt: bool,
+    /// Whether an answer ends in an end-of-text token.
+    pub has_ended_answer: bool,
+}
+
+impl Noted {
+    fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    fn add(&mut self, origin: impl FnOnce() -> Origin) {
+        self.records += 1;
+        if self.places.len() < PLACES {
+            self.places.push(origin());
+        }
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.records += later.records;
+        let room = PLACES - self.places.len().min(PLACES);
+        self.places.extend(later.places.into_iter().take(room));
+    }
+
+    /// The note as reports show it. `place` writes a place.
+    pub(crate) fn report(&self, place: &dyn Fn(&Origin) -> String) -> NotedReport {
+        NotedReport { records: self.records, places: self.places.iter().map(place).collect() }
+    }
+}
+
+impl NotedReport {
+    /// Whether there is no such record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+}
+
+impl Notes {
+    /// Whether nothing is told.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Counts the notes of a record.
+    pub(crate) fn add(&mut self, seen: RecordNotes<'_>, origin: impl Fn() -> Origin) {
+        for field in seen.left_out {
+            match self.left_out.get_mut(&**field) {
+                Some(noted) => noted.add(&origin),
+                None => self.left_out.entry(field.to_string()).or_default().add(&origin),
+            }
+        }
+        self.shorten();
+        if seen.has_formatted_prompt {
+            self.formatted_prompts.add(&origin);
+        }
+        if seen.has_ended_answer {
+            self.ended_answers.add(&origin);
+        }
+    }
+
+    /// Adds the notes of a later part of the input.
+    pub(crate) fn merge(&mut self, later: Self) {
+        for (field, noted) in later.left_out {
+            self.left_out.entry(field).or_default().merge(noted);
+        }
+        self.shorten();
+        self.formatted_prompts.merge(later.formatted_prompts);
+        self.ended_answers.merge(later.ended_answers);
+    }
+
+    /// Keeps the first fields by the alphabet, whatever the order in which they were found.
+    fn shorten(&mut self) {
+        while self.left_out.len() > FIELDS {
+            self.left_out.pop_last();
+        }
+    }
+
+    /// The notes without places.
+    pub(crate) fn counts(&self) -> Self {
+        let mut counts = self.clone();
+        counts.all_mut().for_each(|noted| noted.places.clear());
+        counts
+    }
+
+    /// All notes.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Noted> {
+        let fields = self.left_out.values_mut();
+        fields.chain([&mut self.formatted_prompts, &mut self.ended_answers])
+    }
+
+    /// Changes every place by `change`.
+    pub(crate) fn relocate(
+        &mut self,
+        mut change: impl FnMut(&mut Origin) -> Result<()>,
+    ) -> Result<()> {
+        self.all_mut().flat_map(|noted| &mut noted.places).try_for_each(&mut change)
+    }
+
+    /// The fields that were left out, as reports show them.
+    pub(crate) fn left_out_report(
+        &self,
+        place: &dyn Fn(&Origin) -> String,
+    ) -> BTreeMap<String, NotedReport> {
+        let fields = self.left_out.iter();
+        fields.map(|(field, noted)| (field.clone(), noted.report(place))).collect()
+    }
+
+    /// The warnings about them. `place` writes a place.
+    pub(crate) fn warnings(&self, place: &dyn Fn(&Origin) -> String) -> Vec<String> {
+        let first = |noted: &Noted| {
+            let place = noted.places.first().map(place);
+            place.map_or_else(String::new, |place| format!(", first at {place}"))
+        };
+        let said = |field: &&String| SAID.contains(&field.as_str()) || field.ends_with(" content");
+        let fields = self.left_out.keys().filter(said).map(|field| {
+            let noted = &self.left_out[field];
+            format!(
+                "the chat template leaves `{field}` out of the text of {}{}; \
+                 another `chat_template` may print it, or a `map` can write it into the messages",
+                counted(noted.records, "record"),
+                first(noted)
+            )
+        });
+        let having = |noted: &Noted| {
+            let records = counted(noted.records, "record");
+            format!("{records} {}", if noted.records == 1 { "has" } else { "have" })
+        };
+        let formatted = Some(&self.formatted_prompts).filter(|noted| !noted.is_empty());
+        let formatted = formatted.map(|noted| {
+            format!(
+                "{} a prompt that is formatted already, which is wrapped again{}: it begins with a role \
+                 marker, or ends as `### Response:` does; the fields `prompt` and `completion` are joined as they are, \
+                 and a `map` can take the markers out",
+                having(noted),
+                first(noted)
+            )
+        });
+        let ended = Some(&self.ended_answers).filter(|noted| !noted.is_empty()).map(|noted| {
+            format!(
+                "{} an answer that ends in an end-of-text token, and the chat template ends the turn \
+                 after it{}; a `map` can take the token out",
+                having(noted),
+                first(noted)
+            )
+        });
+        fields.chain(formatted).chain(ended).collect()
+    }
+}

@@ -1,0 +1,152 @@
+//! [`Objective`]: what every training objective says of itself, and the types it says it with.
+
+use std::fmt::Debug;
+use std::num::NonZeroU32;
+
+use crate::config::{Number, PackOptions, Per, RowColumn};
+use crate::document::{ColumnName, Document, INPUTS};
+
+/// A part of a document that is packed into a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The document, or the stretch of it that was read back.
+    pub document: Document<'a>,
+    /// The first token of the part in it.
+    pub start: u32,
+    /// The number of tokens.
+    pub length: u32,
+    /// The first token of the part in the whole document.
+    pub first: u32,
+}
+
+impl<'a> Part<'a> {
+    /// The ids of the part.
+    pub fn ids(&self) -> &'a [u32] {
+        &self.document.column(INPUTS)[self.start as usize..][..self.length as usize]
+    }
+}
+
+/// The most tokens of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `max_length`.
+    pub tokens: u32,
+    /// `max_target_length`.
+    pub targets: u32,
+}
+
+impl Limits {
+    /// The limits in the packing options.
+    pub fn of(packing: &PackOptions) -> Self {
+        let targets = packing.max_target_length.map_or(u32::MAX, NonZeroU32::get);
+        Self { tokens: packing.row_limit().get(), targets }
+    }
+}
+
+/// The tokens of a part in its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The tokens that count against `max_length`.
+    pub tokens: u32,
+    /// The tokens that count against `max_target_length`.
+    pub targets: u32,
+}
+
+/// A column that an objective makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: RowColumn,
+    /// Its numbers.
+    pub number: Number,
+    /// What it has values for.
+    pub per: Per,
+    /// Its values for padding.
+    pub fill: Fill,
+}
+
+/// The values of a column for padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// The padding token.
+    Padding,
+    /// This number.
+    With(i32),
+}
+
+/// The values of a column for some parts, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// The values. A floating-point number stands for its bits.
+    pub numbers: Vec<i32>,
+    /// Where the values of each part end.
+    pub ends: Vec<usize>,
+}
+
+impl Values {
+    /// The values of a part.
+    pub fn of(&self, part: usize) -> &[i32] {
+        let start = part.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.numbers[start..self.ends[part]]
+    }
+}
+
+/// A training objective.
+pub trait Objective: Debug + Send + Sync {
+    /// The columns of documents that rows are made of.
+    fn reads(&self) -> &'static [ColumnName] {
+        &[INPUTS]
+    }
+
+    /// The columns that it makes. None if rows hold the ids of documents and their trained runs as they are.
+    fn columns(&self) -> Vec<Column>;
+
+    /// Whether it makes random choices, so that each document needs a key.
+    fn is_random(&self) -> bool {
+        false
+    }
+
+    /// The tokens of a document, as the ledger counts them.
+    fn tokens(&self, document: Document<'_>) -> u32 {
+        let tokens = document.column(INPUTS).len();
+        u32::try_from(tokens).expect("documents are made of fewer tokens")
+    }
+
+    /// The tokens of a part in its row, of a document with this key; `None` if they are as many as in the document.
+    fn size(&self, part: Part<'_>, key: u64) -> Option<Size> {
+        let _ = (part, key);
+        None
+    }
+
+    /// Whether parts have another number of tokens in a row than in their document, or targets.
+    fn resizes(&self) -> bool {
+        false
+    }
+
+    /// The tokens of the longest part from `start` on that a row can hold, for an objective that resizes parts; 0 if
+    /// it can hold none.
+    fn longest(&self, document: Document<'_>, start: u32, key: u64, limits: Limits) -> u32 {
+        let _ = (document, start, key);
+        limits.tokens
+    }
+
+    /// Whether something can be learned from a part.
+    fn learns(&self, part: Part<'_>) -> bool {
+        part.length > 0
+    }
+
+    /// Appends the values of a part to each of its columns, in their order. Returns the number of labels.
+    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+        let _ = (part, key, columns);
+        0
+    }
+}
+
+/// What an objective needs to know of a tokenizer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vocabulary<'t> {
+    /// The tokenizer.
+    pub tokenizer: Option<&'t fastpack_tokenize::Tokenizer>,
+    /// Its named special tokens, such as (`mask_token`, `[MASK]`).
+    pub named: &'t [(String, String)],
+}

@@ -1,0 +1,129 @@
+//! [`Mlm`]: some tokens are masked, and predicted from those on both sides.
+
+use super::chance::Chance;
+use super::kind::{Column, Fill, Objective, Part, Values, Vocabulary};
+use super::vocabulary::{Ids, Words, id_of, special_ids, words};
+use crate::config::{MlmOptions, Number, Per, RowColumn};
+use crate::error::{Error, Result};
+
+/// The label of a token that is not predicted.
+const UNTRAINED: i32 = -100;
+
+/// Where the numbers that decide what stands for chosen tokens begin, beyond those that choose them.
+const REPLACING: u64 = 1 << 40;
+
+/// Where the numbers of random tokens begin.
+const RANDOM: u64 = 2 << 40;
+
+/// Some tokens are masked, and predicted from those on both sides: 15 % of them, of which 80 % become the mask token
+/// and 10 % a random token, unless the options say otherwise.
+#[derive(Debug)]
+pub(super) struct Mlm {
+    /// A token is chosen if a 32-bit number is below this.
+    chosen: u64,
+    /// A chosen token becomes the mask token if another is below this.
+    masked: u64,
+    /// It becomes a random token if that is below this, and else stays.
+    replaced: u64,
+    mask_id: i32,
+    /// The number of tokens that a random token is drawn from.
+    vocabulary: usize,
+    /// The special tokens, which are never chosen.
+    special: Ids,
+    /// Where words begin, if whole words are chosen.
+    words: Option<Words>,
+}
+
+impl Mlm {
+    /// The objective with the tokens of a tokenizer.
+    ///
+    /// Fails with [`Error::Option`] if there is no tokenizer, or one without a mask token.
+    pub(super) fn new(options: &MlmOptions, vocabulary: Vocabulary<'_>) -> Result<Self> {
+        let refuse = |reason: &'static str| Error::option("objective", reason);
+        let Some(tokenizer) = vocabulary.tokenizer else {
+            let reason = "is \"mlm\", which needs the tokenizer of the ids: its mask token, and which tokens are special";
+            return Err(refuse(reason));
+        };
+        let Some(mask) = id_of(vocabulary, "mask_token") else {
+            return Err(refuse(
+                "is \"mlm\", but the tokenizer names no `mask_token`, which stands for masked tokens; use the tokenizer \
+                 of a masked language model such as BERT",
+            ));
+        };
+        let words = options.whole_words.then(|| words(tokenizer)).transpose()?;
+        let scaled = |share: f64| (share * 2_f64.powi(32)).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of 2^32"
+        )]
+        let below = |share: f64| scaled(share) as u64;
+        Ok(Self {
+            chosen: below(options.probability.get()),
+            masked: below(options.mask_replace.get()),
+            replaced: below(options.mask_replace.get() + options.random_replace.get()),
+            mask_id: mask.cast_signed(),
+            vocabulary: tokenizer.vocab_size(),
+            special: special_ids(vocabulary),
+            words,
+        })
+    }
+
+    /// What stands for a chosen token.
+    fn replacement(&self, id: i32, chance: Chance, at: u64) -> i32 {
+        let number = chance.at(REPLACING + at) >> 32;
+        if number < self.masked {
+            self.mask_id
+        } else if number < self.replaced {
+            i32::try_from(chance.below(RANDOM + at, self.vocabulary)).unwrap_or(self.mask_id)
+        } else {
+            id
+        }
+    }
+}
+
+impl Objective for Mlm {
+    fn columns(&self) -> Vec<Column> {
+        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+        vec![
+            column(RowColumn::InputIds, Fill::Padding),
+            column(RowColumn::Labels, Fill::With(UNTRAINED)),
+        ]
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    fn make(&self, part: Part<'_>, key: u64, columns: &mut [Values]) -> u64 {
+        let [inputs, labels] = columns else { unreachable!("two columns") };
+        let (ids, chance) = (part.ids(), Chance::of(key, part.first));
+        let start = inputs.numbers.len();
+        inputs.numbers.extend(ids.iter().map(|id| id.cast_signed()));
+        labels.numbers.resize(start + ids.len(), UNTRAINED);
+        let (inputs, labels) = (&mut inputs.numbers[start..], &mut labels.numbers[start..]);
+        let (mut count, mut word) = (0, false);
+        let mut before = None;
+        for (pair, numbers) in (0_u64..).zip(0..ids.len().div_ceil(2)) {
+            let number = chance.at(pair);
+            for (half, index) in (2 * numbers..ids.len().min(2 * numbers + 2)).enumerate() {
+                let drawn = number >> (32 * half) & u64::from(u32::MAX);
+                let mut chosen = drawn < self.chosen;
+                if let Some(words) = &self.words {
+                    // A word is chosen by the number of its first token.
+                    if words.begins(before, ids[index]) {
+                        word = chosen;
+                    }
+                    chosen = word;
+                    before = Some(ids[index]).filter(|&id| !self.special.has(id));
+                }
+                if chosen && !self.special.has(ids[index]) {
+                    labels[index] = inputs[index];
+                    inputs[index] = self.replacement(inputs[index], chance, index as u64);
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,56 @@
+//! [`Objective`]: from the ids and spans of documents to the columns of rows that a training objective reads.
+//!
+//! Each objective has a file of its own. It says which columns it makes, how many tokens a piece of a document takes
+//! in a row, and fills the columns for one piece. All other columns, such as `position_ids`, follow from these.
+//!
+//! Documents are stored before an objective acts on them. So kept tokens serve every objective that reads the same
+//! columns of documents, with any seed.
+
+mod causal;
+mod chance;
+mod fim;
+mod generation;
+mod kind;
+mod mlm;
+mod preference;
+mod span;
+mod vocabulary;
+
+use std::sync::Arc;
+
+use crate::config::{DocumentKind, ObjectiveOptions, Options};
+use crate::document::{ColumnName, INPUTS, LABELS, PARTS};
+use crate::error::Result;
+
+pub use chance::{Chance, key};
+pub use kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
+
+/// The columns of documents of a kind: what the objectives that are made of them [`read`](Objective::reads).
+pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
+    match kind {
+        DocumentKind::Texts | DocumentKind::Prompts => &[INPUTS],
+        DocumentKind::Pairs => &[INPUTS, PARTS],
+        DocumentKind::Judged => &[INPUTS, PARTS, LABELS],
+    }
+}
+
+/// The objective that the options ask for.
+///
+/// Fails with [`Error::Option`](crate::Error::Option) if the tokenizer lacks what it needs.
+pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dyn Objective>> {
+    match &options.rows.objective {
+        ObjectiveOptions::Causal => Ok(causal()),
+        ObjectiveOptions::Mlm(options) => Ok(Arc::new(mlm::Mlm::new(options, vocabulary)?)),
+        ObjectiveOptions::Span(options) => Ok(Arc::new(span::Span::new(options, vocabulary)?)),
+        ObjectiveOptions::Fim(fim) => {
+            Ok(Arc::new(fim::Fim::new(fim, options.rows.shift_labels, vocabulary)?))
+        }
+        ObjectiveOptions::Preference { form } => Ok(Arc::new(preference::Preference::new(*form))),
+        ObjectiveOptions::Generation => Ok(Arc::new(generation::Generation)),
+    }
+}
+
+/// The causal objective.
+pub fn causal() -> Arc<dyn Objective> {
+    Arc::new(causal::Causal)
+}

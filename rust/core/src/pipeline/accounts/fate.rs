@@ -1,0 +1,180 @@
+//! [`Cutter`]: cuts documents into the pieces that are packed, and tells what is left of each.
+
+use crate::config::{Options, Overlong, RowColumn};
+use crate::document::Document;
+use crate::error::Error;
+use crate::ledger::Reason;
+use crate::objective::{Limits, Objective, Part, key};
+use crate::pack::{Cut, Made, Piece, Stretches, cut};
+
+/// The fate of a document before packing.
+#[derive(Clone, Copy)]
+pub(in crate::pipeline) struct Fate {
+    /// Its tokens.
+    pub(super) length: u32,
+    /// The tokens of its packed pieces.
+    pub(super) kept: u32,
+    /// The tokens that were cut off.
+    pub(super) truncated: u32,
+    /// The reason for dropping it, if it is dropped.
+    pub(super) dropped: Option<Reason>,
+}
+
+/// Cuts documents into pieces, as options and objective say.
+#[derive(Clone, Copy)]
+pub(crate) struct Cutter<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) objective: &'a dyn Objective,
+    /// The number of the copy of the documents.
+    pub(crate) epoch: u64,
+}
+
+impl Cutter<'_> {
+    /// Appends the packed pieces of a document, under the document number `name`.
+    pub(in crate::pipeline) fn fate(
+        self,
+        document: Document<'_>,
+        name: u32,
+        pieces: &mut impl Extend<Piece>,
+    ) -> crate::Result<Fate> {
+        self.holds_weights(document)?;
+        let length = self.objective.tokens(document);
+        let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
+        let key = self.key(document);
+        let cut = if self.objective.resizes() {
+            self.cut_by_size(document, length, key).map(|listed| (None, listed))
+        } else {
+            self.cut_evenly(document, length).map(|even| (Some(even), Vec::new()))
+        };
+        let (even, listed) = match cut {
+            Ok(stretches) => stretches,
+            Err(Uncut::Dropped) => return Ok(dropped(Reason::TooLong)),
+            Err(Uncut::Refused) => {
+                let whole = Part { document, start: 0, length, first: 0 };
+                let size = self.objective.size(whole, key);
+                return Err(self.too_long(document, size.map_or(length, |size| size.tokens)));
+            }
+        };
+        let (mut kept, mut packed) = (0, 0);
+        for (start, length) in even.into_iter().flatten().chain(listed) {
+            packed += length;
+            let part = Part { document, start, length, first: start };
+            if self.objective.learns(part) {
+                pieces.extend([Piece {
+                    document: name,
+                    start,
+                    length,
+                    made: self.made(part, key),
+                }]);
+                kept += length;
+            }
+        }
+        if kept == 0 {
+            return Ok(dropped(Reason::NoTrainedToken));
+        }
+        Ok(Fate { length, kept, truncated: length - packed, dropped: None })
+    }
+
+    /// A part of a document as a piece.
+    pub(crate) fn piece(self, document: Document<'_>, name: u32, start: u32, length: u32) -> Piece {
+        let part = Part { document, start, length, first: start };
+        Piece { document: name, start, length, made: self.made(part, self.key(document)) }
+    }
+
+    /// The key of the random numbers of a document; 0 where there are none.
+    fn key(self, document: Document<'_>) -> u64 {
+        if !self.objective.is_random() {
+            return 0;
+        }
+        key(self.options.rows.packing.seed, self.epoch, document)
+    }
+
+    fn made(self, part: Part<'_>, key: u64) -> Made {
+        let size = self.objective.size(part, key);
+        let (tokens, targets) = size.map_or((0, 0), |size| (size.tokens, size.targets));
+        Made { tokens, targets, key }
+    }
+
+    /// The stretches of a document whose parts take as many tokens in a row as in the document.
+    fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, Uncut> {
+        let unsaid = unsaid(document);
+        match cut(length, document.turn_ends(), &self.options.rows.packing, unsaid) {
+            Cut::Into(stretches) => Ok(stretches),
+            Cut::Drop => Err(Uncut::Dropped),
+            Cut::Refuse => Err(Uncut::Refused),
+        }
+    }
+
+    /// The stretches of a document whose parts the objective resizes: each as long as a row can hold.
+    fn cut_by_size(
+        self,
+        document: Document<'_>,
+        length: u32,
+        key: u64,
+    ) -> Result<Vec<(u32, u32)>, Uncut> {
+        let packing = &self.options.rows.packing;
+        let limits = Limits::of(packing);
+        let longest = |start| self.objective.longest(document, start, key, limits);
+        let most = longest(0);
+        if most >= length {
+            return Ok(vec![(0, length)]);
+        }
+        match packing.overlong.unwrap_or(unsaid(document)) {
+            Overlong::Error => Err(Uncut::Refused),
+            Overlong::Truncate if most > 0 => Ok(vec![(0, most)]),
+            Overlong::Trim => {
+                let ends = document.turn_ends().iter().rev();
+                let end = ends.copied().find(|end| (1..=most).contains(end));
+                end.map(|end| vec![(0, end)]).ok_or(Uncut::Dropped)
+            }
+            Overlong::Split if most > 0 => {
+                let (mut start, mut stretches) = (0, Vec::new());
+                while start < length {
+                    let part = longest(start).min(length - start);
+                    if part == 0 {
+                        break;
+                    }
+                    stretches.push((start, part));
+                    start += part;
+                }
+                Ok(stretches)
+            }
+            Overlong::Drop | Overlong::Truncate | Overlong::Split => Err(Uncut::Dropped),
+        }
+    }
+
+    /// The error for a document that is longer than a row.
+    fn too_long(self, document: Document<'_>, length: u32) -> Error {
+        let message = format!(
+            "the document has {length} tokens, more than the {} of `max_length`; `overlong` says what else to do",
+            self.options.rows.packing.row_limit()
+        );
+        Error::Record { origin: document.origin(), reason: Reason::TooLong, message }
+    }
+
+    /// Fails if a document has weights and the rows have no column for them.
+    fn holds_weights(self, document: Document<'_>) -> crate::Result<()> {
+        if self.options.rows.columns.contains(&RowColumn::LossWeights) {
+            return Ok(());
+        }
+        let Some(weight) = document.fractional_weight() else { return Ok(()) };
+        let (column, origin) = (RowColumn::LossWeights.name(), document.origin());
+        let reason = format!(
+            "have none for the weight {weight} that {origin} gives; add \"{column}\", or leave weights but 0 and 1 out"
+        );
+        Err(Error::option("columns", reason))
+    }
+}
+
+/// The treatment of a document longer than a row, where the options say nothing of it.
+fn unsaid(document: Document<'_>) -> Overlong {
+    if document.is_text() { Overlong::Split } else { Overlong::Drop }
+}
+
+/// The reason that a document longer than a row is not cut.
+enum Uncut {
+    /// It is dropped, and counted.
+    Dropped,
+    /// The run fails.
+    Refused,
+}

@@ -1,0 +1,224 @@
+//! [`MarkersInTexts`]: finds prompts that are formatted already, and answers that end in an end-of-text token.
+//!
+//! Only the two ends of a text are looked at, so it takes the same time for any text.
+
+use fastpack_template::json::{Map, Value};
+
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::record::{Conversation, Skim, is_assistant};
+
+/// The markers that a formatted prompt begins with, besides those of the chat template.
+const BEGINNINGS: [&str; 19] = [
+    "<|im_start|>",
+    "<|start_header_id|>",
+    "<|begin_of_text|>",
+    "<|start_of_role|>",
+    "<|user|>",
+    "<|system|>",
+    "<start_of_turn>",
+    "<｜User｜>",
+    "<s>[INST]",
+    "[INST]",
+    "<<SYS>>",
+    "### Instruction:",
+    "### Human:",
+    "### User:",
+    "### System:",
+    "Below is an instruction that describes a task",
+    "Human:",
+    "USER:",
+    "A chat between a curious user and an artificial intelligence assistant",
+];
+
+/// The markers that a formatted prompt ends with.
+const ENDS: [&str; 14] = [
+    "### Response:",
+    "### Assistant:",
+    "### Answer:",
+    "### Output:",
+    "Assistant:",
+    "ASSISTANT:",
+    "[/INST]",
+    "<|im_start|>assistant",
+    "<|assistant|>",
+    "<|end_header_id|>",
+    "<|end_of_role|>",
+    "<start_of_turn>model",
+    "<｜Assistant｜>",
+    "<|im_end|>",
+];
+
+/// The tokens that end a text or a turn, where a tokenizer has them.
+const STOPS: [&str; 11] = [
+    "</s>",
+    "<eos>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|return|>",
+    "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>",
+];
+
+/// The role of prompts.
+const USER: &str = "user";
+
+/// The key of the text of a message.
+const CONTENT: &str = "content";
+
+/// The facts that a conversation's texts show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::pipeline) struct Marked {
+    /// Whether a prompt is formatted already.
+    pub(in crate::pipeline) has_formatted_prompt: bool,
+    /// Whether an answer ends in an end-of-text token.
+    pub(in crate::pipeline) has_ended_answer: bool,
+}
+
+/// The markers that are searched for at the ends of texts.
+pub(in crate::pipeline) struct MarkersInTexts {
+    beginnings: Markers,
+    ends: Markers,
+    /// The tokens that end a text or a turn.
+    stops: Markers,
+}
+
+/// Some markers, and the bytes by which a text without them is passed over.
+struct Markers {
+    all: Vec<String>,
+    /// The bytes that one of them begins, or ends, with.
+    bytes: [bool; 256],
+}
+
+impl Markers {
+    fn new(mut all: Vec<String>, byte: impl Fn(&str) -> Option<u8>) -> Self {
+        all.retain(|marker| !marker.is_empty());
+        let mut bytes = [false; 256];
+        for byte in all.iter().filter_map(|marker| byte(marker)) {
+            bytes[usize::from(byte)] = true;
+        }
+        Self { all, bytes }
+    }
+
+    fn begin(&self, text: &str) -> bool {
+        let text = text.trim_start();
+        first_byte(text).is_some_and(|byte| self.bytes[usize::from(byte)])
+            && self.all.iter().any(|marker| text.starts_with(marker.as_str()))
+    }
+
+    fn end(&self, text: &str) -> bool {
+        let text = text.trim_end();
+        last_byte(text).is_some_and(|byte| self.bytes[usize::from(byte)])
+            && self.all.iter().any(|marker| text.ends_with(marker.as_str()))
+    }
+}
+
+fn first_byte(text: &str) -> Option<u8> {
+    text.as_bytes().first().copied()
+}
+
+fn last_byte(text: &str) -> Option<u8> {
+    text.as_bytes().last().copied()
+}
+
+impl MarkersInTexts {
+    /// The markers of a job's chat template and tokenizer, and those of published formats.
+    pub(in crate::pipeline) fn of(job: &Job) -> Self {
+        let owned = |markers: &[&str]| markers.iter().map(|it| (*it).to_owned()).collect();
+        let (mut beginnings, mut stops): (Vec<String>, Vec<String>) =
+            (owned(&BEGINNINGS), Vec::new());
+        stops.extend(job.end.clone());
+        if let JobTemplate::Ready(template) = &job.template {
+            let has = |stop: &&&str| template.has_special_token(stop);
+            stops.extend(STOPS.iter().filter(has).map(|stop| (*stop).to_owned()));
+            if !template.is_refused() {
+                beginnings.extend(template.markers());
+            }
+        }
+        Self {
+            beginnings: Markers::new(beginnings, first_byte),
+            ends: Markers::new(owned(&ENDS), last_byte),
+            stops: Markers::new(stops, last_byte),
+        }
+    }
+
+    /// Whether a prompt is formatted already.
+    pub(in crate::pipeline) fn is_formatted(&self, prompt: &str) -> bool {
+        self.beginnings.begin(prompt) || self.ends.end(prompt)
+    }
+
+    /// Looks at a text of a message, from `first` to `last` of its parts.
+    fn look(&self, role: &str, (first, last): (&str, &str), marked: &mut Marked) {
+        if role == USER {
+            marked.has_formatted_prompt |= self.beginnings.begin(first) || self.ends.end(last);
+        } else if is_assistant(role) {
+            marked.has_ended_answer |= self.stops.end(last);
+        }
+    }
+
+    /// The facts of a conversation that was skimmed.
+    pub(in crate::pipeline) fn in_skimmed(&self, skim: &Skim) -> Marked {
+        let mut marked = Marked::default();
+        let mut roles = skim.roles().enumerate();
+        let mut current = roles.next();
+        for ((message, key), range) in skim.places().zip(skim.ranges()) {
+            while current.is_some_and(|(at, _)| at < message) {
+                current = roles.next();
+            }
+            if let Some((_, role)) = current.filter(|_| key == CONTENT) {
+                let text = &skim.decoded()[range.clone()];
+                self.look(role, (text, text), &mut marked);
+            }
+        }
+        for (place, value) in skim.value_places().zip(skim.values()) {
+            if let Some((message, CONTENT)) = place
+                && let Some(role) = skim.roles().nth(message)
+                && let Some(texts) = ends_of(value)
+            {
+                self.look(role, texts, &mut marked);
+            }
+        }
+        marked
+    }
+
+    /// The facts of a conversation.
+    pub(in crate::pipeline) fn in_conversation(&self, conversation: &Conversation) -> Marked {
+        let mut marked = Marked::default();
+        for message in &conversation.messages {
+            if let Some((role, texts)) = said(message) {
+                self.look(role, texts, &mut marked);
+            }
+        }
+        marked
+    }
+}
+
+/// The role of a message, and its first and last text.
+fn said(message: &Map) -> Option<(&str, (&str, &str))> {
+    let Value::String(role) = message.get("role")? else { return None };
+    Some((role, ends_of(message.get(CONTENT)?)?))
+}
+
+/// The first and the last text of a content.
+fn ends_of(content: &Value) -> Option<(&str, &str)> {
+    match content {
+        Value::String(text) => Some((text, text)),
+        Value::List(parts) => Some((text_of(parts.first()?)?, text_of(parts.last()?)?)),
+        _ => None,
+    }
+}
+
+/// The text of a part.
+fn text_of(part: &Value) -> Option<&str> {
+    match part {
+        Value::String(text) => Some(text),
+        Value::Map(part) => match part.get("text")? {
+            Value::String(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}

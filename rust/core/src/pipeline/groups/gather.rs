@@ -1,0 +1,137 @@
+//! [`gather`]: puts the output of a job together from its groups.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::group::{GroupedJob, Step};
+use super::record::GroupRecord;
+use crate::config::Split;
+use crate::control::{Control, Phase};
+use crate::error::Result;
+use crate::pack::Pieces;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::shared::Together;
+use crate::report::Report;
+use crate::sink::{File, Folder, Groups, Packed, Sink, Tokens};
+
+/// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if a group has changed: then it is
+/// removed, and has to be packed again.
+pub(super) fn gather(
+    job: &GroupedJob<'_>,
+    groups: &Groups,
+    folder: &mut Folder,
+    control: &Control,
+) -> Result<Option<Report>> {
+    control.enter(Phase::Write);
+    let mut packed = Vec::with_capacity(job.len());
+    let mut record = GroupRecord::default();
+    for group in 0..job.len() {
+        control.tick()?;
+        let Some(it) = job.packed(groups, group, Step::Rows)? else {
+            groups.discard(group as u64, Step::Rows.name());
+            return Ok(None);
+        };
+        record.merge(GroupRecord::read(&it.report, &it.dir)?);
+        packed.push(Packed { report: String::new(), ..it });
+    }
+    let options = &job.job.options;
+    let GroupRecord { mut counted, seen, outside, blocks, seconds } = record;
+    counted.allow(options.work.max_lost)?;
+    let has_splits = !counted.splits.is_empty();
+    let splits: &[Split] = if has_splits { &Split::ALL } else { &[Split::Train] };
+    for (number, split) in splits.iter().enumerate() {
+        folder.begin_split(*split)?;
+        folder.adopt(&shards(&packed, *split))?;
+        let books = if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
+        let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
+        if !shared.is_empty() {
+            let together = Together::of(shared, &job.sources.in_order());
+            pack_together(job, together, (books, folder), control)?;
+        }
+    }
+    counted.allow(options.work.max_lost)?;
+    let tokens = job
+        .output
+        .keep_tokens
+        .then(|| tokens(job, groups, (&packed[..], &*folder), blocks, control));
+    let tokens = tokens.transpose()?;
+    let mut about = About::new(job.job, job.found);
+    about.read(job.job, seen);
+    let warnings = &mut about.facts.warnings;
+    warnings.extend(outside.filter(|said| !warnings.contains(said)));
+    let work = counted.total().work;
+    let report = counted.close(options).report(options, about, Instant::now())?;
+    let report = report.timed(seconds, options.work.threads.get(), &work);
+    folder.finish(&report.to_json(), content(&packed), tokens)?;
+    Ok(Some(report))
+}
+
+/// The shards of a split of all groups, in their order. Of groups without rows one shard is taken, if no group has
+/// any.
+fn shards(packed: &[Packed], split: Split) -> Vec<(PathBuf, File)> {
+    let all = packed.iter().flat_map(|group| {
+        let of_split = group.files.iter().filter(move |file| split.has_shard(&file.name));
+        of_split.map(|file| (group.dir.join(&file.name), file.clone()))
+    });
+    let (full, empty): (Vec<_>, Vec<_>) = all.partition(|(_, file)| file.rows > 0);
+    if full.is_empty() { empty.into_iter().take(1).collect() } else { full }
+}
+
+/// Packs the documents that groups left for rows of their own, and writes the rows after all others.
+fn pack_together(
+    job: &GroupedJob<'_>,
+    together: Together,
+    (books, folder): (&mut Books, &mut Folder),
+    control: &Control,
+) -> Result<()> {
+    let options = &job.job.options;
+    let layout = job.job.file_layout(job.sources.clone(), job.output.coding.layout)?;
+    let mut packing = Packing::new(options, layout);
+    packing.elsewhere = together.elsewhere;
+    for documents in together.documents {
+        packing.store.push(documents, None);
+    }
+    let mut pieces = Pieces::default();
+    pieces.extend(together.pieces);
+    let (plan, _) = packing.plan(pieces, books, control)?;
+    if plan.rows() == 0 {
+        return Ok(());
+    }
+    packing.write(&plan, books, 0, control, &mut |batch| folder.write(&batch))
+}
+
+/// Joins the tokens of all groups.
+fn tokens(
+    job: &GroupedJob<'_>,
+    groups: &Groups,
+    (packed, folder): (&[Packed], &Folder),
+    blocks: u64,
+    control: &Control,
+) -> Result<Tokens> {
+    let logs: Vec<PathBuf> = match job.output.validation {
+        None => packed.iter().map(|group| group.dir.clone()).collect(),
+        Some(_) => (0..packed.len())
+            .map(|group| Ok(job.tokens_of(groups, group)?.dir))
+            .collect::<Result<_>>()?,
+    };
+    let logs: Vec<PathBuf> = logs.iter().map(|dir| Folder::tokens_in(dir)).collect();
+    folder.adopt_tokens(&logs, blocks, control)
+}
+
+/// The hashes of the files of all groups. The hash of a file that several groups read is a hash of all hashes.
+fn content(packed: &[Packed]) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for (path, hash) in packed.iter().flat_map(|group| &group.content) {
+        let both = |before: &String| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(before.as_bytes()).update(hash.as_bytes());
+            hasher.finalize().to_hex().to_string()
+        };
+        let hash = all.get(path).map_or_else(|| hash.clone(), both);
+        all.insert(path.clone(), hash);
+    }
+    all
+}

@@ -1,0 +1,359 @@
+//! [`GroupedJob`]: a job that is cut into groups, and the work on one group.
+
+use std::fs;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::cut::{cut, part, sized};
+use super::record::GroupRecord;
+use crate::assemble::Sources;
+use crate::config::{MaxLost, Options, Output, Validation};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::identity::{GroupOfJob, Identity, Packed as PackedInputs};
+use crate::pipeline::accounts::fate::Cutter;
+use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::pipeline::rows::counted::Counted;
+use crate::pipeline::rows::draw::{Choice, Draw};
+use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::runs::content::Content;
+use crate::pipeline::runs::repack::take_all;
+use crate::sink::{Folder, Groups, LOTS, Opened, Packed, Tokens, kept, open, packed};
+use crate::source::{Blocks, Found};
+use crate::store::{Log, Store};
+
+/// Bits of the number of a block that count the blocks of a group.
+const BLOCK_BITS: u32 = 40;
+
+/// A step of the work on all groups. The next begins once all groups have finished it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Makes the tokens, and draws the lot of each document.
+    Tokens,
+    /// Writes the rows.
+    Rows,
+}
+
+impl Step {
+    /// The steps of a job. Documents are set aside after all of them are known.
+    pub(super) fn of(validation: Option<Validation>) -> &'static [Self] {
+        if validation.is_some() { &[Self::Tokens, Self::Rows] } else { &[Self::Rows] }
+    }
+
+    /// The name in folders.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Rows => "rows",
+        }
+    }
+}
+
+/// A job that is cut into groups of inputs.
+pub(super) struct GroupedJob<'a> {
+    pub(super) job: &'a Job,
+    pub(super) found: &'a Found,
+    pub(super) output: &'a Output,
+    /// The short name of the job.
+    name: String,
+    /// The files of each group.
+    groups: Vec<Range<usize>>,
+    /// The bytes of the files before each group, and of all.
+    before: Vec<u64>,
+    /// The files of the job, by the numbers that rows give them.
+    pub(super) sources: Sources,
+    /// The options of a group: how much is lost is checked for the whole job.
+    options: Options,
+}
+
+impl<'a> GroupedJob<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        found: &'a Found,
+        output: &'a Output,
+        identity: &Identity,
+        most: NonZeroU64,
+    ) -> Self {
+        let files = sized(found);
+        let groups = cut(&files, most);
+        let mut before = vec![0_u64];
+        for group in &groups {
+            let bytes = files[group.clone()].iter().map(|file| file.bytes);
+            before.push(bytes.fold(before[before.len() - 1], u64::saturating_add));
+        }
+        let mut options = job.options.clone();
+        options.work.max_lost = MaxLost::new(1.0);
+        Self {
+            job,
+            found,
+            output,
+            name: identity.name(),
+            groups,
+            before,
+            sources: Sources::new(found.files.iter().map(|file| Arc::clone(&file.path))),
+            options,
+        }
+    }
+
+    /// The number of groups.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The bytes of the files of a group.
+    pub(super) fn bytes(&self, group: usize) -> u64 {
+        self.before[group + 1] - self.before[group]
+    }
+
+    /// The bytes of all files.
+    pub(super) fn all_bytes(&self) -> u64 {
+        self.before[self.len()]
+    }
+
+    /// The identity of a group in a step.
+    fn identity_of(&self, group: usize, step: Step) -> Identity {
+        Identity {
+            fastpack: Identity::version(),
+            inputs: PackedInputs::Group(GroupOfJob {
+                job: self.name.clone(),
+                group: group as u64,
+                step: step.name().to_owned(),
+            }),
+            sources: Vec::new(),
+            made_by: None,
+            token_options: self.options.tokens.clone(),
+            row_options: None,
+            output: None,
+            run: None,
+        }
+    }
+
+    /// A group that has finished a step.
+    pub(super) fn packed(
+        &self,
+        groups: &Groups,
+        group: usize,
+        step: Step,
+    ) -> Result<Option<Packed>> {
+        let dir = groups.folder(group as u64, step.name());
+        packed(dir, &self.identity_of(group, step))
+    }
+
+    /// Whether all groups have finished all steps.
+    pub(super) fn are_done(&self, groups: &Groups) -> bool {
+        let last = Step::Rows.name();
+        (0..self.len()).all(|group| groups.is_done(group as u64, last))
+    }
+
+    /// Works on a group, unless it has finished the step before. Fails with [`Error::Busy`] if another process works
+    /// on it.
+    pub(super) fn work(
+        &self,
+        groups: &Groups,
+        (group, step): (usize, Step),
+        choice: Option<&Choice>,
+        control: &Control,
+    ) -> Result<()> {
+        let keeps_tokens = match step {
+            Step::Tokens => true,
+            Step::Rows => self.output.keep_tokens && self.output.validation.is_none(),
+        };
+        let output = Output {
+            dir: groups.folder(group as u64, step.name()),
+            hf_layout: false,
+            validation: None,
+            keep_tokens: keeps_tokens,
+            group_bytes: None,
+            turn: None,
+            overwrite: true,
+            shared: true,
+            wait: false,
+            recipe: None,
+            ..self.output.clone()
+        };
+        let identity = Arc::new(self.identity_of(group, step));
+        let mut folder = match open(&output, &identity, groups.now(), control)? {
+            Opened::Finished(_) => return Ok(()),
+            Opened::Ready(folder) => folder,
+        };
+        let worked = match (step, choice) {
+            (Step::Tokens, _) => self.tokens(&mut folder, group, control),
+            (Step::Rows, None) => self.rows(&mut folder, &output, group, control),
+            (Step::Rows, Some(choice)) => {
+                self.rows_of_splits(&mut folder, groups, (group, choice), control)
+            }
+        };
+        worked.inspect_err(|error| folder.fail(error))
+    }
+
+    /// The blocks of a group, and their place in the job.
+    fn blocks(&self, group: usize) -> (Blocks, PartOfJob) {
+        let part = part(self.found, self.groups[group].clone());
+        let place = PartOfJob {
+            before: self.before[group],
+            all: self.all_bytes(),
+            first_block: (group as u64) << BLOCK_BITS,
+        };
+        (Blocks::new(part), place)
+    }
+
+    /// Makes the tokens of a group, and draws the lots of its documents.
+    fn tokens(&self, folder: &mut Folder, group: usize, control: &Control) -> Result<()> {
+        let started = Instant::now();
+        let log = Log::open(&folder.blocks())?;
+        let (mut content, mut blocks, mut pieces) = (Content::default(), 0, Vec::new());
+        let validation = self.output.validation.expect("the step is one of jobs that set aside");
+        let draw = Draw::new(validation, self.options.rows.packing.seed, &self.sources);
+        let mut lots = Vec::new();
+        let objective = self.job.objective()?;
+        let cutter = Cutter { options: &self.options, objective: &*objective, epoch: 0 };
+        let (found, place) = self.blocks(group);
+        let seen =
+            Intake::new(self.job, control).of_job(place).read(found, Some(&log), |outcome| {
+                content.add(&outcome);
+                blocks += 1;
+                for document in outcome.documents.iter() {
+                    // An error that the rows would raise is raised here.
+                    cutter.fate(document, 0, &mut pieces)?;
+                    pieces.clear();
+                    lots.push(draw.lot(&document.origin()));
+                }
+                Ok(())
+            })?;
+        lots.sort_unstable();
+        let lots = lots.into_iter().flat_map(u64::to_le_bytes).collect();
+        let (bytes, blake3) = log.finish()?;
+        let record = GroupRecord {
+            counted: Counted::default(),
+            seen,
+            outside: self.rendered_outside(),
+            blocks,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        let tokens = Tokens { bytes, blocks, blake3 };
+        let lots = vec![(LOTS.to_owned(), lots)];
+        folder.finish_with(&record.to_json(), content.into_hashes(), Some(tokens), lots)
+    }
+
+    /// Packs a group into rows.
+    fn rows(
+        &self,
+        folder: &mut Folder,
+        output: &Output,
+        group: usize,
+        control: &Control,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let log = Arc::new(Log::open(&folder.blocks())?);
+        let (mut content, mut blocks) = (Content::default(), 0);
+        let mut packer = Packer::new(self.packing(&log)?, folder, control, started);
+        let (found, place) = self.blocks(group);
+        let intake = Intake::new(self.job, control).of_job(place);
+        let seen = intake.read(found, Some(&log), |outcome: Outcome| {
+            content.add(&outcome);
+            blocks += 1;
+            packer.take(outcome)
+        })?;
+        let record = GroupRecord {
+            counted: packer.close()?,
+            seen,
+            outside: self.rendered_outside(),
+            blocks,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        let tokens = || log.finish().map(|(bytes, blake3)| Tokens { bytes, blocks, blake3 });
+        let tokens = output.keep_tokens.then(tokens).transpose()?;
+        folder.finish(&record.to_json(), content.into_hashes(), tokens)
+    }
+
+    /// Packs the tokens of a group into the rows of its splits.
+    fn rows_of_splits(
+        &self,
+        folder: &mut Folder,
+        groups: &Groups,
+        (group, choice): (usize, &Choice),
+        control: &Control,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let made = self.tokens_of(groups, group)?;
+        let record = GroupRecord::read(&made.report, &made.dir)?;
+        let kept = kept(&made.dir)?;
+        let log = Arc::new(Log::open_finished(&kept.tokens)?);
+        let validation = self.output.validation.expect("the step is one of jobs that set aside");
+        let packing = self.packing(&log)?.with_choice(validation, choice.clone());
+        let packer = Packer::new(packing, folder, control, started);
+        let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
+        let seconds = record.seconds + started.elapsed().as_secs_f64();
+        let record = GroupRecord { counted: packer.close()?, seconds, ..record };
+        folder.finish(&record.to_json(), made.content, None)
+    }
+
+    /// The packing of a group, whose documents are kept in `log` too.
+    fn packing(&self, log: &Arc<Log>) -> Result<Packing<'_>> {
+        let store = Store::over(Arc::clone(log), self.output.memory);
+        let layout = self.job.file_layout(self.sources.clone(), self.output.coding.layout)?;
+        let packing = Packing::with_store(&self.options, layout, store);
+        Ok(Packing { is_group: true, ..packing })
+    }
+
+    /// The tokens of a group, which were made before.
+    pub(super) fn tokens_of(&self, groups: &Groups, group: usize) -> Result<Packed> {
+        let made = self.packed(groups, group, Step::Tokens)?;
+        let dir = groups.folder(group as u64, Step::Tokens.name());
+        let reason = "holds tokens of a group that have changed; remove it, and run again";
+        made.ok_or_else(|| Error::output(dir, reason))
+    }
+
+    /// The documents to set aside, among those of all groups.
+    pub(super) fn choice(&self, groups: &Groups, control: &Control) -> Result<Option<Choice>> {
+        let Some(validation) = self.output.validation else { return Ok(None) };
+        if let Some(choice) = groups.kept()? {
+            return Ok(Some(choice));
+        }
+        let mut sorted = Vec::with_capacity(self.len());
+        let mut all = 0;
+        for group in 0..self.len() {
+            control.tick()?;
+            let path = self.tokens_of(groups, group)?.dir.join(LOTS);
+            all += fs::metadata(&path).map_err(Error::io(&*path))?.len() / LOT;
+            sorted.push(path);
+        }
+        // Lots are evenly spread, so the smallest ones are most likely below this; else more are read.
+        let wanted = u128::from(validation.of(all));
+        let likely = (wanted + wanted / 8 + 1000) * u128::from(u64::MAX) / u128::from(all.max(1));
+        let mut most = u64::try_from(likely).unwrap_or(u64::MAX);
+        loop {
+            let mut lots = Vec::new();
+            for path in &sorted {
+                control.tick()?;
+                let bytes = fs::read(path).map_err(Error::io(&**path))?;
+                let all = bytes
+                    .chunks_exact(8)
+                    .map(|lot| u64::from_le_bytes(*lot.first_chunk().expect("8 bytes")));
+                lots.extend(all.take_while(|&lot| lot <= most));
+            }
+            lots.sort_unstable();
+            let (choice, is_whole) = Choice::among(&lots, all, validation)?;
+            if is_whole || most == u64::MAX {
+                groups.keep(&choice)?;
+                return Ok(Some(choice));
+            }
+            most = most.saturating_mul(4);
+        }
+    }
+
+    /// What `transformers` rendered, in words.
+    fn rendered_outside(&self) -> Option<String> {
+        match &self.job.template {
+            JobTemplate::Ready(template) => template.rendered_outside(),
+            JobTemplate::Refused(_) => None,
+        }
+    }
+}
+
+/// Bytes of a lot in a file.
+const LOT: u64 = 8;

@@ -1,0 +1,14 @@
+//! A job that is cut into groups of inputs, each packed alone, by any number of processes.
+//!
+//! The output depends on the inputs and options alone: groups are cut by the sizes of the inputs, and put together
+//! in their order. What concerns the job is decided once, after all groups are read: which documents are set aside,
+//! whether too much is lost, and which rows ranks share at the end.
+
+mod cut;
+mod gather;
+mod group;
+mod record;
+mod run;
+pub(in crate::pipeline) mod status;
+
+pub(in crate::pipeline) use run::{listed, pack, pack_one};

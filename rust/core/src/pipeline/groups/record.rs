@@ -1,0 +1,48 @@
+//! [`GroupRecord`]: what is kept of a group that was packed, to be added up with the others.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::pipeline::documents::recognise::Seen;
+use crate::pipeline::rows::counted::Counted;
+use crate::wording::{message, set};
+
+/// The counts of a group, as its `report.json` holds them. They can be added, which a report cannot.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct GroupRecord {
+    /// The counts of its documents and rows; without rows in the step that makes tokens.
+    pub(super) counted: Counted,
+    /// The formats and shapes of its files.
+    pub(super) seen: Seen,
+    /// What `transformers` rendered, in words.
+    pub(super) outside: Option<String>,
+    /// The blocks in its tokens.
+    pub(super) blocks: u64,
+    /// Seconds from beginning to end.
+    pub(super) seconds: f64,
+}
+
+impl GroupRecord {
+    /// The record in the `report.json` of the folder `dir`.
+    pub(super) fn read(report: &str, dir: &Path) -> Result<Self> {
+        serde_json::from_str(report).map_err(|error| {
+            let fault = format!("its record of a group cannot be read ({error}); ");
+            Error::output(dir, message![fault, set("overwrite", true), " packs again"])
+        })
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings are always JSON")
+    }
+
+    /// Adds the record of a later group.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.counted.merge(later.counted);
+        self.seen.merge(later.seen);
+        self.outside = self.outside.take().or(later.outside);
+        self.blocks += later.blocks;
+        self.seconds += later.seconds;
+    }
+}

@@ -1,0 +1,288 @@
+//! [`pack`]: packs the groups of a job, of which several processes may take turns.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cut::{cut, sized};
+use super::gather::gather;
+use super::group::{GroupedJob, Step};
+use super::record::GroupRecord;
+use crate::config::{Order, Output, Turn};
+use crate::control::Control;
+use crate::document::INPUTS;
+use crate::error::{Error, Result};
+use crate::identity::Identity;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::job::{Job, JobTemplate};
+use crate::pipeline::rows::draw::Choice;
+use crate::pipeline::runs::folder::read_report;
+use crate::report::Report;
+use crate::sink::{self, Groups, Joined, Started};
+use crate::source::Found;
+use crate::wording::{message, set};
+
+/// How long a process waits before it looks again for groups that are free: from the first to the second.
+const WAITS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+/// How often a waiting process looks whether it is cancelled.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Packs the groups of a job, and puts the output together once all of them are packed.
+///
+/// Several processes may call this at a time: each begins with the groups of its turn, and then takes those that
+/// nobody works on. Each waits for the others unless it must not wait; the last one puts the output together.
+pub(in crate::pipeline) fn pack(
+    job: &mut Job,
+    found: &Found,
+    (output, most): (&Output, NonZeroU64),
+    identity: Identity,
+    control: &Control,
+) -> Result<Report> {
+    refuse_objective(job, output)?;
+    let shared = output.shared || output.turn.is_some_and(Turn::is_shared);
+    let output = &Output { shared, ..output.clone() };
+    let identity = Arc::new(identity);
+    loop {
+        let groups = match sink::join(output, &identity, job.options.now(), control)? {
+            Joined::Groups(groups) => groups,
+            Joined::Finished(report) => return finished(&report, job, output),
+        };
+        if let JobTemplate::Ready(template) = &mut job.template {
+            template.set_now(groups.now());
+        }
+        let grouped = GroupedJob::new(job, found, output, &identity, most);
+        let is_done = work_on_all(&grouped, &groups, control)?;
+        let report = (!output.wait).then(|| so_far(&grouped, &groups, control)).transpose()?;
+        let left = groups.released();
+        // Another process may have packed the last group meanwhile, and have left the rest to this one.
+        if let Some(report) = report.as_ref()
+            && !is_done
+            && !grouped.are_done(&left)
+        {
+            return Ok(report.clone());
+        }
+        match (sink::gather(output, &identity, control), report) {
+            (Err(Error::Busy { .. }), Some(report)) => return Ok(report),
+            (Err(error), _) => return Err(error),
+            (Ok(Started::Finished(report)), _) => return finished(&report, job, output),
+            (Ok(Started::Gone), _) => {}
+            (Ok(Started::Ready(mut folder)), _) => {
+                if let Some(report) = gather(&grouped, &left, &mut folder, control)? {
+                    return Ok(report);
+                }
+            }
+        }
+    }
+}
+
+/// Takes one group through one step. Returns its report.
+pub(in crate::pipeline) fn pack_one(
+    job: &mut Job,
+    found: &Found,
+    (output, most): (&Output, NonZeroU64),
+    identity: Identity,
+    (group, step): (u64, usize),
+    control: &Control,
+) -> Result<Report> {
+    refuse_objective(job, output)?;
+    let output = &Output { shared: true, ..output.clone() };
+    let identity = Arc::new(identity);
+    let groups = match sink::join(output, &identity, job.options.now(), control)? {
+        Joined::Groups(groups) => groups,
+        Joined::Finished(report) => return finished(&report, job, output),
+    };
+    if let JobTemplate::Ready(template) = &mut job.template {
+        template.set_now(groups.now());
+    }
+    let grouped = GroupedJob::new(job, found, output, &identity, most);
+    let step = Step::of(output.validation).get(step).copied();
+    let place = usize::try_from(group).ok().filter(|&place| place < grouped.len());
+    let (Some(place), Some(step)) = (place, step) else {
+        let reason = format!("is {group}, but the job has {} groups", grouped.len());
+        return Err(Error::option("group", reason));
+    };
+    control.expect_bytes(grouped.all_bytes());
+    let choice = if step == Step::Rows { grouped.choice(&groups, control)? } else { None };
+    loop {
+        match grouped.work(&groups, (place, step), choice.as_ref(), control) {
+            // The process that held it before may still be ending.
+            Err(Error::Busy { .. }) if output.wait => pause(WAITS[1], control)?,
+            Err(error) => {
+                if !matches!(error, Error::Cancelled | Error::Busy { .. }) {
+                    groups.fail(group, &error);
+                }
+                return Err(error);
+            }
+            Ok(()) => break,
+        }
+    }
+    groups.forgive(group);
+    report_of(&grouped, &groups, step, place..place + 1, control).map(|(report, _)| report)
+}
+
+/// The bytes of each group, and the names of the steps.
+pub(in crate::pipeline) fn listed(
+    found: &Found,
+    output: &Output,
+    most: NonZeroU64,
+) -> (Vec<u64>, Vec<&'static str>) {
+    let files = sized(found);
+    let bytes = |group: Range<usize>| {
+        files[group].iter().map(|file| file.bytes).fold(0, u64::saturating_add)
+    };
+    let steps = Step::of(output.validation).iter().map(|step| step.name());
+    (cut(&files, most).into_iter().map(bytes).collect(), steps.collect())
+}
+
+/// Refuses an objective that reads more of a document than its tokens, where groups share rows in the end.
+fn refuse_objective(job: &Job, output: &Output) -> Result<()> {
+    if output.validation.is_some() && job.options.rows.epochs > NonZeroU32::MIN {
+        let reason = "is given beside `epochs`; leave one of them out";
+        return Err(Error::option("validation", reason));
+    }
+    let is_balanced = job.options.rows.packing.order() == Order::Balanced;
+    if is_balanced && job.options.rows.epochs > NonZeroU32::MIN {
+        let reason = message![
+            "cannot be given with ",
+            set("order", "balanced"),
+            " and `epochs`; leave one of them out",
+        ];
+        return Err(Error::option("group_size", reason));
+    }
+    if is_balanced && job.objective()?.reads() != [INPUTS] {
+        let reason = message![
+            "cannot be given with ",
+            set("order", "balanced"),
+            " for this objective; leave one of them out",
+        ];
+        return Err(Error::option("group_size", reason));
+    }
+    Ok(())
+}
+
+/// The report of a job that has finished before.
+fn finished(report: &str, job: &Job, output: &Output) -> Result<Report> {
+    let report = read_report(report, &output.dir)?;
+    report.allow(job.options.work.max_lost)?;
+    Ok(report)
+}
+
+/// Takes all groups through all steps. Returns false if others still work on some, and this process must not wait.
+fn work_on_all(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<bool> {
+    control.expect_bytes(job.all_bytes());
+    let mut choice = None;
+    for &step in Step::of(job.output.validation) {
+        if step == Step::Rows {
+            choice = job.choice(groups, control)?;
+        }
+        if !work_on(job, groups, step, choice.as_ref(), control)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes all groups through a step. Returns false if others still work on some, and this process must not wait.
+fn work_on(
+    job: &GroupedJob<'_>,
+    groups: &Groups,
+    step: Step,
+    choice: Option<&Choice>,
+    control: &Control,
+) -> Result<bool> {
+    let turn = job.output.turn;
+    let (mut left, others): (Vec<usize>, Vec<usize>) =
+        (0..job.len()).partition(|&group| turn.is_none_or(|turn| turn.includes(group)));
+    // Behind its own turn, each process begins at another place.
+    let first = turn.map_or(0, |turn| others.partition_point(|&it| it < turn.rank() as usize));
+    left.extend(others.iter().cycle().skip(first).take(others.len()));
+    let own = job.len() - others.len();
+    let mut wait = WAITS[0];
+    let mut is_first = true;
+    loop {
+        let before = left.len();
+        let mut rest = Vec::new();
+        for (place, group) in left.into_iter().enumerate() {
+            control.tick()?;
+            let number = group as u64;
+            if groups.is_done(number, step.name()) {
+                control.count_block(job.bytes(group), 0, 0);
+                continue;
+            }
+            let is_own = is_first && place < own;
+            if !is_own && !groups.has_locks() && turn.is_some_and(|turn| !turn.includes(group)) {
+                rest.push(group);
+                continue;
+            }
+            match job.work(groups, (group, step), choice, control) {
+                Ok(()) => groups.forgive(number),
+                Err(Error::Busy { .. }) => rest.push(group),
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                Err(error) => {
+                    groups.fail(number, &error);
+                    return Err(error);
+                }
+            }
+        }
+        left = rest;
+        is_first = false;
+        if left.is_empty() {
+            return Ok(true);
+        }
+        if !job.output.wait {
+            return Ok(false);
+        }
+        wait = if left.len() < before { WAITS[0] } else { (2 * wait).min(WAITS[1]) };
+        pause(wait, control)?;
+    }
+}
+
+/// Waits, and hears a cancel.
+fn pause(time: Duration, control: &Control) -> Result<()> {
+    let started = Instant::now();
+    while started.elapsed() < time {
+        control.tick()?;
+        thread::sleep(TICK.min(time));
+    }
+    Ok(())
+}
+
+/// The report of the groups that are packed so far.
+fn so_far(job: &GroupedJob<'_>, groups: &Groups, control: &Control) -> Result<Report> {
+    let (mut report, done) = report_of(job, groups, Step::Rows, 0..job.len(), control)?;
+    report.facts.warnings.push(format!(
+        "{done} of {} groups are packed so far, which this report counts; other processes work on the rest, or put \
+         the output together",
+        job.len()
+    ));
+    Ok(report)
+}
+
+/// The report of those of some groups that have finished a step, and their number.
+fn report_of(
+    job: &GroupedJob<'_>,
+    groups: &Groups,
+    step: Step,
+    some: Range<usize>,
+    control: &Control,
+) -> Result<(Report, usize)> {
+    let mut record = GroupRecord::default();
+    let mut done = 0;
+    for group in some {
+        control.tick()?;
+        if let Some(packed) = job.packed(groups, group, step)? {
+            record.merge(GroupRecord::read(&packed.report, &packed.dir)?);
+            done += 1;
+        }
+    }
+    let GroupRecord { counted, seen, seconds, .. } = record;
+    let mut about = About::new(job.job, job.found);
+    about.read(job.job, seen);
+    let options = &job.job.options;
+    let work = counted.total().work;
+    let report = counted.close(options).report_so_far(options, about);
+    Ok((report.timed(seconds, options.work.threads.get(), &work), done))
+}

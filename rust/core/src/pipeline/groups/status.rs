@@ -1,0 +1,148 @@
+//! [`status`]: what is done of a job, running, stopped or failed.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::cut::{Sized, cut};
+use super::group::Step;
+use crate::error::{Error, Result};
+use crate::identity::Identity;
+use crate::sink::{GroupState, StepState, Underway, finished_job, underway};
+
+/// The most failures that a status names.
+const NAMED: usize = 20;
+
+/// The state of a job in an output folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// `finished`, `running` or `stopped`.
+    pub state: String,
+    /// The time at which the job began, without a zone; `None` for a finished one.
+    pub started: Option<String>,
+    /// The input files.
+    pub files: u64,
+    /// The bytes of the input files.
+    pub bytes: u64,
+    /// The steps of the job, in their order, and its groups in each.
+    pub steps: Vec<GroupCount>,
+    /// The groups that failed, by number, and why: the first ones.
+    pub failed: Vec<(u64, String)>,
+}
+
+impl Status {
+    /// The status as JSON.
+    #[expect(clippy::missing_panics_doc, reason = "it cannot")]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings are always JSON")
+    }
+}
+
+/// The number of groups in each state of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GroupCount {
+    /// The name of the step: `tokens` or `rows`.
+    pub step: String,
+    /// All groups.
+    pub groups: u64,
+    /// The groups that have finished it.
+    pub done: u64,
+    /// The groups that a process works on.
+    pub running: u64,
+    /// The groups that a process began, and ended before it had finished them.
+    pub stopped: u64,
+    /// The stopped groups that ended with an error.
+    pub failed: u64,
+    /// The groups that no process has begun.
+    pub waiting: u64,
+}
+
+/// The state of the job in the folder `dir`.
+///
+/// Fails with [`Error::Output`] if the folder holds no job.
+pub fn status(dir: &Path) -> Result<Status> {
+    std::fs::metadata(dir).map_err(Error::io(dir))?;
+    if let Some(found) = underway(dir)? {
+        return Ok(of_underway(&found));
+    }
+    let Some(job) = finished_job(dir)? else {
+        let reason = "holds no job of fastpack: neither a manifest, nor a job that has begun";
+        return Err(Error::output(dir, reason));
+    };
+    let (files, bytes) = files_of(&job);
+    let count = |step: &str, groups| GroupCount {
+        step: step.to_owned(),
+        groups,
+        done: groups,
+        ..GroupCount::default()
+    };
+    let groups = groups_of(&job);
+    let steps = steps_of(&job).iter().map(|step| count(step.name(), groups)).collect();
+    Ok(Status {
+        state: "finished".to_owned(),
+        started: None,
+        files,
+        bytes,
+        steps,
+        failed: Vec::new(),
+    })
+}
+
+/// The state of a job that is not finished.
+fn of_underway(found: &Underway) -> Status {
+    let groups = groups_of(&found.job);
+    let (files, bytes) = files_of(&found.job);
+    let steps = steps_of(&found.job).iter().map(|step| {
+        let mut count =
+            GroupCount { step: step.name().to_owned(), groups, ..GroupCount::default() };
+        for GroupState { steps, failed } in found.groups.values() {
+            match (steps.get(step.name()), failed) {
+                (Some(StepState::Done), _) => count.done += 1,
+                (Some(StepState::Running), _) => count.running += 1,
+                (Some(StepState::Stopped), Some(_)) => count.failed += 1,
+                (Some(StepState::Stopped), None) => count.stopped += 1,
+                (None, _) => {}
+            }
+        }
+        let begun = count.done + count.running + count.failed + count.stopped;
+        GroupCount { waiting: groups.saturating_sub(begun), ..count }
+    });
+    let steps: Vec<GroupCount> = steps.collect();
+    let is_running = found.is_running || steps.iter().any(|count| count.running > 0);
+    let failed = found
+        .groups
+        .iter()
+        .filter(|(_, state)| !state.steps.values().any(|step| *step == StepState::Running));
+    let failed = failed.filter_map(|(group, state)| Some((*group, state.failed.clone()?)));
+    Status {
+        state: if is_running { "running" } else { "stopped" }.to_owned(),
+        started: Some(found.now.to_string()),
+        files,
+        bytes,
+        steps,
+        failed: failed.take(NAMED).collect(),
+    }
+}
+
+/// The steps of a job that has groups; none for others.
+fn steps_of(job: &Identity) -> &'static [Step] {
+    let output = job.output.as_ref().filter(|output| output.group_bytes.is_some());
+    output.map_or(&[], |output| Step::of(output.validation))
+}
+
+/// The number of groups of a job.
+fn groups_of(job: &Identity) -> u64 {
+    let Some(most) = job.output.as_ref().and_then(|output| output.group_bytes) else { return 0 };
+    let files = job.sized_files().into_iter().map(|(bytes, source, is_limited)| Sized {
+        bytes,
+        source,
+        is_limited,
+    });
+    cut(&files.collect::<Vec<_>>(), most).len() as u64
+}
+
+/// The number of input files of a job, and their bytes, counted once for each reading.
+fn files_of(job: &Identity) -> (u64, u64) {
+    let files = job.sized_files();
+    (files.len() as u64, files.iter().fold(0, |sum, (bytes, ..)| sum.saturating_add(*bytes)))
+}

@@ -1,0 +1,87 @@
+//! [`Counted`]: the counts of a run and of its splits, before they become a report.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{MaxLost, Options, Split};
+use crate::error::Result;
+use crate::pipeline::accounts::about::About;
+use crate::pipeline::accounts::books::Books;
+use crate::pipeline::rows::shared::SharedDocument;
+use crate::report::Report;
+
+/// The counts of a run, and of its splits if documents were set aside for validation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(in crate::pipeline) struct Counted {
+    /// The counts of all documents, or of what was read if there are splits.
+    pub(in crate::pipeline) whole: Books,
+    /// The counts of each split, in the order of [`Split::ALL`]; empty without splits.
+    pub(in crate::pipeline) splits: Vec<Books>,
+    /// The documents of each split that are to share rows with those of other groups.
+    #[serde(default)]
+    pub(in crate::pipeline) shared: Vec<Vec<SharedDocument>>,
+}
+
+impl Counted {
+    /// Adds the counts of a later group.
+    pub(in crate::pipeline) fn merge(&mut self, later: Self) {
+        self.whole.merge(later.whole);
+        self.splits.resize_with(later.splits.len(), Books::default);
+        for (books, later) in self.splits.iter_mut().zip(later.splits) {
+            books.merge(later);
+        }
+        self.shared.resize_with(later.shared.len().max(self.shared.len()), Vec::new);
+        for (shared, later) in self.shared.iter_mut().zip(later.shared) {
+            shared.extend(later);
+        }
+    }
+
+    /// The counts of all documents together.
+    pub(in crate::pipeline) fn total(&self) -> Books {
+        let mut total = self.whole.clone();
+        for books in &self.splits {
+            total.merge_read(books.clone());
+        }
+        total
+    }
+
+    /// Fails if more is lost than `most` allows.
+    pub(in crate::pipeline) fn allow(&self, most: Option<MaxLost>) -> Result<()> {
+        self.total().allow(most)
+    }
+
+    /// Computes the lower bounds of the numbers of rows again, of all groups together.
+    pub(in crate::pipeline) fn close(self, options: &Options) -> Self {
+        let splits: Vec<Books> = self.splits.into_iter().map(|it| it.close(options)).collect();
+        let whole = if splits.is_empty() { self.whole.close(options) } else { self.whole };
+        Self { whole, splits, ..self }
+    }
+
+    /// The report of some groups of a job. It need not balance.
+    pub(in crate::pipeline) fn report_so_far(self, options: &Options, about: About) -> Report {
+        self.total().timeless(options, about)
+    }
+
+    /// The report, with one of each split.
+    pub(in crate::pipeline) fn report(
+        self,
+        options: &Options,
+        about: About,
+        started: Instant,
+    ) -> Result<Report> {
+        let total = self.total();
+        let mut splits = BTreeMap::new();
+        for (split, books) in Split::ALL.into_iter().zip(self.splits) {
+            let about = about.of_part(about.facts.files, about.facts.bytes);
+            let report = books.report(options, about, started)?;
+            splits.insert(split.name().to_owned(), Report { timing: None, ..report });
+        }
+        let report = total.report(options, about, started)?;
+        let Some(train) = splits.get(Split::Train.name()) else { return Ok(report) };
+        // An epoch is an epoch of the training split.
+        let steps_per_epoch = train.steps_per_epoch.clone();
+        Ok(Report { steps_per_epoch, splits, ..report })
+    }
+}

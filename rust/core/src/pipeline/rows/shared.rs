@@ -1,0 +1,132 @@
+//! [`SharedDocument`]: a document of a group that shares rows with documents of other groups.
+//!
+//! Rows of `order="balanced"` are shared by ranks. Each group writes as many rows as they can share equally; the
+//! documents of its other rows are packed together with those of all other groups, once all groups are packed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::assemble::{Excerpt, Gathered};
+use crate::document::{ColumnName, Documents, INPUTS, Pass, Run};
+use crate::pack::{Made, Piece, Plan};
+
+/// A document, or the pieces of it, that share rows with documents of other groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::pipeline) struct SharedDocument {
+    /// The number of its file among those of the job.
+    file: u64,
+    line: u64,
+    /// How often its source was read before.
+    repetition: u64,
+    pieces: Vec<SharedPiece>,
+    /// Whether other pieces of it are in rows of its group.
+    elsewhere: bool,
+}
+
+/// A piece of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SharedPiece {
+    /// Its first token in the document.
+    start: u32,
+    ids: Vec<u32>,
+    /// The trained runs in it: their begin and end in the document, and the bits of their weight.
+    runs: Vec<(u32, u32, u32)>,
+    /// The tokens and targets that its objective makes of it, and the key of its random numbers.
+    made: (u32, u32, u64),
+}
+
+impl SharedDocument {
+    /// The documents of `pieces`, which are the rows of `gathered`. The other pieces of the group are in `plan`.
+    /// `ranks` has the number of each file.
+    pub(super) fn of(
+        pieces: &[Piece],
+        gathered: &Gathered<'_>,
+        plan: &Plan,
+        ranks: &HashMap<Arc<Path>, u64>,
+    ) -> Vec<Self> {
+        let mut documents: BTreeMap<u32, Self> = BTreeMap::new();
+        for (piece, excerpt) in pieces.iter().zip(gathered.pieces(0..pieces.len())) {
+            let origin = excerpt.document.origin();
+            let document = documents.entry(piece.document).or_insert_with(|| Self {
+                file: ranks.get(&origin.path).copied().unwrap_or(0),
+                line: origin.line,
+                repetition: excerpt.document.pass().repetition,
+                pieces: Vec::new(),
+                elsewhere: false,
+            });
+            document.pieces.push(SharedPiece::of(excerpt, piece.made));
+        }
+        for member in plan.members() {
+            if let Some(document) = documents.get_mut(member) {
+                document.elsewhere = true;
+            }
+        }
+        documents.into_values().collect()
+    }
+}
+
+impl SharedPiece {
+    fn of(excerpt: Excerpt<'_>, made: Made) -> Self {
+        let Excerpt { document, start, length, first, .. } = excerpt;
+        let ids = &document.column(INPUTS)[start as usize..][..length as usize];
+        let inside = document.trained().iter().filter_map(|run| {
+            let (begin, end) = (run.start.max(start), run.end.min(start + length));
+            let moved = |at: u32| at - start + first;
+            (begin < end).then(|| (moved(begin), moved(end), run.weight.to_bits()))
+        });
+        let made = (made.tokens, made.targets, made.key);
+        Self { start: first, ids: ids.to_vec(), runs: inside.collect(), made }
+    }
+}
+
+/// The documents that groups left to be packed together.
+pub(in crate::pipeline) struct Together {
+    /// The documents. Tokens that belong to no piece are zeros.
+    pub(in crate::pipeline) documents: Vec<Documents>,
+    /// The pieces to be packed, by the numbers of the documents.
+    pub(in crate::pipeline) pieces: Vec<Piece>,
+    /// The documents of which other pieces are in rows already.
+    pub(in crate::pipeline) elsewhere: HashSet<u32>,
+}
+
+impl Together {
+    /// The documents of all groups, in their order; `files` are those of the job, by their numbers.
+    pub(in crate::pipeline) fn of(shared: Vec<SharedDocument>, files: &[Arc<Path>]) -> Self {
+        let mut together =
+            Self { documents: Vec::new(), pieces: Vec::new(), elsewhere: HashSet::new() };
+        for (number, document) in (0..).zip(shared) {
+            let file = usize::try_from(document.file).ok().and_then(|file| files.get(file));
+            let path = file.map_or_else(|| Arc::from(Path::new("")), Arc::clone);
+            if document.elsewhere {
+                together.elsewhere.insert(number);
+            }
+            let (mut ids, mut runs) = (Vec::new(), Vec::new());
+            for piece in document.pieces {
+                let (start, end) = (piece.start as usize, piece.start as usize + piece.ids.len());
+                if ids.len() < end {
+                    ids.resize(end, 0);
+                }
+                ids[start..end].copy_from_slice(&piece.ids);
+                let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
+                let (tokens, targets, key) = piece.made;
+                let made = Made { tokens, targets, key };
+                together.pieces.push(Piece { document: number, start: piece.start, length, made });
+                runs.extend(piece.runs.into_iter().map(|(start, end, weight)| Run {
+                    start,
+                    end,
+                    weight: f32::from_bits(weight),
+                }));
+            }
+            runs.sort_unstable_by_key(|run: &Run| run.start);
+            let columns: &[ColumnName] = &[INPUTS];
+            let pass = Pass { epoch: 0, repetition: document.repetition };
+            let mut alone = Documents::new(path, columns).of_pass(pass);
+            alone.push(&[&ids], runs, document.line);
+            together.documents.push(alone);
+        }
+        together
+    }
+}

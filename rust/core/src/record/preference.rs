@@ -1,0 +1,154 @@
+//! Prompts with answers: a chosen and a rejected one, one that is judged, or none.
+
+use std::sync::Arc;
+
+use super::fault::{Fault, wrong_type};
+use super::kinds::{Answers, Conversation, Prompted, Record};
+use super::messages::{self, Takes};
+use super::shape::Shape;
+use super::text;
+use crate::config::Part;
+use crate::ledger::Reason;
+use fastpack_template::json::{Map, Value};
+
+/// A prompt, a chosen and a rejected answer. Without a prompt of its own, it is what both answers begin with.
+pub(super) fn read_pair(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
+    let fields = [shape.field(Part::Chosen), shape.field(Part::Rejected)];
+    let prompt = shape.field(Part::Prompt);
+    let has_prompt = !matches!(record.get(prompt), None | Some(Value::Null));
+    let prompted = if is_text(record, fields[0])? {
+        let [chosen, rejected] = [string(record, fields[0])?, string(record, fields[1])?];
+        let (prompt, answers) = if has_prompt {
+            (string(record, prompt)?, [chosen, rejected])
+        } else {
+            split_texts(&chosen, &rejected, fields)?
+        };
+        Prompted::Texts { prompt, answers: answers.into() }
+    } else {
+        let own = has_prompt && !is_text(record, prompt)?;
+        let context = conversation(record, own.then_some(prompt), fields[0], shape, takes)?;
+        let read = |field| messages::read_list(record, field, takes);
+        let [mut chosen, mut rejected] = [read(fields[0])?, read(fields[1])?];
+        let mut prompt = context;
+        if !own {
+            // A prompt that is a text beside messages repeats what the answers begin with.
+            let same = shared_messages(&chosen, &rejected);
+            if same == 0 {
+                let message = format!(
+                    "`{}` and `{}` begin with different messages, so that neither tells the prompt; give it as `prompt`",
+                    fields[0], fields[1]
+                );
+                return Err(Fault::new(Reason::NoContent, message));
+            }
+            rejected.drain(..same);
+            prompt.messages.extend(chosen.drain(..same));
+        }
+        Prompted::Messages { prompt, answers: vec![chosen, rejected] }
+    };
+    Ok(Answers { prompted, label: None })
+}
+
+/// A prompt, its completion, and whether that is a good one.
+pub(super) fn read_judged(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
+    let [prompt, completion] = [shape.field(Part::Prompt), shape.field(Part::Completion)];
+    let label = match record.get(shape.field(Part::Label)) {
+        Some(Value::Bool(label)) => *label,
+        Some(Value::Int(label @ (0 | 1))) => *label == 1,
+        other => {
+            return Err(wrong_type(shape.field(Part::Label), "true or false", other));
+        }
+    };
+    let prompted = if is_text(record, prompt)? {
+        let answers = vec![string(record, completion)?];
+        Prompted::Texts { prompt: string(record, prompt)?, answers }
+    } else {
+        let context = conversation(record, Some(prompt), prompt, shape, takes)?;
+        let answers = vec![messages::read_list(record, completion, takes)?];
+        Prompted::Messages { prompt: context, answers }
+    };
+    Ok(Answers { prompted, label: Some(label) })
+}
+
+/// A prompt alone.
+pub(super) fn read_prompt(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
+    let prompt = shape.field(Part::Prompt);
+    if is_text(record, prompt)? {
+        return text::read(record, prompt).map(Record::Text);
+    }
+    messages::read(record, prompt, shape, takes).map(Record::Conversation)
+}
+
+/// The prompt that is a list of messages in the field `prompt`, or one without messages but those of a system text.
+fn conversation(
+    record: &Map,
+    prompt: Option<&str>,
+    answers: &str,
+    shape: &Shape,
+    takes: Takes,
+) -> Result<Conversation, Fault> {
+    let mut read = messages::read(record, prompt.unwrap_or(answers), shape, takes)?;
+    if prompt.is_none() {
+        // Its messages were those of an answer, after those of a system text.
+        let own = messages::read_list(record, answers, takes)?.len();
+        read.messages.truncate(read.messages.len() - own);
+    }
+    read.weights = None;
+    Ok(read)
+}
+
+/// Whether a field holds a text rather than messages.
+fn is_text(record: &Map, field: &str) -> Result<bool, Fault> {
+    match record.get(field) {
+        Some(Value::String(_)) => Ok(true),
+        Some(Value::List(_)) => Ok(false),
+        other => Err(wrong_type(field, "a string or a list of messages", other)),
+    }
+}
+
+fn string(record: &Map, field: &str) -> Result<String, Fault> {
+    match record.get(field) {
+        Some(Value::String(text)) => Ok(text.to_string()),
+        other => Err(wrong_type(field, "a string", other)),
+    }
+}
+
+/// The number of messages that both answers begin with: what `extract_prompt` of TRL takes for the prompt.
+fn shared_messages(chosen: &[Arc<Map>], rejected: &[Arc<Map>]) -> usize {
+    let shortest = chosen.len().min(rejected.len());
+    let differs = (0..shortest).find(|&at| chosen[at] != rejected[at]);
+    differs.unwrap_or(shortest - 1)
+}
+
+/// The prompt that both texts begin with, and the rest of each: the rule of `extract_prompt` of TRL.
+///
+/// A space before the first difference belongs to the answers. If one text begins with the other, the last character of
+/// the shorter one belongs to the answers too.
+fn split_texts(
+    chosen: &str,
+    rejected: &str,
+    fields: [&str; 2],
+) -> Result<(String, [String; 2]), Fault> {
+    for (text, field) in [(chosen, fields[0]), (rejected, fields[1])] {
+        if text.is_empty() {
+            return Err(Fault::new(Reason::Empty, format!("`{field}` is empty")));
+        }
+    }
+    let mut pairs = chosen.char_indices().zip(rejected.chars());
+    let differs = pairs.find(|((_, one), other)| one != other).map(|((at, _), _)| at);
+    let shorter = if chosen.len() <= rejected.len() { chosen } else { rejected };
+    let last = shorter.char_indices().next_back().map_or(0, |(at, _)| at);
+    let mut end = differs.unwrap_or(last);
+    if differs.is_some() {
+        if chosen[..end].ends_with(' ') {
+            end -= 1;
+        } else if end == 0 && chosen.ends_with(' ') {
+            let message = format!(
+                "`{}` and `{}` share no prompt, and TRL would lose most of both, as the first ends with a space; give \
+                 the prompt as `prompt`",
+                fields[0], fields[1]
+            );
+            return Err(Fault::new(Reason::NoContent, message));
+        }
+    }
+    Ok((chosen[..end].to_owned(), [chosen[end..].to_owned(), rejected[end..].to_owned()]))
+}

@@ -1,0 +1,194 @@
+//! [`Address`]: a URL of an object or of a prefix, and its name without secrets.
+
+use std::fmt;
+use std::path::Path;
+
+use reqwest::Url;
+
+use crate::error::{Error, Result};
+
+/// The kinds of remote storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Amazon S3, and stores that speak its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+    /// A web server.
+    Web,
+    /// A name that the caller resolves: a data set of the hub, or a file system of `fsspec`.
+    Given,
+}
+
+/// The schemes of URLs, with the kind of each.
+const SCHEMES: [(&str, Kind); 11] = [
+    ("s3", Kind::S3),
+    ("s3a", Kind::S3),
+    ("gs", Kind::Google),
+    ("gcs", Kind::Google),
+    ("az", Kind::Azure),
+    ("azure", Kind::Azure),
+    ("abfs", Kind::Azure),
+    ("abfss", Kind::Azure),
+    ("http", Kind::Web),
+    ("https", Kind::Web),
+    ("hf", Kind::Given),
+];
+
+/// The scheme of a URL; `None` for a path.
+pub(crate) fn scheme_of(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = scheme.starts_with(|it: char| it.is_ascii_alphabetic())
+        && scheme.chars().all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it));
+    // `C://` is a drive.
+    (is_scheme && scheme.len() > 1).then_some(scheme)
+}
+
+/// Whether a path is a URL.
+pub(crate) fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| scheme_of(text).is_some())
+}
+
+/// The URL of an object, a prefix or a pattern.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) kind: Kind,
+    /// The URL without user and query.
+    pub(super) name: String,
+    /// The URL up to the bucket: `s3://bucket`, `https://host`.
+    pub(super) root: String,
+    /// The part behind the bucket, as it was written.
+    pub(super) key: String,
+    /// The whole URL, which may be a secret; `None` if it is not one of the web.
+    pub(super) url: Option<Url>,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Address {
+    /// The address in `text`; `option` is the option that it was given for.
+    pub(super) fn parse(text: &str, option: &'static str) -> Result<Self> {
+        let refuse = |reason: String| Error::option(option, reason);
+        let shown = public(text);
+        let scheme = scheme_of(text).unwrap_or_default().to_ascii_lowercase();
+        let Some((_, kind)) = SCHEMES.iter().find(|(known, _)| *known == scheme) else {
+            let known: Vec<&str> = SCHEMES.iter().map(|(name, _)| *name).collect();
+            return Err(refuse(format!(
+                "`{shown}` has the scheme `{scheme}`, none of {}; copy the files, or mount what holds them",
+                known.join(", ")
+            )));
+        };
+        let rest = &text[scheme.len() + 3..];
+        if *kind == Kind::Web {
+            let url = Url::parse(text)
+                .map_err(|error| refuse(format!("`{shown}` is no URL: {error}")))?;
+            let key = url.path().trim_start_matches('/').to_owned();
+            let mut root = url.clone();
+            // Web URLs have a host, so that both can be set.
+            let _ = root.set_username("");
+            let _ = root.set_password(None);
+            root.set_path("");
+            root.set_query(None);
+            root.set_fragment(None);
+            let root = root.as_str().trim_end_matches('/').to_owned();
+            return Ok(Self { kind: *kind, name: shown, root, key, url: Some(url) });
+        }
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            return Err(refuse(format!("`{shown}` names no bucket; write {scheme}://BUCKET/KEY")));
+        }
+        let root = format!("{scheme}://{bucket}");
+        Ok(Self { kind: *kind, name: shown, root, key: key.to_owned(), url: None })
+    }
+
+    /// The name of another key of the same bucket.
+    pub(super) fn name_of(&self, key: &str) -> String {
+        format!("{}/{key}", self.root)
+    }
+}
+
+/// A URL without its user, its query and its fragment: what may be shown and kept.
+///
+/// Only web URLs have a query; in a key of a bucket, `?` and `#` are characters. The user of `abfs://` is the container.
+pub(crate) fn public(text: &str) -> String {
+    let Some(scheme) = scheme_of(text) else { return text.to_owned() };
+    let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
+    let rest = &text[scheme.len() + 3..];
+    let rest = if is_web { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let host = match host.rsplit_once('@') {
+        Some((_, host)) if !scheme.to_ascii_lowercase().starts_with("abfs") => host,
+        _ => host,
+    };
+    format!("{scheme}://{host}{path}")
+}
+
+/// A message of a library without the users and queries of URLs, and without any of `secrets`.
+pub(super) fn redacted(message: &str, secrets: &[String]) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("://") {
+        let end = rest[at..]
+            .find(|it: char| it.is_whitespace() || "\"'<>()`".contains(it))
+            .map_or(rest.len(), |end| at + end);
+        let start = rest[..at]
+            .rfind(|it: char| !(it.is_ascii_alphanumeric() || "+-.".contains(it)))
+            .map_or(0, |before| before + rest[before..].chars().next().map_or(1, char::len_utf8));
+        text.push_str(&rest[..start]);
+        text.push_str(&public(&rest[start..end]));
+        rest = &rest[end..];
+    }
+    text.push_str(rest);
+    for secret in secrets {
+        text = text.replace(secret.as_str(), "…");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_neither_user_nor_query() {
+        let shown = [
+            ("https://u:p@host:8/a/b.jsonl?X-Amz-Signature=1#x", "https://host:8/a/b.jsonl"),
+            ("s3://bucket/a?b#c", "s3://bucket/a?b#c"),
+            (
+                "abfss://files@account.dfs.core.windows.net/a",
+                "abfss://files@account.dfs.core.windows.net/a",
+            ),
+            ("plain/path", "plain/path"),
+            ("C://x", "C://x"),
+        ];
+        for (given, wanted) in shown {
+            assert_eq!(public(given), wanted);
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_library_keeps_no_secret() {
+        let said =
+            "GET (https://u:p@h/k?sig=abc) failed: key 0123456789 is wrong, see \"http://x/y?z\"";
+        let wanted = "GET (https://h/k) failed: key … is wrong, see \"http://x/y\"";
+        assert_eq!(redacted(said, &["0123456789".to_owned()]), wanted);
+    }
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let s3 = Address::parse("s3://bucket/a/b*.jsonl", "files").expect("an address");
+        assert_eq!((s3.root.as_str(), s3.key.as_str()), ("s3://bucket", "a/b*.jsonl"));
+        let web = Address::parse("https://me:pw@host:1/a b?x=1", "files").expect("an address");
+        assert_eq!((web.root.as_str(), web.key.as_str()), ("https://host:1", "a%20b"));
+        let refused = Address::parse("ftp://u:secret@h/x", "files").expect_err("an unknown scheme");
+        assert!(refused.to_string().contains("`ftp`") && !refused.to_string().contains("secret"));
+        assert!(Address::parse("s3:///x", "files").is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The object stores of the crate `object_store`: S3, Google and Azure.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+
+use super::address::{Address, Kind};
+use super::requests::{Requests, deepest};
+use super::service::Service;
+use crate::error::{Error, Result};
+
+/// Options that are the client's, and no store's.
+const OF_THE_CLIENT: [&str; 3] = ["max_retries", "timeout", "connect_timeout"];
+
+/// Opens the bucket of an address, with the variables of the environment and with `options` above them.
+pub(super) fn open(
+    address: &Address,
+    options: &BTreeMap<String, String>,
+    requests: &Arc<Requests>,
+) -> Result<Arc<dyn ObjectStore>> {
+    let service = Service(Arc::clone(requests));
+    // The client repeats requests, and looks at `Retry-After`.
+    let retry =
+        RetryConfig { max_retries: 0, backoff: BackoffConfig::default(), ..RetryConfig::default() };
+    let url = format!("{}/", address.root);
+    let failed = |error: object_store::Error| refuse(address, requests, &error);
+    Ok(match address.kind {
+        Kind::S3 => {
+            let mut builder = AmazonS3Builder::from_env().with_url(url);
+            for (key, value) in chosen::<AmazonS3ConfigKey>(options, "aws")? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_http_connector(service);
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Kind::Google => {
+            let mut builder = GoogleCloudStorageBuilder::from_env().with_url(url);
+            for (key, value) in chosen::<GoogleConfigKey>(options, "google")? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_http_connector(service);
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Kind::Azure => {
+            let mut builder = MicrosoftAzureBuilder::from_env().with_url(url);
+            for (key, value) in chosen::<AzureConfigKey>(options, "azure")? {
+                builder = builder.with_config(key, value);
+            }
+            let builder = builder.with_retry(retry).with_http_connector(service);
+            Arc::new(builder.build().map_err(failed)?)
+        }
+        Kind::Web | Kind::Given => unreachable!("it has no buckets"),
+    })
+}
+
+/// The options that a store knows. Options of other stores are left out, as one job may read several.
+fn chosen<K: FromStr>(options: &BTreeMap<String, String>, own: &str) -> Result<Vec<(K, String)>> {
+    let mut found = Vec::new();
+    for (name, value) in options {
+        let lower = name.to_ascii_lowercase();
+        if OF_THE_CLIENT.contains(&lower.as_str()) {
+            continue;
+        }
+        match lower.parse() {
+            Ok(key) => found.push((key, value.clone())),
+            Err(_) if lower.starts_with(own) || !is_known(&lower) => {
+                let reason = format!("has `{name}`, which no object store knows");
+                return Err(Error::option("storage_options", reason));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether any store knows an option.
+fn is_known(name: &str) -> bool {
+    AmazonS3ConfigKey::from_str(name).is_ok()
+        || GoogleConfigKey::from_str(name).is_ok()
+        || AzureConfigKey::from_str(name).is_ok()
+        || ClientConfigKey::from_str(name).is_ok()
+}
+
+fn refuse(address: &Address, requests: &Requests, error: &object_store::Error) -> Error {
+    let said = requests.shown(&deepest(error));
+    Error::option("storage_options", format!("do not open `{}`: {said}", address.root))
+}
+
+/// The path of a key in its store.
+pub(super) fn path_of(key: &str) -> io::Result<Path> {
+    let refuse = |_| {
+        let said =
+            "is a key that cannot be read: it has empty parts, `.` or `..` between its slashes";
+        io::Error::new(io::ErrorKind::InvalidInput, said)
+    };
+    Path::parse(key).map_err(refuse)
+}
+
+/// An error of a store in the words of an [`io::Error`].
+pub(super) fn said(error: &object_store::Error, requests: &Requests) -> io::Error {
+    use object_store::Error as Store;
+    let detail = requests.shown(&deepest(error));
+    match error {
+        Store::NotFound { .. } => {
+            io::Error::new(io::ErrorKind::NotFound, "No such object or bucket")
+        }
+        Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("the store refuses these credentials: {detail}"),
+        ),
+        Store::AlreadyExists { .. } => io::Error::new(io::ErrorKind::AlreadyExists, detail),
+        Store::Precondition { .. } => super::stopped::Stopped::Changed.into(),
+        _ if is_broken_off(error) => io::Error::new(io::ErrorKind::ConnectionAborted, detail),
+        _ => io::Error::other(format!("the store fails: {detail}")),
+    }
+}
+
+/// Whether an error is that of a body that broke off.
+fn is_broken_off(error: &object_store::Error) -> bool {
+    let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = inner {
+        if error
+            .downcast_ref::<HttpError>()
+            .is_some_and(|it| it.kind() == HttpErrorKind::Interrupted)
+        {
+            return true;
+        }
+        inner = error.source();
+    }
+    false
+}

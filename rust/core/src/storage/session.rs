@@ -1,0 +1,180 @@
+//! [`Session`]: the remote storage of one call.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::ObjectStore;
+use reqwest::header::HeaderMap;
+
+use super::address::{Address, Kind};
+use super::blocks::BlockCache;
+use super::bucket;
+use super::buckets;
+use super::object::{Backend, Object, Shared};
+use super::requests::Requests;
+use super::stat::Stat;
+use super::tasks::Tasks;
+use super::web::{HEAD, Web};
+use crate::config::{GivenFile, StorageOptions};
+use crate::error::{Error, Result};
+
+/// Requests for first bytes that are under way at a time.
+const AT_A_TIME: usize = 16;
+
+/// The objects of a folder, by key, as a bucket was listed.
+type Listed = Arc<Vec<(String, Stat)>>;
+
+/// The remote storage of one call: its threads, its client and the buckets that it has opened.
+#[derive(Debug)]
+pub(crate) struct Session {
+    options: StorageOptions,
+    shared: Arc<Shared>,
+    /// The opened buckets, by their root.
+    buckets: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
+    /// The lists, by root and prefix: a bucket is listed once a call.
+    lists: Mutex<BTreeMap<(String, String), Listed>>,
+}
+
+impl Session {
+    /// Opens remote storage with these options. Once `cancelled` is set, every wait fails.
+    pub(crate) fn open(options: &StorageOptions, cancelled: Arc<AtomicBool>) -> Result<Self> {
+        let requests = Arc::new(Requests::new(&options.options)?);
+        let tasks = Tasks::start(cancelled).map_err(Error::NoThread)?;
+        let cache = options.block_cache.as_ref();
+        let cache =
+            cache.map(|(dir, most)| BlockCache::open(dir, *most).map(Arc::new)).transpose()?;
+        Ok(Self {
+            options: options.clone(),
+            shared: Arc::new(Shared::new(Arc::new(tasks), requests, cache)),
+            buckets: Mutex::default(),
+            lists: Mutex::default(),
+        })
+    }
+
+    /// The files that the caller gave for a name, if it did.
+    pub(super) fn given(&self, name: &str) -> Option<&[GivenFile]> {
+        self.options.given.get(name).map(Vec::as_slice)
+    }
+
+    /// The threads and the client.
+    pub(super) fn parts(&self) -> (Arc<Tasks>, Arc<Requests>) {
+        (Arc::clone(&self.shared.tasks), Arc::clone(&self.shared.requests))
+    }
+
+    /// The bucket of an address.
+    pub(super) fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get(&address.root) {
+            return Ok(Arc::clone(bucket));
+        }
+        let bucket = buckets::open(address, &self.options.options, &self.shared.requests)?;
+        buckets.insert(address.root.clone(), Arc::clone(&bucket));
+        Ok(bucket)
+    }
+
+    /// The object at an address; `None` if there is none.
+    pub(super) fn find(&self, address: &Address) -> Result<Option<Object>> {
+        let found = match &address.url {
+            Some(url) => self.web(&address.name, Web::new(url.clone(), HeaderMap::new())),
+            None => self.in_bucket(address),
+        };
+        match found {
+            Ok(object) => Ok(Some(object)),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn in_bucket(&self, address: &Address) -> Result<Object> {
+        let about = || Error::io(Path::new(&address.name));
+        let store = self.bucket(address)?;
+        let path = buckets::path_of(&address.key).map_err(about())?;
+        let (asked, key) = (Arc::clone(&store), path.clone());
+        let requests = Arc::clone(&self.shared.requests);
+        let stat = self.shared.tasks.run(async move {
+            let options = object_store::GetOptions { head: true, ..Default::default() };
+            let got = asked.get_opts(&key, options).await;
+            got.map(|got| bucket::stat_of(&got.meta))
+                .map_err(|error| buckets::said(&error, &requests))
+        });
+        let place = Backend::Bucket(store, path);
+        Ok(Object::new(&address.name, place, stat.map_err(about())?, None, &self.shared))
+    }
+
+    /// The object of a web server that is called `name`.
+    fn web(&self, name: &str, web: Web) -> Result<Object> {
+        let requests = Arc::clone(&self.shared.requests);
+        let found = self.shared.tasks.run(async move {
+            let (stat, head) = web.stat(&requests).await?;
+            Ok((web, stat, head))
+        });
+        let (web, stat, head) = found.map_err(Error::io(Path::new(name)))?;
+        Ok(Object::new(name, Backend::Web(Box::new(web)), stat, Some(head), &self.shared))
+    }
+
+    /// The object of a file that the caller gave.
+    pub(super) fn given_object(&self, given: &GivenFile) -> Result<Object> {
+        let refuse = || {
+            let said = "is not a URL with headers that can be read";
+            Error::io(Path::new(&given.name))(io::Error::new(io::ErrorKind::InvalidInput, said))
+        };
+        let address = Address::parse(&given.url, "files").map_err(|_| refuse())?;
+        let headers = Web::headers(&given.headers).ok_or_else(refuse)?;
+        match address.url {
+            Some(url) => self.web(&given.name, Web::new(url, headers)),
+            None => Err(refuse()),
+        }
+    }
+
+    /// All objects below a folder of a bucket, sorted by key.
+    pub(super) fn list(&self, address: &Address, prefix: &str) -> Result<Listed> {
+        let name = (address.root.clone(), prefix.to_owned());
+        let known = self.lists.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let about = || Error::io(Path::new(&address.name_of(prefix)).to_owned());
+        let store = self.bucket(address)?;
+        let folder =
+            if prefix.is_empty() { None } else { Some(buckets::path_of(prefix).map_err(about())?) };
+        let requests = Arc::clone(&self.shared.requests);
+        let listed = self.shared.tasks.run(bucket::list(store, folder, requests));
+        let listed = Arc::new(listed.map_err(about())?);
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::clone(&listed));
+        Ok(listed)
+    }
+
+    /// The object of an entry of a list.
+    pub(super) fn listed_object(
+        &self,
+        address: &Address,
+        key: &str,
+        stat: &Stat,
+    ) -> Result<Object> {
+        let name = address.name_of(key);
+        let store = self.bucket(address)?;
+        let path = buckets::path_of(key).map_err(Error::io(Path::new(&name)))?;
+        Ok(Object::new(&name, Backend::Bucket(store, path), stat.clone(), None, &self.shared))
+    }
+
+    /// Fetches the first bytes of many objects, some at a time. Those that fail are asked again when they are read.
+    pub(super) fn fetch_starts(objects: &[&Object]) -> Result<()> {
+        for some in objects.chunks(AT_A_TIME) {
+            let begun: Vec<_> =
+                some.iter().map(|object| object.begin(0..HEAD.min(object.stat().size))).collect();
+            for (object, begun) in some.iter().zip(begun) {
+                let bytes = begun.wait().map_err(Error::io(&**object.name()))?;
+                object.keep_start(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the kind of an address, for messages.
+    pub(super) fn is_bucket(address: &Address) -> bool {
+        !matches!(address.kind, Kind::Web | Kind::Given)
+    }
+}

@@ -1,0 +1,56 @@
+//! [`Stat`]: what a store says of an object.
+
+use std::sync::Arc;
+
+/// The size of an object, and what tells whether it has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// The size in bytes.
+    pub(crate) size: u64,
+    /// The etag, with its quotes.
+    pub(crate) etag: Option<Arc<str>>,
+    /// The time of the last change, in nanoseconds since 1970; 0 where the server does not tell.
+    pub(crate) modified: u64,
+}
+
+impl Stat {
+    /// Whether another answer is about the same content. What neither tells is not compared.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let etags = self.etag.as_ref().zip(other.etag.as_ref());
+        let times =
+            (self.modified > 0 && other.modified > 0).then_some((self.modified, other.modified));
+        self.size == other.size
+            && match (etags, times) {
+                (Some((one, other)), _) => bare(one) == bare(other),
+                (None, Some((one, other))) => one == other,
+                (None, None) => true,
+            }
+    }
+
+    /// Whether a later run can tell that the object is the same.
+    pub(crate) fn is_told(&self) -> bool {
+        self.etag.is_some() || self.modified > 0
+    }
+}
+
+/// An etag without quotes and mark: lists of buckets write it in other ways than answers do.
+fn bare(etag: &str) -> &str {
+    etag.trim_start_matches("W/").trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_told_apart_by_etag_or_else_by_time() {
+        let stat =
+            |size, etag: Option<&str>, modified| Stat { size, etag: etag.map(Arc::from), modified };
+        let one = stat(3, Some("\"a\""), 5);
+        assert!(one.is_same(&stat(3, Some("a"), 9)));
+        assert!(!one.is_same(&stat(3, Some("\"b\""), 5)));
+        assert!(!one.is_same(&stat(4, Some("\"a\""), 5)));
+        assert!(one.is_same(&stat(3, None, 5)) && !one.is_same(&stat(3, None, 6)));
+        assert!(stat(3, None, 0).is_same(&one) && !stat(3, None, 0).is_told());
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Stopped`]: reasons of an [`io::Error`] of storage that the caller handles in a way of their own.
+
+use std::fmt;
+use std::io;
+
+/// The reason of an error that is neither the disk's nor the network's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The caller cancelled the run.
+    Cancelled,
+    /// The object has another etag, size or time than when it was found.
+    Changed,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cancelled => "cancelled",
+            Self::Changed => "the file changed while it was read",
+        })
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl From<Stopped> for io::Error {
+    fn from(failure: Stopped) -> Self {
+        Self::other(failure)
+    }
+}
+
+impl Stopped {
+    /// The reason of an error, if it is one of these.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref::<Self>().copied()
+    }
+}

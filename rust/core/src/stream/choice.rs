@@ -1,0 +1,180 @@
+//! [`Choice`]: the records that a stream takes, by their fields, their lengths and the split.
+
+use std::ops::RangeInclusive;
+
+use fastpack_template::json::Value;
+use serde::Serialize;
+
+use super::numbers::number;
+use crate::config::Split;
+use crate::document::{Documents, INPUTS};
+use crate::record::object_of;
+use crate::source::{Block, Raw, RawRecord};
+
+/// The records that a stream takes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Choice {
+    /// The wanted values of fields.
+    pub fields: Vec<(String, Wanted)>,
+    /// The least tokens of a document.
+    pub min_tokens: Option<u32>,
+    /// The most tokens of a document.
+    pub max_tokens: Option<u32>,
+    /// The share of the records that is held out for validation, from 0 to 1.
+    pub validation: Option<f64>,
+    /// Whether the records are those that are held out.
+    pub held_out: bool,
+}
+
+/// The wanted values of a field.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Wanted {
+    /// One of these.
+    OneOf(Vec<Scalar>),
+    /// A number in this range, the ends included.
+    Between(Option<f64>, Option<f64>),
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// None, or no such field.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+/// The records of a block that are taken.
+pub(super) struct Chosen {
+    /// Whether each record is taken.
+    pub(super) taken: Vec<bool>,
+    /// The number of records that were left out because of their fields.
+    pub(super) left_out: u64,
+}
+
+/// The purpose of a random number, apart from those of the order.
+const SPLIT: u64 = 5;
+
+impl Choice {
+    /// Whether all records are taken, whatever is in them.
+    pub(super) fn is_all(&self) -> bool {
+        self.fields.is_empty() && self.validation.is_none()
+    }
+
+    /// Whether fields are read that records need not be made of.
+    pub(super) fn reads_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// The split of the records.
+    pub(super) fn split(&self) -> Split {
+        if self.held_out { Split::Validation } else { Split::Train }
+    }
+
+    /// The records of a block that are taken.
+    pub(super) fn records(&self, block: &Block, seed: u64) -> Chosen {
+        let mut left_out = 0;
+        let taken = block.records().map(|record| {
+            if !self.is_of_split(&record, block, seed) {
+                return false;
+            }
+            let taken = self.has_fields(&record);
+            left_out += u64::from(!taken);
+            taken
+        });
+        let taken = taken.collect();
+        Chosen { taken, left_out }
+    }
+
+    /// Whether a record belongs to the split.
+    fn is_of_split(&self, record: &RawRecord<'_>, block: &Block, seed: u64) -> bool {
+        let Some(share) = self.validation else { return true };
+        let lot = match record.raw {
+            // Equal records are in the same split, wherever they are.
+            Raw::Json(bytes) | Raw::Text(bytes) | Raw::Cbor(bytes) => {
+                let hash = blake3::hash(bytes.trim_ascii());
+                u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash of 32 bytes"))
+            }
+            Raw::Cells { .. } | Raw::Row { .. } => {
+                let name = block.path.file_name().unwrap_or_default().as_encoded_bytes();
+                let hash = blake3::hash(name);
+                let name = hash.as_bytes().first_chunk().expect("a hash of 32 bytes");
+                number(&[u64::from_le_bytes(*name), record.line])
+            }
+            // It is refused while the other split is read.
+            Raw::Broken { .. } => return !self.held_out,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a random number: 53 bits are plenty")]
+        let lot = number(&[seed, SPLIT, lot]) as f64 / u64::MAX as f64;
+        (lot < share) == self.held_out
+    }
+
+    /// Whether the fields of a record have wanted values. A record that is no object is taken: it is refused
+    /// later, by its reason.
+    fn has_fields(&self, record: &RawRecord<'_>) -> bool {
+        if self.fields.is_empty() {
+            return true;
+        }
+        let is_read = |name: &str| self.fields.iter().any(|(field, _)| field == name);
+        let Ok(object) = object_of(record.raw, is_read) else { return true };
+        self.fields.iter().all(|(name, wanted)| wanted.has(object.get(name.as_str())))
+    }
+
+    /// The documents of wanted lengths, by their indices; `None` if all are.
+    pub(super) fn documents(&self, documents: &Documents) -> Option<Vec<usize>> {
+        if self.min_tokens.is_none() && self.max_tokens.is_none() {
+            return None;
+        }
+        let wanted = self.lengths();
+        let is_wanted = |at: &usize| {
+            let length = documents.document(*at).column(INPUTS).len();
+            u32::try_from(length).is_ok_and(|length| wanted.contains(&length))
+        };
+        let all: Vec<usize> = (0..documents.len()).filter(is_wanted).collect();
+        (all.len() < documents.len()).then_some(all)
+    }
+
+    fn lengths(&self) -> RangeInclusive<u32> {
+        self.min_tokens.unwrap_or(0)..=self.max_tokens.unwrap_or(u32::MAX)
+    }
+}
+
+impl Wanted {
+    /// Whether a value is wanted.
+    fn has(&self, value: Option<&Value>) -> bool {
+        match self {
+            Self::OneOf(wanted) => wanted.contains(&Scalar::of(value)),
+            Self::Between(least, most) => match Scalar::of(value) {
+                Scalar::Number(number) => {
+                    least.is_none_or(|least| number >= least)
+                        && most.is_none_or(|most| number <= most)
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+impl Scalar {
+    /// The value of a field. Lists and objects equal no scalar.
+    fn of(value: Option<&Value>) -> Self {
+        match value {
+            None | Some(Value::Null) => Self::Null,
+            Some(Value::Bool(truth)) => Self::Bool(*truth),
+            #[expect(clippy::cast_precision_loss, reason = "compared as numbers of JSON are")]
+            Some(Value::Int(number)) => Self::Number(*number as f64),
+            Some(Value::Float(number)) => Self::Number(*number),
+            Some(Value::BigInt(number)) => {
+                Self::Number(number.to_string().parse().unwrap_or(f64::NAN))
+            }
+            Some(Value::String(text)) => Self::Text(text.to_string()),
+            Some(Value::List(_) | Value::Map(_)) => Self::Number(f64::NAN),
+        }
+    }
+}

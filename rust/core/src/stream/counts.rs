@@ -1,0 +1,134 @@
+//! [`Counted`]: the rows that each lane of a finite run has, counted once and kept in a folder.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::options::{OnEnd, Share};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::regular::{self, Links};
+use crate::sealed::{self, Sealed};
+
+/// How often a waiting run checks the lock of a count.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Digits of the hash in the name of a file.
+const DIGITS: usize = 32;
+
+/// The rows that each lane of a finite run has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The rows of each lane.
+    pub rows: Vec<u64>,
+    /// The tokens in all rows.
+    pub tokens: u64,
+    /// The tables that each rank takes.
+    #[serde(skip)]
+    pub steps: u64,
+}
+
+/// The file of a count.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// The hash of all that decides the count.
+    run: String,
+    counted: Counted,
+}
+
+impl Counted {
+    /// The number of tables that each rank gives.
+    pub fn steps(&self, end: OnEnd, share: Share) -> u64 {
+        let lanes = self.rows.len() as u64;
+        let rows = (0..).zip(&self.rows);
+        match end {
+            OnEnd::Pad | OnEnd::Repeat => {
+                let ends = rows.filter(|(_, rows)| **rows > 0);
+                let ends = ends.map(|(lane, rows)| (rows - 1) * lanes + lane + 1);
+                ends.max().unwrap_or(0).div_ceil(share.step())
+            }
+            OnEnd::Drop => {
+                let ends = rows.map(|(lane, rows)| rows * lanes + lane);
+                ends.min().unwrap_or(0) / share.step()
+            }
+        }
+    }
+
+    /// The number of rows from the row `first` of the run on.
+    pub(super) fn rows_from(&self, first: u64) -> u64 {
+        let lanes = self.rows.len() as u64;
+        let before = |lane: u64| first.saturating_sub(lane).div_ceil(lanes);
+        (0..).zip(&self.rows).map(|(lane, rows)| rows.saturating_sub(before(lane))).sum()
+    }
+}
+
+/// The count in the folder `dir` under the name `run`, a hash of all that decides it, or that of `count`, which is
+/// written there. One of several processes counts, and the others wait for it.
+pub(super) fn kept(
+    dir: &Path,
+    run: &str,
+    control: &Control,
+    count: impl FnOnce() -> Result<Counted>,
+) -> Result<Counted> {
+    let place = |end: &str| dir.join(format!("stream-{}.{end}", &run[..DIGITS]));
+    let path = place("json");
+    if let Some(counted) = read(&path, run)? {
+        return Ok(counted);
+    }
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let _lock = lock(&place("lock"), control)?;
+    if let Some(counted) = read(&path, run)? {
+        return Ok(counted);
+    }
+    let counted = count()?;
+    let new = place("new");
+    let text = sealed::seal(&Written { run: run.to_owned(), counted: counted.clone() });
+    fs::write(&new, text).map_err(Error::io(&new))?;
+    fs::rename(&new, &path).map_err(Error::io(&path))?;
+    Ok(counted)
+}
+
+/// The count in a file, if it is whole and of this run.
+fn read(path: &Path, run: &str) -> Result<Option<Counted>> {
+    let Sealed::Whole(text) = sealed::read(path, Links::Refused).map_err(Error::io(path))? else {
+        return Ok(None);
+    };
+    let written: Option<Written> = serde_json::from_slice(&text).ok();
+    Ok(written.filter(|written| written.run == run).map(|written| written.counted))
+}
+
+/// Locks a file until it is dropped. Waits while another process has it.
+fn lock(path: &Path, control: &Control) -> Result<fs::File> {
+    let file = regular::open_to_write(path).map_err(Error::io(path))?;
+    loop {
+        control.tick()?;
+        match file.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => thread::sleep(POLL),
+            // On a file system without locks, several processes count.
+            Ok(()) | Err(fs::TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_end_with_the_last_row_or_before_the_first_that_is_missing() {
+        let share = |world_size| Share { lanes: 4, batch: 1, rank: 0, world_size };
+        let counted = |rows: &[u64]| Counted { rows: rows.to_vec(), tokens: 0, steps: 0 };
+        // Row 10 is the third of lane 2; row 3, of lane 3, is the first that is missing.
+        let uneven = counted(&[1, 2, 3, 0]);
+        assert_eq!(uneven.steps(OnEnd::Pad, share(2)), 6);
+        assert_eq!(uneven.steps(OnEnd::Repeat, share(4)), 3);
+        assert_eq!(uneven.steps(OnEnd::Drop, share(2)), 1);
+        assert_eq!(uneven.rows_from(2), 4);
+        assert_eq!(uneven.rows_from(12), 0);
+        assert_eq!(counted(&[0, 0, 0, 0]).steps(OnEnd::Pad, share(2)), 0);
+        assert_eq!(counted(&[2, 2, 2, 2]).steps(OnEnd::Drop, share(2)), 4);
+    }
+}

@@ -1,0 +1,270 @@
+//! [`Delivery`]: makes tables from the rows of a rank's lanes.
+
+use arrow::record_batch::RecordBatch;
+
+use super::counts::Counted;
+use super::lane::{Bench, Lane};
+use super::made::Made;
+use super::mix::Mix;
+use super::options::OnEnd;
+use super::run::{End, Run};
+use super::state::{Counts, STATE_KEY, State};
+use crate::assemble::{Gathered, Layout, assembled, schema};
+use crate::error::{Error, Result};
+use crate::ledger::Count;
+use crate::pack::{Piece, Plan};
+use crate::pipeline::Books;
+
+/// Returns the next documents of a feed.
+pub(super) type Take<'t> = &'t mut dyn FnMut(usize) -> Result<Option<Made>>;
+
+/// Makes tables from the rows of a rank's lanes.
+pub(super) struct Delivery<'d, 'a> {
+    pub(super) run: &'d Run<'a>,
+    /// The numbers of the lanes of this rank, and the lanes.
+    pub(super) numbers: Vec<usize>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) mix: &'d Mix,
+    /// The names of the pools, and the packed documents and tokens of each.
+    pub(super) names: Vec<String>,
+    pub(super) shares: Vec<Count>,
+    pub(super) books: &'d mut Books,
+    pub(super) layout: Layout,
+    /// The first row of the run that no rank has delivered.
+    pub(super) next: u64,
+    /// Tables that each rank has delivered.
+    pub(super) step: u64,
+    /// Documents that begin in rows which were made for a table that is not delivered.
+    pub(super) given_up: u64,
+    /// Warnings for the report.
+    pub(super) warnings: Vec<String>,
+}
+
+/// The rows of a table, each with the index of its lane. Rows without pieces are padding.
+struct TableRows {
+    rows: Vec<(usize, Vec<Piece>)>,
+    /// Whether the rank has a row here or later that is neither padding nor of epochs read again.
+    is_needed: bool,
+    /// The first row of the run that no rank delivers up to this table.
+    next: u64,
+    /// The lanes that were asked for a row.
+    asked: Vec<usize>,
+}
+
+impl Delivery<'_, '_> {
+    pub(super) fn tables(
+        &mut self,
+        end: &End<'_>,
+        take: Take<'_>,
+        emit: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let mut padded = 0;
+        let most = [self.run.options.max_steps, end.steps].into_iter().flatten().min();
+        let is_over = loop {
+            if most.is_some_and(|most| self.step >= most) {
+                break end.steps.is_some_and(|steps| self.step >= steps);
+            }
+            let table = self.rows(end, take)?;
+            let is_needed = table.as_ref().is_some_and(|table| table.is_needed);
+            let is_last = match (end.agree, end.rows) {
+                (Some(agree), Some(OnEnd::Drop)) => agree(u64::from(table.is_none()))? > 0,
+                (Some(agree), _) => agree(u64::from(is_needed))? == 0,
+                (None, Some(OnEnd::Pad | OnEnd::Repeat)) => !is_needed && end.steps.is_none(),
+                (None, _) => false,
+            };
+            let Some(table) = table else { break true };
+            if is_last {
+                self.give_up(&table.rows);
+                break true;
+            }
+            padded += table.rows.iter().filter(|(_, pieces)| pieces.is_empty()).count();
+            let batch = self.table(table)?;
+            self.run.control.count_rows(batch.num_rows() as u64);
+            emit(batch)?;
+        };
+        if is_over && end.steps.is_some() && end.rows == Some(OnEnd::Pad) {
+            self.require_end(take)?;
+        }
+        if padded > 0 {
+            self.warnings
+                .push(format!("{padded} rows are padding, so that all lanes end together"));
+        }
+        if end.left_out > 0 {
+            let (left_out, steps) = (end.left_out, self.step);
+            self.warnings.push(format!(
+                "{left_out} rows of all ranks were left out after table {steps}, because on_end is `drop`"
+            ));
+        }
+        let read_all = is_over && matches!(end.rows, None | Some(OnEnd::Pad));
+        // The first of several ranks that resume has the counts of all, so each balances its own.
+        let shares_counts = !self.run.share.is_alone() && self.run.from.is_some();
+        if !read_all || self.names.len() > 1 || shares_counts {
+            let waiting = self.lanes.iter().flat_map(Lane::pieces);
+            let waiting = waiting.filter(|piece| piece.start == 0).count() as u64;
+            let kept = &mut self.books.ledger.kept.documents;
+            *kept = kept.saturating_sub(waiting + self.given_up);
+            // Documents in open rows were read, and are in no row. The books count only packed ones. Of a
+            // mix, the last blocks may not be packed to their ends.
+            self.books.end_early();
+        }
+        Ok(())
+    }
+
+    /// Counts the documents of rows that are not delivered.
+    fn give_up(&mut self, rows: &[(usize, Vec<Piece>)]) {
+        let pieces = rows.iter().flat_map(|(_, pieces)| pieces);
+        self.given_up += pieces.filter(|piece| piece.start == 0).count() as u64;
+    }
+
+    /// Fails if a lane has a row left after the counted end.
+    fn require_end(&mut self, take: Take<'_>) -> Result<()> {
+        for at in 0..self.lanes.len() {
+            if self.with_lane(at, take, Lane::has_row)? {
+                let reason = "holds a count of rows of other inputs; remove it";
+                return Err(Error::option("cache_dir", reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the next table; `None` after the last.
+    fn rows(&mut self, end: &End<'_>, take: Take<'_>) -> Result<Option<TableRows>> {
+        let share = self.run.share;
+        let mut rows: Vec<(usize, Vec<Piece>)> = Vec::with_capacity(share.batch.min(share.lanes));
+        let mut row = self.next + share.rank as u64 * share.batch as u64;
+        let mut is_needed = false;
+        while rows.len() < share.batch {
+            let number = usize::try_from(row % share.lanes as u64).expect("fewer lanes");
+            let at = self.numbers.binary_search(&number).expect("a lane of this rank");
+            row += 1;
+            let found = self.with_lane(at, take, Lane::next_row)?;
+            is_needed |= found.is_some() && !self.lanes[at].repeats();
+            match (found, end.rows) {
+                (Some(pieces), _) => rows.push((at, pieces)),
+                (None, Some(OnEnd::Drop)) => {
+                    self.give_up(&rows);
+                    return Ok(None);
+                }
+                (None, Some(OnEnd::Pad | OnEnd::Repeat)) => rows.push((at, Vec::new())),
+                (None, None) if self.lanes.iter().all(Lane::is_ended) => break,
+                (None, None) if !share.is_alone() => return Err(uneven(number)),
+                (None, None) => {}
+            }
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut asked: Vec<usize> = rows.iter().map(|(at, _)| *at).collect();
+        // The lanes of this table may have ended before others.
+        for at in 0..self.lanes.len() {
+            if is_needed || end.rows.is_none() {
+                break;
+            }
+            is_needed = self.with_lane(at, take, Lane::has_row)?;
+            asked.push(at);
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        let in_step = !share.is_alone() || end.rows.is_some();
+        let next = if in_step { self.next + share.step() } else { row };
+        Ok(Some(TableRows { rows, is_needed, next, asked }))
+    }
+
+    /// Makes a table of its rows.
+    fn table(&mut self, table: TableRows) -> Result<RecordBatch> {
+        let packs = &self.run.job.options.rows.packing;
+        (self.next, self.step) = (table.next, self.step + 1);
+        let mut plan = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
+        for (_, pieces) in &table.rows {
+            if pieces.is_empty() {
+                plan.push_padding();
+            } else {
+                plan.push(pieces);
+            }
+        }
+        let batch = {
+            let stocks = table.rows.iter().map(|(at, _)| self.lanes[*at].stock()).collect();
+            let gathered = Gathered::apart(stocks, &plan);
+            let range = 0..plan.rows();
+            let made = assembled(&gathered, range.clone(), &self.layout)?;
+            self.books.count_rows(&gathered, range, made.labels);
+            made.batch
+        };
+        for at in table.asked {
+            self.lanes[at].settle();
+        }
+        let state = self.state().to_json();
+        let schema = schema::with_metadata(&batch.schema(), STATE_KEY, state);
+        Ok(batch.with_schema(schema)?)
+    }
+
+    /// Counts the rows of all lanes, and makes no table.
+    pub(super) fn count(&mut self, take: Take<'_>) -> Result<Counted> {
+        let mut rows = vec![0; self.lanes.len()];
+        let mut tokens = 0;
+        while !self.lanes.iter().all(Lane::is_ended) {
+            for (at, rows) in rows.iter_mut().enumerate() {
+                if self.with_lane(at, take, Lane::has_row)?
+                    && let Some(pieces) = self.with_lane(at, take, Lane::next_row)?
+                {
+                    *rows += 1;
+                    tokens += pieces.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
+                    self.lanes[at].forget();
+                }
+            }
+        }
+        self.books.ledger.kept.tokens += tokens;
+        self.books.rows += rows.iter().sum::<u64>();
+        // Blocks of epochs that are read again may have been taken.
+        self.books.end_early();
+        Ok(Counted { rows, tokens, steps: 0 })
+    }
+
+    /// Calls `ask` with a lane and what it packs with.
+    fn with_lane<T>(
+        &mut self,
+        at: usize,
+        take: Take<'_>,
+        ask: impl FnOnce(&mut Lane, &mut Bench<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (run, pools) = (self.run, self.names.len());
+        let mut bench = Bench {
+            options: &run.job.options,
+            objective: &**self.layout.objective(),
+            mix: self.mix,
+            shares: &mut self.shares,
+            books: self.books,
+            take: &mut |pool| take(at * pools + pool),
+            line_of: &|document| run.line_of(document),
+        };
+        ask(&mut self.lanes[at], &mut bench)
+    }
+
+    /// The state after the last table.
+    fn state(&self) -> State {
+        let share = self.run.share;
+        let named = self.names.iter().cloned().zip(self.shares.iter().copied());
+        let shares = named.filter(|_| self.names.len() > 1).collect();
+        State {
+            rows: self.next,
+            step: self.step,
+            lanes: share.lanes,
+            batch_size: share.batch,
+            world_size: share.world_size,
+            identity: self.run.identity.clone(),
+            counts: Counts::of(self.books, shares),
+            states: self.numbers.iter().copied().zip(self.lanes.iter().map(Lane::state)).collect(),
+        }
+    }
+}
+
+/// The error of a lane that ends before others, where ranks must stay in step.
+fn uneven(lane: usize) -> Error {
+    Error::option(
+        "lanes",
+        format!(
+            "are too many for the input: lane {lane} has no document, and ranks would not stay in step; name \
+             more files, files that can be entered in the middle, or fewer `lanes`"
+        ),
+    )
+}

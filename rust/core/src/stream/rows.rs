@@ -1,0 +1,140 @@
+//! [`Rows`]: the open and closed rows of a lane.
+
+use crate::config::PackOptions;
+use crate::pack::{OpenPacks, Piece, Plan};
+
+/// Pieces, for each row that may be open, after which an open row is closed, full or not: a long document
+/// does not wait for a short one for ever.
+const AGE: u64 = 64;
+
+/// The open and closed rows of a lane, for one packer or for one of each pool.
+pub(super) struct Rows {
+    packers: Vec<Packer>,
+    /// The number of pieces after which an open row is closed.
+    age: u64,
+}
+
+/// The rows that are packed together.
+struct Packer {
+    open: OpenPacks,
+    /// Closed rows. The first of them were delivered.
+    closed: Plan,
+    delivered: usize,
+}
+
+/// A row and its packer.
+pub(super) type Packed = (usize, Vec<Piece>);
+
+impl Rows {
+    /// No rows, for so many packers.
+    pub(super) fn new(open: &OpenPacks, packs: &PackOptions, packers: usize) -> Self {
+        let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
+        let packer = || Packer { open: open.clone(), closed: closed.clone(), delivered: 0 };
+        let age = AGE.saturating_mul(open.most() as u64);
+        Self { packers: (0..packers).map(|_| packer()).collect(), age }
+    }
+
+    /// The number of the document that pieces count from.
+    pub(super) fn first_document(&self) -> u64 {
+        self.packers[0].closed.first_document()
+    }
+
+    /// The number of packers.
+    pub(super) fn packers(&self) -> usize {
+        self.packers.len()
+    }
+
+    /// Whether a packer has a closed row that was not delivered.
+    pub(super) fn waits(&self, packer: usize) -> bool {
+        let Packer { closed, delivered, .. } = &self.packers[packer];
+        *delivered < closed.rows()
+    }
+
+    /// Whether any packer has a closed row that was not delivered.
+    pub(super) fn any_waits(&self) -> bool {
+        (0..self.packers.len()).any(|packer| self.waits(packer))
+    }
+
+    /// The number of delivered rows that are kept.
+    pub(super) fn delivered(&self) -> usize {
+        self.packers.iter().map(|packer| packer.delivered).sum()
+    }
+
+    /// Packs the pieces of a document.
+    pub(super) fn push(&mut self, packer: usize, pieces: &mut Vec<Piece>) {
+        let Packer { open, closed, .. } = &mut self.packers[packer];
+        for piece in pieces.drain(..) {
+            open.push(piece, closed);
+        }
+        if open.overtakes() {
+            open.close_aged(self.age, closed);
+        }
+    }
+
+    /// Delivers the first row that waits.
+    ///
+    /// # Panics
+    ///
+    /// If no row of the packer waits.
+    pub(super) fn take(&mut self, packer: usize) -> Vec<Piece> {
+        let Packer { closed, delivered, .. } = &mut self.packers[packer];
+        let row = closed.row(*delivered).collect();
+        *delivered += 1;
+        row
+    }
+
+    /// Closes all rows of a packer. Returns the pieces of the tail if it is dropped.
+    pub(super) fn finish(&mut self, packer: usize) -> Vec<Piece> {
+        let Packer { open, closed, .. } = &mut self.packers[packer];
+        open.flush(closed)
+    }
+
+    /// The pieces of all rows that were not delivered.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.packers.iter().flat_map(|Packer { open, closed, delivered }| {
+            closed.pieces(*delivered..closed.rows()).chain(open.pieces().copied())
+        })
+    }
+
+    /// Forgets the delivered rows, and counts documents from `oldest`.
+    pub(super) fn free(&mut self, oldest: u64) {
+        let step = u32::try_from(oldest - self.first_document());
+        let step = step.expect("few documents wait for their rows");
+        for Packer { open, closed, delivered } in &mut self.packers {
+            *closed = closed.split_off(*delivered, oldest);
+            *delivered = 0;
+            open.rebase(step);
+        }
+    }
+
+    /// The closed rows that were not delivered.
+    pub(super) fn closed(&self) -> impl Iterator<Item = Vec<Piece>> {
+        self.packers.iter().flat_map(|Packer { closed, delivered, .. }| {
+            (*delivered..closed.rows()).map(|row| closed.row(row).collect())
+        })
+    }
+
+    /// The open rows with their ages. The last row of each packer is the one that was added to last.
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, &[Piece])> {
+        self.packers.iter().flat_map(|packer| packer.open.rows())
+    }
+
+    /// Restores the rows that [`closed`](Self::closed) and [`open`](Self::open) returned. Returns `false` if
+    /// more are open than may be.
+    pub(super) fn reopen(&mut self, closed: Vec<Packed>, open: Vec<(u64, Packed)>) -> bool {
+        for (packer, row) in closed {
+            self.packers[packer].closed.push(&row);
+        }
+        let mut of: Vec<Vec<(u64, Vec<Piece>)>> = vec![Vec::new(); self.packers.len()];
+        for (age, (packer, row)) in open {
+            of[packer].push((age, row));
+        }
+        let fits = of.iter().zip(&self.packers).all(|(rows, it)| rows.len() <= it.open.most());
+        if fits {
+            for (rows, packer) in of.into_iter().zip(&mut self.packers) {
+                packer.open.reopen(rows);
+            }
+        }
+        fits
+    }
+}

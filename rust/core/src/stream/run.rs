@@ -1,0 +1,113 @@
+//! [`Run`]: the inputs and options of a run, as all of its parts see them.
+
+use crate::config::{RowColumn, Strategy};
+use crate::control::Control;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::ledger::Count;
+use crate::pack::OpenPacks;
+use crate::pipeline::Job;
+use crate::source::Found;
+use crate::source::position::{is_line_file, line_of};
+
+use super::mix::Mix;
+use super::options::{OnEnd, Share, StreamOptions};
+use super::state::{Identity, State};
+
+/// A function of a number that returns the greatest that a rank gave.
+pub type Agree<'a> = &'a dyn Fn(u64) -> Result<u64>;
+
+/// The table at which a rank ends.
+pub(super) struct End<'a> {
+    /// The rows of a step in which some lanes have none left; `None` if the step goes on with other lanes.
+    pub(super) rows: Option<OnEnd>,
+    /// The number of tables of the run, if it is known.
+    pub(super) steps: Option<u64>,
+    pub(super) agree: Option<Agree<'a>>,
+    /// The rows of the run that are in none of these tables, if that is known.
+    pub(super) left_out: u64,
+}
+
+/// The parts of a run.
+pub(super) struct Run<'a> {
+    pub(super) job: &'a Job,
+    pub(super) found: &'a Found,
+    pub(super) options: &'a StreamOptions,
+    pub(super) control: &'a Control,
+    pub(super) share: Share,
+    pub(super) identity: Identity,
+    pub(super) from: Option<State>,
+    pub(super) open: OpenPacks,
+    /// Whether lines are counted, since rows name them.
+    pub(super) counted: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        found: &'a Found,
+        options: &'a StreamOptions,
+        from: Option<State>,
+        control: &'a Control,
+    ) -> Result<Self> {
+        let packs = &job.options.rows.packing;
+        let open = match packs.strategy {
+            Strategy::BestFit => Some(OpenPacks::best_fit(packs, options.open_packs)),
+            _ => OpenPacks::in_order(packs),
+        };
+        let Some(open) = open else {
+            let reason = format!(
+                "is `{}`, but a stream packs by `sequential`, `concat`, `none` or `best_fit`",
+                packs.strategy.name()
+            );
+            return Err(Error::option("strategy", reason));
+        };
+        let lanes = from.as_ref().map(|state| state.lanes);
+        let share = options.share(lanes)?;
+        let identity = Identity::of(job, found, options, control)?;
+        if let Some(state) = &from {
+            state.check(&identity, options.strict)?;
+        }
+        let counted = job.options.rows.columns.contains(&RowColumn::SourceRow);
+        Ok(Self { job, found, options, control, share, identity, from, open, counted })
+    }
+
+    /// The sources of each pool.
+    pub(super) fn pools(&self, mix: &Mix) -> Result<Vec<Vec<usize>>> {
+        let sources = 0..self.found.sources.len();
+        if self.options.weights.is_empty() {
+            return Ok(vec![sources.collect()]);
+        }
+        if sources.len() != mix.pools() {
+            let reason = format!("name {} sources of {}", mix.pools(), sources.len());
+            return Err(Error::option("weights", reason));
+        }
+        if self.found.sources.iter().any(|source| source.repeat.get() > 1) {
+            let reason = "is given beside `weights`, which say how often a source comes; leave one of them out";
+            return Err(Error::option("repeat", reason));
+        }
+        Ok(sources.map(|source| vec![source]).collect())
+    }
+
+    /// The packed documents and tokens of a source before.
+    pub(super) fn packed_of(&self, name: &str) -> Count {
+        let before = self.from.as_ref();
+        before.map_or_else(Count::default, |state| state.counts.share(name, self.share.rank))
+    }
+
+    /// The number of the line of a document.
+    pub(super) fn line_of(&self, document: &Document<'_>) -> Result<u64> {
+        let origin = document.origin();
+        let file = self.found.files.iter().find(|file| file.path == origin.path);
+        match file {
+            Some(file)
+                if !self.counted
+                    && self.found.sources[file.source].limit.is_none()
+                    && is_line_file(file)? =>
+            {
+                line_of(file, origin.line, self.control)
+            }
+            _ => Ok(origin.line),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The fields of a conversation that a template leaves out of its text.
+//!
+//! A value is left out if it holds a text that is not blank, and none of its texts is printed: as it is, in
+//! part, or changed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fastpack_template::Shown;
+use fastpack_template::json::{Map, Value as Json};
+
+use super::conversation::tools;
+use crate::record::Conversation;
+
+/// The fields of a conversation that its text leaves out, each once. [`field_name`] makes the names.
+pub type LeftOut = Vec<Arc<str>>;
+
+/// The field of the tools.
+pub(super) const TOOLS: &str = "tools";
+
+/// The key of a message that says who speaks. Templates compare it, and print words of their own.
+const ROLE: &str = "role";
+
+/// The name of a field of a message: its key, and for the content also the role.
+pub(super) fn field_name(key: &str, role: &str) -> Arc<str> {
+    if key == "content" { format!("{role} {key}").into() } else { key.into() }
+}
+
+/// Adds a field, unless it is there.
+pub(super) fn add(fields: &mut LeftOut, field: &Arc<str>) {
+    if !fields.contains(field) {
+        fields.push(Arc::clone(field));
+    }
+}
+
+/// Whether a value holds a text that is not blank.
+pub(super) fn speaks(value: &Json) -> bool {
+    match value {
+        Json::String(text) => !text.trim().is_empty(),
+        Json::List(items) => items.iter().any(speaks),
+        Json::Map(map) => map.values().any(speaks),
+        _ => false,
+    }
+}
+
+/// Whether a template prints a message's key as text of the conversation.
+fn is_field(key: &str) -> bool {
+    key != ROLE
+}
+
+/// Adds the fields of a conversation that `shown` does not hold.
+pub(super) fn not_shown(
+    conversation: &Conversation,
+    prepared: &[Cow<'_, Map>],
+    shown: &Shown,
+    fields: &mut LeftOut,
+) {
+    let is_whole = |at: usize| shown.holds_whole(&prepared[at]);
+    collect(conversation, is_whole, |value| shown.holds(value), fields);
+}
+
+/// Adds the fields of a conversation of which `text` has no word.
+pub(super) fn not_in_text(conversation: &Conversation, text: &str, fields: &mut LeftOut) {
+    collect(conversation, |_| false, |value| occurs(value, text), fields);
+}
+
+/// Calls `found` with the message and the key of each value that `shown` does not hold; with no message for the
+/// tools.
+pub(super) fn unprinted(
+    conversation: &Conversation,
+    prepared: &[Cow<'_, Map>],
+    shown: &Shown,
+    mut found: impl FnMut(Option<usize>, &str),
+) {
+    for (at, (message, prepared)) in conversation.messages.iter().zip(prepared).enumerate() {
+        if shown.holds_whole(prepared) {
+            continue;
+        }
+        for (key, value) in message.iter() {
+            if is_field(key) && !shown.holds(value) {
+                found(Some(at), key);
+            }
+        }
+    }
+    if tools(conversation).is_some_and(|tools| !shown.holds(tools)) {
+        found(None, TOOLS);
+    }
+}
+
+/// Adds the fields that speak and are not printed.
+fn collect(
+    conversation: &Conversation,
+    is_whole: impl Fn(usize) -> bool,
+    is_printed: impl Fn(&Json) -> bool,
+    fields: &mut LeftOut,
+) {
+    for (at, message) in conversation.messages.iter().enumerate() {
+        for (key, value) in message.iter() {
+            if is_field(key) && !is_printed(value) && speaks(value) && !is_whole(at) {
+                let role = match message.get(ROLE) {
+                    Some(Json::String(role)) => &**role,
+                    _ => "",
+                };
+                add(fields, &field_name(key, role));
+            }
+        }
+    }
+    if tools(conversation).is_some_and(|tools| speaks(tools) && !is_printed(tools)) {
+        add(fields, &TOOLS.into());
+    }
+}
+
+/// Whether a word of a value occurs in a text. `transformers` does not say which values it printed.
+fn occurs(value: &Json, text: &str) -> bool {
+    match value {
+        Json::String(own) => {
+            let words = own.split(|c: char| !c.is_alphanumeric());
+            words.max_by_key(|word| word.len()).is_some_and(|word| {
+                if word.is_empty() { text.contains(own.trim()) } else { text.contains(word) }
+            })
+        }
+        Json::List(items) => items.iter().any(|item| occurs(item, text)),
+        Json::Map(map) => map.values().any(|item| occurs(item, text)),
+        _ => false,
+    }
+}

@@ -1,0 +1,59 @@
+//! `status`, `list_groups` and `pack_group`: the state of a job in a folder, and its groups one by one.
+
+use std::path::PathBuf;
+
+use fastpack_core::pipeline;
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::inputs::PyInputs;
+use crate::job::{Parts, PyChatTemplate};
+use crate::options::PyOptions;
+use crate::output::PyOutput;
+use crate::pretrained::PyPretrained;
+use crate::report::PyReport;
+use crate::supervise::{self, Interrupted};
+use crate::transform::PyTransform;
+
+/// The state of the job in a folder, as JSON.
+#[pyfunction]
+pub(crate) fn status(folder: PathBuf) -> PyResult<String> {
+    let status = pipeline::status(&folder).map_err(error::to_py)?;
+    Ok(status.to_json())
+}
+
+/// The bytes of each group of a job, and the names of its steps.
+#[pyfunction]
+pub(crate) fn list_groups(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    output: &PyOutput,
+) -> PyResult<(Vec<u64>, Vec<&'static str>)> {
+    let (inputs, output) = (inputs.0.clone(), output.0.clone());
+    supervise::run(py, None, Interrupted::Abandon, move |control, _| {
+        pipeline::list_groups(&inputs, &output, control)
+    })
+}
+
+/// Takes one group of a job through one step.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the parts of a job")]
+pub(crate) fn pack_group(
+    py: Python<'_>,
+    inputs: &PyInputs,
+    output: &PyOutput,
+    options: &PyOptions,
+    tokenizer: Option<&PyPretrained>,
+    chat_template: PyChatTemplate,
+    transform: PyTransform,
+    group: u64,
+    step: usize,
+) -> PyResult<PyReport> {
+    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let (inputs, output) = (inputs.0.clone(), output.0.clone());
+    supervise::run(py, None, Interrupted::Join, move |control, caller| {
+        let job = parts.job(caller)?;
+        pipeline::pack_group(job, &inputs, &output, (group, step), control)
+    })
+    .map(PyReport)
+}

@@ -1,0 +1,53 @@
+//! Converts Python arguments to the options of remote storage. It holds no defaults.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fastpack_core::config::{GivenFile, StorageOptions};
+use pyo3::prelude::*;
+
+use crate::convert::{bytes_given, refuse};
+
+/// The options of remote storage: credentials, retries, the block cache, and files that Python has found.
+#[pyclass(name = "StorageOptions", module = "fastpack._fastpack", frozen)]
+#[derive(Debug)]
+pub(crate) struct PyStorageOptions(pub(crate) StorageOptions);
+
+/// A file that Python has found: its name, its URL and the headers of its requests.
+type Given = (String, String, BTreeMap<String, String>);
+
+#[pymethods]
+impl PyStorageOptions {
+    #[new]
+    #[pyo3(signature = (*, options, block_cache, given))]
+    fn new(
+        options: BTreeMap<String, String>,
+        block_cache: Option<(PathBuf, PyBlockCache)>,
+        given: BTreeMap<String, Vec<Given>>,
+    ) -> Self {
+        let file = |(name, url, headers): Given| GivenFile { name, url, headers };
+        let given = given
+            .into_iter()
+            .map(|(name, files)| (name, files.into_iter().map(file).collect()))
+            .collect();
+        let block_cache = block_cache.map(|(dir, most)| (dir, most.0));
+        Self(StorageOptions { options, block_cache, given })
+    }
+}
+
+/// The size of the block cache in bytes, as [`bytes_given`] reads it.
+pub(crate) struct PyBlockCache(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PyBlockCache {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        bytes_given(value).map(Self).ok_or_else(|| {
+            refuse(
+                value,
+                "block_cache",
+                "a number of bytes or a text such as \"20GB\" or \"512MiB\"",
+            )
+        })
+    }
+}

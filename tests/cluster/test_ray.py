@@ -1,0 +1,140 @@
+"""`fastpack.ray` on clusters of one machine, with nodes that are killed."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import ray
+from conftest import shards, timeless
+from ray.cluster_utils import Cluster
+
+import fastpack
+import fastpack.ray
+
+OPTIONS = {
+    "max_length": 256,
+    "group_size": "20KB",
+    "columns": ["input_ids", "labels", "source_file", "source_row"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_cores():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def alone(chats, tokenizer_dir, tmp_path_factory):
+    """The folders of one process without Ray, without and with documents set aside."""
+    folders = {}
+    for validation in (None, 30):
+        folders[validation] = tmp_path_factory.mktemp("alone") / "out"
+        fastpack.pack_dir(
+            chats, folders[validation], tokenizer=tokenizer_dir, validation=validation, **OPTIONS
+        )
+    return folders
+
+
+@pytest.mark.parametrize("validation", [None, 30])
+def test_a_job_on_ray_writes_the_files_of_one_process(validation, chats, tokenizer_dir, alone, tmp_path):
+    out, told = tmp_path / "out", []
+    report = fastpack.ray.pack_dir(
+        chats, out, tokenizer=tokenizer_dir, validation=validation, progress=told.append, **OPTIONS
+    )
+    assert shards(out) == shards(alone[validation])
+    assert timeless(out) == timeless(alone[validation])
+    assert report.documents == fastpack.Report.of(out).documents
+    assert told[-1].bytes == told[-1].total_bytes == sum(path.stat().st_size for path in chats.iterdir())
+    assert told[-1].rows == report.rows
+    again = fastpack.ray.pack_dir(chats, out, tokenizer=tokenizer_dir, validation=validation, **OPTIONS)
+    assert again.to_dict() == report.to_dict()
+
+
+def test_an_error_in_a_task_is_raised_as_it_is(chats, tokenizer_dir, tmp_path):
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for path in chats.iterdir():
+        (bad / path.name).write_bytes(path.read_bytes())
+    (bad / "part-05.jsonl").write_text('{"messages": 5}\n', encoding="utf-8")
+    with pytest.raises(fastpack.RecordError, match=r"part-05.jsonl:1"):
+        fastpack.ray.pack_dir(bad, tmp_path / "out", tokenizer=tokenizer_dir, **OPTIONS)
+    assert not list((tmp_path / "out").glob("train-*"))
+
+
+def test_functions_run_on_all_nodes(chats, tokenizer_dir, tmp_path):
+    def short(batch):
+        return [len(json.dumps(row)) < 400 for row in batch.to_pylist()]
+
+    report = fastpack.ray.pack_dir(
+        chats, tmp_path / "out", tokenizer=tokenizer_dir, filter=short, filter_fingerprint="short", **OPTIONS
+    )
+    assert report.dropped["filtered"].documents > 0
+
+
+@pytest.mark.parametrize("name", ["rank", "cache_dir", "colour"])
+def test_options_that_ray_decides_are_refused(name, chats, tokenizer_dir, tmp_path):
+    with pytest.raises(fastpack.OptionError, match=f"`{name}`"):
+        fastpack.ray.pack_dir(chats, tmp_path, tokenizer=tokenizer_dir, **{name: 1}, **OPTIONS)
+
+
+def test_a_data_set_of_records_becomes_one_of_rows(chats, tokenizer_dir):
+    records = ray.data.read_json([str(path) for path in sorted(chats.iterdir())])
+    options = {"max_length": 256, "columns": ["input_ids", "seq_lengths"]}
+    rows = fastpack.ray.pack_dataset(records, tokenizer_dir, batch_size=100, concurrency=1, **options)
+    found = rows.take_all()
+    expected = fastpack.pack_files(chats, tokenizer_dir, **options)
+    report = fastpack.Report.of(expected)
+    assert sum(len(row["input_ids"]) for row in found) == report.tokens.kept
+    assert sum(len(row["seq_lengths"]) for row in found) == report.documents.kept
+
+    # The same documents, whatever row they are in.
+    def documents(packed):
+        for row in packed:
+            start = 0
+            for length in row["seq_lengths"]:
+                yield tuple(int(token) for token in row["input_ids"][start : start + length])
+                start += length
+
+    assert sorted(documents(found)) == sorted(documents(expected.to_pylist()))
+    with pytest.raises(fastpack.OptionError, match="`output`"):
+        fastpack.ray.pack_dataset(records, tokenizer_dir, output="packed", **options)
+
+
+@pytest.mark.parametrize("validation", [None, 30])
+def test_a_killed_node_costs_its_groups_alone(validation, chats, tokenizer_dir, alone, tmp_path):
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        out, seen = tmp_path / "out", []
+
+        def slow(batch):
+            time.sleep(0.2)
+            return [True] * batch.num_rows
+
+        def kill(reading):
+            seen.append(reading)
+            if len(seen) == 1:
+                cluster.remove_node(nodes[1], allow_graceful=False)
+
+        options = {**OPTIONS, "validation": validation, "filter": slow, "filter_fingerprint": "slow"}
+        fastpack.ray.pack_dir(chats, out, tokenizer=tokenizer_dir, progress=kill, **options)
+        assert len(seen) > 3
+        until = time.monotonic() + 60
+        while sum(node["Alive"] for node in ray.nodes()) > 3 and time.monotonic() < until:
+            time.sleep(0.5)  # until the head has noticed
+        assert sum(node["Alive"] for node in ray.nodes()) == 3  # the head, and two of three
+        assert shards(out) == shards(alone[validation])
+        report, expected = timeless(out), timeless(alone[validation])
+        for name in ("documents", "tokens", "rows", "trained_tokens", "lengths", "splits"):
+            assert report.get(name) == expected.get(name), name
+        assert not (out / ".fastpack").exists()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)

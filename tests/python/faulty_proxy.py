@@ -1,0 +1,107 @@
+"""A proxy on the loopback address that loses requests and answers between a client and a server."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+import struct
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Proxy(ThreadingHTTPServer):
+    """Passes requests on to `host:port`. A share of `faults` of them goes wrong, drawn with the seed."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, host, port, *, seed, faults):
+        self.there = host, port
+        self.chances = random.Random(seed)
+        self.faults = faults
+        self.lock = threading.Lock()
+        self.lost = 0
+        self.broken = ""
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def fault(self, path):
+        """What goes wrong with the next request, if anything: always with those whose path has `broken`."""
+        if self.broken and self.broken in path:
+            return "status"
+        with self.lock:
+            if self.chances.random() >= self.faults:
+                return ""
+            self.lost += 1
+            return self.chances.choice(["status", "before", "after", "cut"])
+
+    def handle_error(self, request, client_address):
+        """Connections that end are what is tested."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def pass_on(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        fault = self.server.fault(self.path)
+        if fault == "before":
+            return self.reset()
+        if fault == "status":
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return None
+        there = http.client.HTTPConnection(*self.server.there, timeout=60)
+        there.request(self.command, self.path, body, dict(self.headers.items()))
+        answer = there.getresponse()
+        content = answer.read()
+        there.close()
+        if fault == "after":
+            return self.reset()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in {"connection", "content-length", "transfer-encoding", "date", "server"}:
+                self.send_header(name, value)
+        size = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
+        self.send_header("Content-Length", size or "0")
+        self.end_headers()
+        if fault == "cut" and len(content) > 1:
+            self.wfile.write(content[: len(content) // 2])
+            return self.reset()
+        self.wfile.write(content)
+        return None
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = pass_on  # noqa: N815  the names that the library asks for
+
+    def reset(self):
+        """Ends the connection by a reset."""
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+
+
+@contextmanager
+def losing(url, *, seed, faults):
+    """A proxy before the server at `url` for a while."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    proxy = Proxy(host, int(port), seed=seed, faults=faults)
+    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+        thread.join()

@@ -1,0 +1,412 @@
+"""Files in buckets give the rows of local files, and jobs write into buckets as into folders."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import conversation, sentence
+from containers import CONTAINERS, lines
+from faulty_proxy import losing
+
+import fastpack
+
+boto3 = pytest.importorskip("boto3")
+moto_server = pytest.importorskip("moto.server")
+
+CONVERSATIONS = [conversation(number) for number in range(60)]
+
+KEYS = {"aws_access_key_id": "an-access-key", "aws_secret_access_key": "a-secret-key"}
+
+
+@pytest.fixture(scope="module")
+def store():
+    """The options of an S3 server on this machine."""
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield {
+        **KEYS,
+        "aws_endpoint": f"http://{host}:{port}",
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+    }
+    server.stop()
+
+
+@pytest.fixture
+def client(store):
+    return boto3.client(
+        "s3",
+        endpoint_url=store["aws_endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id=KEYS["aws_access_key_id"],
+        aws_secret_access_key=KEYS["aws_secret_access_key"],
+    )
+
+
+@pytest.fixture
+def bucket(client, request):
+    name = f"bucket-{random.Random(request.node.nodeid).randrange(10**12)}"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+def put(client, bucket, folder):
+    for path in folder.rglob("*"):
+        if path.is_file():
+            client.put_object(Bucket=bucket, Key=str(path.relative_to(folder)), Body=path.read_bytes())
+
+
+def rows(files, tokenizer, **options):
+    options = {"max_length": 512, "max_lost": "100%", **options}
+    return fastpack.pack_files(files, tokenizer, **options).to_pydict()
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_container_gives_the_same_rows_from_a_bucket(
+    container, tmp_path, tokenizer_dir, store, client, bucket
+):
+    (tmp_path / f"data.{container}").write_bytes(CONTAINERS[container](CONVERSATIONS))
+    put(client, bucket, tmp_path)
+    expected = rows(tmp_path / f"data.{container}", tokenizer_dir)
+    assert rows(f"s3://{bucket}/data.{container}", tokenizer_dir, storage_options=store) == expected
+
+
+@pytest.fixture
+def tree(tmp_path, client, bucket):
+    """Files in folders, here and in the bucket."""
+    folder = tmp_path / "tree"
+    for number, name in enumerate(
+        [
+            "a/0.jsonl",
+            "a/1.jsonl",
+            "a/b/2.jsonl",
+            "a/b/c/3.jsonl",
+            "a/.hidden.jsonl",
+            "a/_SUCCESS",
+            "a/README.md",
+        ]
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        records = [{"text": sentence(number * 100 + at, 20)} for at in range(50)]
+        (folder / name).write_bytes(b"" if name.endswith("SUCCESS") else lines(records))
+    put(client, bucket, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options"),
+    [
+        ("a", {}),
+        ("a/", {}),
+        ("a", {"recursive": True}),
+        ("a/*.jsonl", {}),
+        ("a/**/*.jsonl", {}),
+        ("a/?.jsonl", {}),
+        ("a/[01].jsonl", {}),
+        ("a/{0,1}.jsonl", {}),
+        ("a/{0..1}.jsonl", {}),
+        ("a/*/*.jsonl", {}),
+    ],
+)
+def test_folders_and_globs_find_the_files_that_they_find_locally(
+    pattern, options, tree, tokenizer_dir, store, bucket
+):
+    names = []
+    for files, more in ((f"{tree}/{pattern}", {}), (f"s3://{bucket}/{pattern}", {"storage_options": store})):
+        packed = fastpack.pack_files(
+            files, tokenizer_dir, max_length=512, columns=["input_ids", "source_file"], **options, **more
+        )
+        listed = [name for found in fastpack.Report.of(packed).inputs for name in found.names]
+        names.append([str(name).rpartition("/a/")[2] for name in listed])
+        names.append(packed["input_ids"].to_pylist())
+    assert names[0] == names[2]
+    assert names[1] == names[3]
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "none/", "*.none"])
+def test_what_is_not_there_is_refused_by_its_name(name, tokenizer_dir, store, bucket):
+    with pytest.raises((fastpack.InputNotFoundError, fastpack.OptionError), match=f"s3://{bucket}/"):
+        rows(f"s3://{bucket}/{name}", tokenizer_dir, storage_options=store)
+
+
+def test_environment_variables_open_a_bucket(tree, tokenizer_dir, store, bucket, monkeypatch):
+    for name, value in store.items():
+        monkeypatch.setenv(name.upper(), value)
+    assert rows(f"s3://{bucket}/a/0.jsonl", tokenizer_dir) == rows(tree / "a/0.jsonl", tokenizer_dir)
+
+
+def test_an_option_that_no_store_knows_is_refused(tree, tokenizer_dir, store, bucket):
+    with pytest.raises(fastpack.OptionError, match="`aws_regoin`"):
+        rows(f"s3://{bucket}/a", tokenizer_dir, storage_options={**store, "aws_regoin": "x"})
+
+
+def test_a_bucket_with_other_keys_tells_none_of_them(tokenizer_dir, store, bucket):
+    options = {**store, "aws_endpoint": "http://127.0.0.1:9", "max_retries": "0"}
+    with pytest.raises(OSError, match=bucket) as refused:
+        rows(f"s3://{bucket}/a.jsonl", tokenizer_dir, storage_options=options)
+    assert not any(secret in str(refused.value) for secret in KEYS.values())
+
+
+def test_an_output_in_a_bucket_is_no_input(tree, tokenizer_dir, store, client, bucket, tmp_path):
+    fastpack.pack_dir(tree / "a/0.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512)
+    for path in (tmp_path / "packed").iterdir():
+        if path.is_file():
+            client.put_object(Bucket=bucket, Key=f"a/packed/{path.name}", Body=path.read_bytes())
+    found = fastpack.pack_files(
+        f"s3://{bucket}/a", tokenizer_dir, max_length=512, recursive=True, storage_options=store
+    )
+    assert sum(files.files for files in fastpack.Report.of(found).inputs) == 4
+    assert rows(f"s3://{bucket}/a/packed", tokenizer_dir, storage_options=store)
+
+
+def listing(client, bucket, prefix="packed/"):
+    found = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+    return {
+        entry["Key"]: client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read() for entry in found
+    }
+
+
+@pytest.fixture
+def work(tmp_path):
+    return tmp_path / "work"
+
+
+def pack_dir(files, output, tokenizer, store, work, **options):
+    return fastpack.pack_dir(
+        files,
+        output,
+        tokenizer=tokenizer,
+        storage_options=store,
+        work_dir=work,
+        **{"max_length": 512, **options},
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"format": "parquet"},
+        {"hf_layout": True},
+        {"validation": 5},
+        {"keep_tokens": True, "shard_size": 5000},
+    ],
+    ids=str,
+)
+def test_a_job_writes_into_a_bucket_what_it_writes_into_a_folder(
+    options, tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    report = pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, **options)
+    local = fastpack.pack_dir(
+        tree / "a/0.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, **options
+    )
+    assert report.rows == local.rows
+    found = listing(client, bucket)
+    expected = {
+        f"packed/{path.relative_to(tmp_path / 'packed')}": path.read_bytes()
+        for path in (tmp_path / "packed").rglob("*")
+        if path.is_file()
+    }
+    assert found.keys() == expected.keys()
+    timed = {"packed/manifest.json", "packed/report.json"}
+    assert {name: found[name] for name in found.keys() - timed} == {
+        name: expected[name] for name in expected.keys() - timed
+    }
+    assert not [path for path in work.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_a_finished_job_is_known_again_and_another_is_refused(
+    tree, tokenizer_dir, store, client, bucket, work
+):
+    first = pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work)
+    before = listing(client, bucket)
+    assert pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work) == first
+    with pytest.raises(fastpack.OutputError, match=r"another job.*max_length"):
+        pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, max_length=256)
+    assert listing(client, bucket) == before
+    pack_dir(
+        tree / "a/0.jsonl",
+        f"s3://{bucket}/packed",
+        tokenizer_dir,
+        store,
+        work,
+        max_length=256,
+        overwrite=True,
+    )
+    after = listing(client, bucket)
+    assert after.keys() == before.keys()
+    assert after != before
+
+
+def test_files_of_others_stay(tree, tokenizer_dir, store, client, bucket, work):
+    client.put_object(Bucket=bucket, Key="packed/notes.txt", Body=b"mine")
+    with pytest.raises(fastpack.OutputError, match=r"`notes\.txt`"):
+        pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work)
+    assert listing(client, bucket).keys() >= {"packed/notes.txt"}
+    assert "packed/.fastpack/lock" not in listing(client, bucket)
+    pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, overwrite=True)
+    assert listing(client, bucket)["packed/notes.txt"] == b"mine"
+
+
+def test_a_large_shard_goes_up_in_parts(tokenizer_dir, store, client, bucket, work, tmp_path):
+    chances = random.Random(1)
+    records = [{"input_ids": [chances.randrange(300) for _ in range(2000)]} for _ in range(1500)]
+    (tmp_path / "ids.jsonl").write_bytes(lines(records))
+    pack_dir(tmp_path / "ids.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, max_length=2048)
+    fastpack.pack_dir(tmp_path / "ids.jsonl", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=2048)
+    shard = (tmp_path / "packed/train-00000.arrow").read_bytes()
+    assert len(shard) > 20_000_000
+    assert listing(client, bucket)["packed/train-00000.arrow"] == shard
+
+
+def test_a_job_that_was_killed_goes_on(tree, tokenizer_dir, store, client, bucket, work, tmp_path):
+    script = (
+        "import json, sys, fastpack\n"
+        "store, files, output, tokenizer, work = json.loads(sys.argv[1])\n"
+        "print('ready', flush=True)\n"
+        "fastpack.pack_dir(files, output, tokenizer=tokenizer, storage_options=store, work_dir=work, max_length=512,\n"
+        "    shard_size=3000)\n"
+    )
+    given = json.dumps([store, f"{tree}/a", f"s3://{bucket}/packed", str(tokenizer_dir), str(work)])
+    for wait in (0.05, 0.15, 0.3, 0.6):
+        process = subprocess.Popen([sys.executable, "-c", script, given], stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        found = listing(client, bucket)
+        if "packed/manifest.json" in found:
+            manifest = json.loads(found["packed/manifest.json"])
+            assert all(f"packed/{file['name']}" in found for file in manifest["files"])
+    pack_dir(f"{tree}/a", f"s3://{bucket}/packed", tokenizer_dir, store, work, shard_size=3000)
+    fastpack.pack_dir(
+        f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000
+    )
+    found = listing(client, bucket)
+    shards = [path for path in (tmp_path / "packed").iterdir() if path.suffix == ".arrow"]
+    assert shards
+    assert {path.name: found[f"packed/{path.name}"] for path in shards} == {
+        path.name: path.read_bytes() for path in shards
+    }
+    assert len(found) == len(shards) + 2
+
+
+def test_an_upload_that_fails_halfway_leaves_no_object(tokenizer_dir, store, client, bucket, work, tmp_path):
+    chances = random.Random(1)
+    records = [{"input_ids": [chances.randrange(300) for _ in range(2000)]} for _ in range(1500)]
+    (tmp_path / "ids.jsonl").write_bytes(lines(records))
+    with losing(store["aws_endpoint"], seed=0, faults=0) as proxy:
+        proxy.broken = "partNumber=2"
+        options = {**store, "aws_endpoint": proxy.url, "max_retries": "1"}
+        with pytest.raises(OSError, match="train-00000"):
+            pack_dir(
+                tmp_path / "ids.jsonl", f"s3://{bucket}/packed", tokenizer_dir, options, work, max_length=2048
+            )
+    assert listing(client, bucket).keys() <= {"packed/.fastpack/lock"}
+    assert not client.list_multipart_uploads(Bucket=bucket).get("Uploads")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_on_the_way_give_the_same_bytes_or_one_error(
+    seed, tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    faults = random.Random(seed).choice([0.05, 0.15, 0.3])
+    with losing(store["aws_endpoint"], seed=seed, faults=faults) as proxy:
+        options = {**store, "aws_endpoint": proxy.url, "max_retries": str(seed % 2 * 20 + 1)}
+        try:
+            pack_dir(
+                f"s3://{bucket}/a", f"s3://{bucket}/packed", tokenizer_dir, options, work, shard_size=3000
+            )
+            said = None
+        except OSError as error:
+            said = str(error)
+    found = listing(client, bucket)
+    if said:
+        assert seed % 2 == 0, said
+        assert len(said.splitlines()) == 1
+        pack_dir(f"s3://{bucket}/a", f"s3://{bucket}/packed", tokenizer_dir, store, work, shard_size=3000)
+        found = listing(client, bucket)
+    fastpack.pack_dir(
+        f"{tree}/a", tmp_path / "packed", tokenizer=tokenizer_dir, max_length=512, shard_size=3000
+    )
+    shards = {path.name: path.read_bytes() for path in (tmp_path / "packed").glob("*.arrow")}
+    assert {name: found[f"packed/{name}"] for name in shards} == shards
+    assert found.keys() - {"packed/.fastpack/lock"} == {
+        "packed/manifest.json",
+        "packed/report.json",
+        *(f"packed/{name}" for name in shards),
+    }
+
+
+def test_a_second_writer_is_refused_while_the_lock_is_renewed(
+    tree, tokenizer_dir, store, client, bucket, work, tmp_path
+):
+    stop = threading.Event()
+
+    def renew():
+        number = 0
+        while not stop.wait(0.2):
+            number += 1
+            client.put_object(
+                Bucket=bucket, Key="packed/.fastpack/lock", Body=f"another\n{number}\n".encode()
+            )
+
+    client.put_object(Bucket=bucket, Key="packed/.fastpack/lock", Body=b"another\n0\n")
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        with pytest.raises(fastpack.OutputError, match="another process"):
+            pack_dir(tree / "a/0.jsonl", f"s3://{bucket}/packed", tokenizer_dir, store, work, wait=False)
+    finally:
+        stop.set()
+        thread.join()
+    assert listing(client, bucket).keys() == {"packed/.fastpack/lock"}
+
+
+def test_repack_and_records_write_into_a_bucket(tree, tokenizer_dir, store, client, bucket, work, tmp_path):
+    fastpack.pack_dir(
+        tree / "a/0.jsonl", tmp_path / "kept", tokenizer=tokenizer_dir, max_length=512, keep_tokens=True
+    )
+    fastpack.repack(
+        tmp_path / "kept", f"s3://{bucket}/again", max_length=256, storage_options=store, work_dir=work
+    )
+    fastpack.pack_records(
+        CONVERSATIONS,
+        tokenizer_dir,
+        max_length=512,
+        output=f"s3://{bucket}/records",
+        storage_options=store,
+        work_dir=work,
+    )
+    found = listing(client, bucket, "")
+    assert {"again/manifest.json", "records/manifest.json"} <= found.keys()
+    assert not any("secret" in content.decode("utf-8", "replace") for content in found.values())
+
+
+def test_an_output_on_a_web_server_is_refused(tree, tokenizer_dir, work):
+    with pytest.raises(fastpack.OptionError, match="takes no output"):
+        pack_dir(tree / "a/0.jsonl", "https://host/packed", tokenizer_dir, {}, work)
+
+
+def test_an_output_that_holds_the_input_is_refused(tree, tokenizer_dir, store, bucket, work):
+    with pytest.raises(fastpack.OutputError, match="holds the input"):
+        pack_dir(f"s3://{bucket}/a/0.jsonl", f"s3://{bucket}/a", tokenizer_dir, store, work)
+
+
+def test_a_hundred_tables_are_read_by_few_requests(tmp_path, tokenizer_dir, store, client, bucket):
+    for number in range(20):
+        table = pa.Table.from_pylist([{"text": sentence(number * 100 + at, 20)} for at in range(50)])
+        pq.write_table(table, tmp_path / f"{number:02}.parquet")
+    put(client, bucket, tmp_path)
+    assert rows(f"s3://{bucket}", tokenizer_dir, storage_options=store) == rows(tmp_path, tokenizer_dir)

@@ -1,0 +1,475 @@
+"""`group_size`: a job cut into groups of inputs, packed by any number of processes, with the same files and one report."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import datasets
+import pytest
+from conftest import conversation
+from processes import OPTIONS, at_work, kill, start
+from rows import table_of
+
+import fastpack
+
+COLUMNS = ["input_ids", "labels", "position_ids", "seq_lengths", "source_file", "source_row"]
+GROUP = 40_000
+"""Bytes of a group: the twelve files below are of about 10 to 35 KB."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Twelve files of conversations, of different sizes."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for number in range(12):
+        count = 25 + 7 * (number % 5)
+        lines = [json.dumps(conversation(100 * number + record)) for record in range(count)]
+        (folder / f"part-{number:02}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pack(inputs, tokenizer_dir):
+    def call(folder, files=inputs, **options):
+        given = {"max_length": 256, "columns": COLUMNS, "group_size": GROUP, **options}
+        return fastpack.pack_dir(files, folder, tokenizer=tokenizer_dir, **given)
+
+    return call
+
+
+def groups_of(inputs, size=GROUP):
+    """The files of each group, by the rule that the documentation states."""
+    groups, taken = [], 0
+    for path in sorted(inputs.iterdir()):
+        if not groups or taken + path.stat().st_size > size:
+            groups.append([])
+            taken = 0
+        groups[-1].append(path)
+        taken += path.stat().st_size
+    return groups
+
+
+def documents(table):
+    """The documents of rows by file and line, sorted."""
+    rows = table.select(["source_file", "source_row"]).to_pylist()
+    return sorted(itertools.chain(*(zip(row["source_file"], row["source_row"], strict=True) for row in rows)))
+
+
+def shards(folder):
+    """The bytes of each shard of both splits, by its name."""
+    return {path.name: path.read_bytes() for path in folder.glob("*-[0-9]*.arrow")}
+
+
+def timeless(folder):
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    del report["timing"]
+    return report
+
+
+def balances(report):
+    for counts in (report.documents, report.tokens):
+        assert counts.read == counts.kept + counts.dropped
+    return True
+
+
+def test_a_group_is_packed_as_its_files_are_alone(inputs, pack, tokenizer_dir, tmp_path):
+    groups = groups_of(inputs)
+    assert len(groups) > 3
+    pack(tmp_path / "out")
+    columns = ["input_ids", "labels", "position_ids", "seq_lengths"]
+    alone = [fastpack.pack_files(files, tokenizer_dir, max_length=256).to_pylist() for files in groups]
+    assert table_of(tmp_path / "out").select(columns).to_pylist() == list(itertools.chain(*alone))
+
+
+def test_one_group_of_everything_gives_the_files_of_a_job_without_groups(pack, tmp_path):
+    for options in (
+        {},
+        {"validation": 30},
+        {"strategy": "sequential"},
+    ):
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        pack(tmp_path / "plain", group_size=None, **options)
+        pack(tmp_path / "grouped", group_size="1GB", **options)
+        assert shards(tmp_path / "grouped") == shards(tmp_path / "plain")
+        assert timeless(tmp_path / "grouped") == timeless(tmp_path / "plain")
+
+
+def test_the_report_counts_the_whole_job(pack, tmp_path):
+    whole = pack(tmp_path / "plain", group_size=None)
+    report = pack(tmp_path / "out")
+    assert report.documents == whole.documents
+    assert report.tokens == whole.tokens
+    assert report.lengths == whole.lengths
+    assert report.lower_bound == whole.lower_bound
+    assert report.trained_tokens == whole.trained_tokens
+    assert report.inputs == whole.inputs
+    assert balances(report)
+    assert report.rows == table_of(tmp_path / "out").num_rows >= whole.rows
+    assert report.fill == pytest.approx(report.tokens.kept / (report.rows * 256), abs=1e-6)
+    manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("plain", "out")]
+    assert manifests[0]["content"] == manifests[1]["content"]
+
+
+def test_rows_name_the_files_of_the_job(inputs, pack, tmp_path):
+    report = pack(tmp_path / "out")
+    plain = pack(tmp_path / "plain", group_size=None)
+    assert report.sources == plain.sources == [str(path) for path in sorted(inputs.iterdir())]
+    assert documents(table_of(tmp_path / "out")) == documents(table_of(tmp_path / "plain"))
+
+
+def test_shards_are_numbered_through_the_job(inputs, pack, tmp_path):
+    pack(tmp_path / "out", shard_size="60KB")
+    names = sorted(path.name for path in (tmp_path / "out").glob("train-*"))
+    assert len(names) > len(groups_of(inputs))
+    assert names == [f"train-{number:05}.arrow" for number in range(len(names))]
+    assert not (tmp_path / "out/.fastpack").exists()
+    assert not fastpack.verify(tmp_path / "out").problems
+
+
+@pytest.mark.parametrize("validation", [1, 30, 0.25, "1%"])
+def test_the_documents_set_aside_are_those_of_a_job_without_groups(validation, pack, tmp_path):
+    plain = pack(tmp_path / "plain", group_size=None, validation=validation)
+    report = pack(tmp_path / "out", validation=validation)
+    for split in ("train", "validation"):
+        found, expected = (table_of(tmp_path / name, split) for name in ("out", "plain"))
+        assert documents(found) == documents(expected)
+        assert report.splits[split].documents == plain.splits[split].documents
+        assert report.splits[split].tokens == plain.splits[split].tokens
+    assert balances(report)
+
+
+def test_a_record_that_is_read_several_times_is_in_one_split(inputs, pack, tmp_path):
+    sources = [{"path": str(inputs), "repeat": 3}]
+    pack(tmp_path / "plain", files=None, sources=sources, group_size=None, validation=50)
+    pack(tmp_path / "out", files=None, sources=sources, validation=50)
+    for split in ("train", "validation"):
+        found, expected = (table_of(tmp_path / name, split) for name in ("out", "plain"))
+        assert documents(found) == documents(expected)
+
+
+def test_more_documents_than_there_are_cannot_be_set_aside(pack, tmp_path):
+    with pytest.raises(fastpack.OptionError, match=r"sets aside 100000 of \d+ documents"):
+        pack(tmp_path / "out", validation=100_000)
+
+
+def test_a_limit_holds_for_all_files_of_its_source(inputs, pack, tmp_path):
+    sources = [{"path": str(inputs), "limit": 60}]
+    plain = pack(tmp_path / "plain", files=None, sources=sources, group_size=None)
+    report = pack(tmp_path / "out", files=None, sources=sources)
+    assert report.documents == plain.documents
+    assert report.documents.read == 60
+
+
+def test_how_much_is_lost_is_counted_over_all_groups(inputs, pack, tmp_path):
+    # All documents of the first group are longer than a row; of the job they are a part.
+    files = tmp_path / "files"
+    shutil.copytree(inputs, files)
+    first = min(files.iterdir())
+    long = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "boat " * 9000}]}
+    first.write_text(f"{json.dumps(long)}\n", encoding="utf-8")
+    report = pack(tmp_path / "out", files=files, max_lost=0.9999)
+    assert report.dropped["too_long"].documents == 1
+    assert balances(report)
+    with pytest.raises(fastpack.LossError, match=r"more than max_lost=\"0.01%\""):
+        pack(tmp_path / "other", files=files, max_lost=0.0001)
+    assert not list((tmp_path / "other").glob("train-*"))
+    # Nothing of the work is lost: with another limit the groups are taken as they are.
+    again = pack(tmp_path / "other", files=files, max_lost=0.9999)
+    assert again.documents == report.documents
+    assert shards(tmp_path / "other") == shards(tmp_path / "out")
+
+
+@pytest.mark.parametrize("on_remainder", ["pad", "drop", "repeat"])
+@pytest.mark.parametrize("options", [{}, {"validation": 60}, {"overlong": "split", "max_length": 64}])
+def test_ranks_share_the_rows_of_the_job_and_not_of_each_group(on_remainder, options, pack, tmp_path):
+    ranks = 16
+    given = {"order": "balanced", "balance_ranks": ranks, "on_remainder": on_remainder, **options}
+    report = pack(tmp_path / "out", **given)
+    whole = pack(tmp_path / "plain", group_size=None, **{"on_remainder": "pad", **options})
+    assert balances(report)
+    parts = report.splits or {"train": report}
+    for split, counts in parts.items():
+        table = table_of(tmp_path / "out", split)
+        assert table.num_rows % ranks == 0
+        padding = sum(-1 in row and len(row) == 1 for row in table["source_file"].to_pylist())
+        assert padding < ranks
+        if on_remainder == "pad":
+            assert counts.documents == (whole.splits or {"train": whole})[split].documents
+        if on_remainder == "drop":
+            rows = sum(lost.tokens for reason, lost in counts.dropped.items() if reason == "remainder")
+            assert rows < ranks * given.get("max_length", 256)
+        if on_remainder == "repeat":
+            assert counts.repeated.tokens < ranks * given.get("max_length", 256)
+    assert not fastpack.verify(tmp_path / "out").problems
+
+
+def test_data_sets_of_the_hub_see_one_data_set(pack, tmp_path):
+    pack(tmp_path / "out", hf_layout=True, validation=40)
+    loaded = datasets.load_from_disk(str(tmp_path / "out"))
+    pack(tmp_path / "plain", validation=40)
+    for split in ("train", "validation"):
+        expected = table_of(tmp_path / "plain", split)
+        assert loaded[split].data.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("aside", [None, 40])
+def test_kept_tokens_are_packed_again_as_those_of_one_job(aside, pack, tmp_path):
+    pack(tmp_path / "out", keep_tokens=True, validation=aside)
+    pack(tmp_path / "plain", max_length=128, group_size=None, validation=aside)
+    fastpack.repack(tmp_path / "out", tmp_path / "again", max_length=128, columns=COLUMNS, validation=aside)
+    assert shards(tmp_path / "again") == shards(tmp_path / "plain")
+
+
+def test_a_finished_job_returns_its_report_and_another_is_refused(pack, tmp_path):
+    report = pack(tmp_path / "out")
+    before = shards(tmp_path / "out")
+    assert pack(tmp_path / "out") == report
+    with pytest.raises(fastpack.OutputError, match="group_bytes"):
+        pack(tmp_path / "out", group_size=2 * GROUP)
+    assert shards(tmp_path / "out") == before
+    pack(tmp_path / "out", group_size=2 * GROUP, overwrite=True)
+    assert shards(tmp_path / "out") != before
+    pack(tmp_path / "out", overwrite=True)
+    assert shards(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group_size": None, "rank": 0, "world_size": 2}, "`rank`.*one group.*group_size"),
+        ({"rank": 2, "world_size": 2}, "`rank`: is 2, but must be below world_size=2"),
+        ({"rank": 0}, "`world_size`: must be given too"),
+        ({"rank": "auto", "world_size": 3}, '`world_size`: must be "auto" too'),
+        ({"rank": "first", "world_size": 3}, "`rank`: must be a whole number from 0"),
+        ({"group_size": "0"}, "`group_size`: must be a number of bytes"),
+        ({"group_size": "many"}, "`group_size`: must be a number of bytes"),
+        ({"per_file": True}, "`group_size`: cannot be given with per_file=True"),
+        ({"cache_dir": "cache"}, "`cache_dir`: cannot be given with group_size"),
+        (
+            {"order": "balanced", "balance_ranks": 2, "columns": ["input_ids", "group"]},
+            "`columns`: names `group`",
+        ),
+    ],
+)
+def test_what_does_not_go_with_groups_is_refused_by_name(options, message, pack, tmp_path):
+    with pytest.raises(fastpack.OptionError, match=message):
+        pack(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ranks_stand_in_the_environment(pack, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    report = pack(tmp_path / "out", rank="auto", world_size="auto")
+    assert report.rows == table_of(tmp_path / "out").num_rows
+    monkeypatch.setenv("RANK", "7")
+    with pytest.raises(fastpack.OptionError, match="is 7, but must be below world_size=3"):
+        pack(tmp_path / "other", rank="auto", world_size="auto")
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+
+@pytest.fixture(scope="module")
+def alone(inputs, tokenizer_dir, tmp_path_factory):
+    """The folders of one process, without and with documents set aside."""
+    folders = {}
+    for validation in (None, 25):
+        folders[validation] = tmp_path_factory.mktemp("alone") / "out"
+        options = {**OPTIONS, "group_size": GROUP, "validation": validation}
+        fastpack.pack_dir(inputs, folders[validation], tokenizer=tokenizer_dir, **options)
+    return folders
+
+
+@posix
+@pytest.mark.parametrize("validation", [None, 25])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_any_number_of_processes_write_the_same_files(
+    count, validation, inputs, tokenizer_dir, alone, tmp_path
+):
+    out = tmp_path / "out"
+    order = random.Random(count).sample(range(count), count)
+    how = {"group_size": GROUP, "validation": validation, "threads": 1, "world_size": count}
+    processes = [start(inputs, tokenizer_dir, out, rank=rank, **how) for rank in order]
+    said = [process.communicate() for process in processes]
+    assert len({words for words, _ in said}) == 1, said
+    assert said[0][0].startswith("rows "), said
+    assert shards(out) == shards(alone[validation])
+    assert timeless(out) == timeless(alone[validation])
+    assert not (out / ".fastpack").exists()
+
+
+@posix
+@pytest.mark.parametrize("validation", [None, 25])
+def test_what_two_killed_processes_leave_the_others_take_over(
+    validation, inputs, tokenizer_dir, alone, tmp_path
+):
+    out = tmp_path / "out"
+    how = {"group_size": GROUP, "validation": validation, "threads": 1, "world_size": 5}
+    killed = [at_work(start(inputs, tokenizer_dir, out, rank=rank, pause=True, **how)) for rank in (3, 1)]
+    others = [start(inputs, tokenizer_dir, out, rank=rank, **how) for rank in (4, 0, 2)]
+    status = fastpack.status(out)
+    assert status.state == "running"
+    for process in killed:
+        kill(process)
+    said = [process.communicate() for process in others]
+    assert len({words for words, _ in said}) == 1, said
+    assert shards(out) == shards(alone[validation])
+    assert timeless(out) == timeless(alone[validation])
+    assert not (out / ".fastpack").exists()
+
+
+@posix
+def test_a_job_whose_processes_are_all_killed_goes_on_later(inputs, tokenizer_dir, alone, tmp_path):
+    out = tmp_path / "out"
+    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
+    for rank in (0, 1):
+        kill(at_work(start(inputs, tokenizer_dir, out, rank=rank, pause=True, **how)))
+    status = fastpack.status(out)
+    assert (status.state, status.steps[0].stopped > 0) == ("stopped", True)
+    assert start(inputs, tokenizer_dir, out, group_size=GROUP).communicate()[0].startswith("rows")
+    assert shards(out) == shards(alone[None])
+
+
+@posix
+def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
+    inputs, tokenizer_dir, alone, tmp_path
+):
+    """Also while the output is put together: the kills are spread over the time of a whole run."""
+    chance = random.Random(11)
+    seconds = 1.0
+    for attempt in range(8):
+        out = tmp_path / f"out{attempt}"
+        finished = False
+        while not finished:
+            process = start(inputs, tokenizer_dir, out, group_size=GROUP, validation=25, threads=2)
+            try:
+                process.communicate(timeout=chance.uniform(0.3, 1.5) * seconds)
+                finished = True
+            except subprocess.TimeoutExpired:
+                kill(process)
+                seconds *= 1.1
+        assert shards(out) == shards(alone[25])
+        assert timeless(out) == timeless(alone[25])
+
+
+def test_a_process_that_must_not_wait_reports_what_is_done(inputs, tokenizer_dir, alone, tmp_path):
+    out = tmp_path / "out"
+    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
+    other = at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how))
+    options = {**OPTIONS, "group_size": GROUP, "wait": False}
+    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    assert any("groups are packed so far" in warning for warning in report.warnings)
+    assert not (out / "manifest.json").exists()
+    kill(other)
+    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    assert not report.warnings
+    assert shards(out) == shards(alone[None])
+
+
+@posix
+def test_a_process_that_must_not_wait_leaves_the_output_to_those_that_still_use_it(
+    inputs, tokenizer_dir, alone, tmp_path
+):
+    """Also where all groups are packed, and another process has not yet given the folder free."""
+    import fcntl
+
+    out = tmp_path / "out"
+    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
+    kill(at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how)))
+    options = {**OPTIONS, "group_size": GROUP, "wait": False}
+    with (out / ".fastpack/lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+    assert any("groups are packed so far" in warning for warning in report.warnings)
+    assert not (out / "manifest.json").exists()
+    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+    assert not report.warnings
+    assert shards(out) == shards(alone[None])
+
+
+def test_a_group_that_fails_is_named_and_can_be_packed_again(inputs, pack, tmp_path):
+    files = tmp_path / "files"
+    shutil.copytree(inputs, files)
+    last = max(files.iterdir())
+    good = last.read_bytes()
+    times = last.stat()
+    last.write_bytes(b"{" + good[1:].replace(b"{", b"[", 1))
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(fastpack.RecordError):
+        pack(tmp_path / "out", files=files)
+    status = fastpack.status(tmp_path / "out")
+    assert status.state == "stopped"
+    assert status.steps[0].done == status.steps[0].groups - 1
+    assert list(status.failed) == [status.steps[0].groups - 1]
+    assert last.name in status.failed[status.steps[0].groups - 1]
+    assert "failed" in str(status)
+    # The file is mended without a trace that its size or time would show.
+    last.write_bytes(good)
+    os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))
+    pack(tmp_path / "out", files=files)
+    pack(tmp_path / "plain", files=files)
+    assert shards(tmp_path / "out") == shards(tmp_path / "plain")
+    assert fastpack.status(tmp_path / "out").state == "finished"
+
+
+def test_a_group_that_was_changed_is_packed_again(inputs, tokenizer_dir, alone, tmp_path):
+    out = tmp_path / "out"
+    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
+    other = at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how))
+    options = {**OPTIONS, "group_size": GROUP}
+    fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, wait=False, **options)
+    kill(other)
+    done = sorted((out / ".fastpack/groups").glob("*-rows/train-*"))
+    assert len(done) > 1
+    done[0].write_bytes(done[0].read_bytes()[:-1])
+    done[1].unlink()
+    fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+    assert shards(out) == shards(alone[None])
+
+
+def test_files_of_others_in_the_work_folder_stay(pack, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(fastpack.OptionError):
+        pack(out, validation=100_000)
+    mine = out / ".fastpack/groups/mine.txt"
+    mine.write_text("mine", encoding="utf-8")
+    pack(out, overwrite=True)
+    assert [path.read_text(encoding="utf-8") for path in out.rglob("mine.txt")] == ["mine"]
+    assert fastpack.status(out).state == "finished"
+
+
+def test_status_of_a_folder_without_a_job_is_refused(tmp_path):
+    with pytest.raises(fastpack.OutputError, match="holds no job of fastpack"):
+        fastpack.status(tmp_path)
+    with pytest.raises(fastpack.InputNotFoundError):
+        fastpack.status(tmp_path / "nowhere")
+
+
+def test_the_command_line_packs_groups_and_tells_their_state(inputs, tokenizer_dir, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "fastpack"]
+    pack = [*command, "pack", str(inputs), "-o", str(out), "-t", str(tokenizer_dir), "-m", "256"]
+    ranks = ["--group-size", "40KB", "--rank", "0", "--world-size", "2"]
+    subprocess.run([*pack, *ranks], check=True, capture_output=True)
+    shown = subprocess.run([*command, "status", str(out)], check=True, capture_output=True, text=True)
+    assert "finished" in shown.stdout
+    as_json = subprocess.run(
+        [*command, "status", str(out), "--json"], check=True, capture_output=True, text=True
+    )
+    status = json.loads(as_json.stdout)
+    assert status["steps"][0]["done"] == status["steps"][0]["groups"] > 1
+    refused = subprocess.run(
+        [*pack, "--rank", "0", "--world-size", "2"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "--rank" in refused.stderr
+    recipe = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["recipe"]
+    assert recipe["group_size"] == "40KB"
+    assert "rank" not in recipe

@@ -1,0 +1,247 @@
+"""A stream takes some records and leaves others out: by fields, by length, and for validation."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import sentence
+
+import fastpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+Ids = tuple[int, ...]
+
+OPTIONS: dict[str, Any] = {"max_length": 4096, "strategy": "none", "lanes": 6, "batch_size": 5}
+
+LANGUAGES = ["en", "de", "fr"]
+
+
+@pytest.fixture(scope="module")
+def loaded(tokenizer_dir: Path) -> fastpack.Tokenizer:
+    return fastpack.Tokenizer(tokenizer_dir)
+
+
+def record(number: int) -> dict[str, Any]:
+    """A record with fields of several types; some have no score."""
+    score = {} if number % 7 == 0 else {"score": number / 300}
+    return {
+        "text": f"{number} {sentence(number, 2 + number % 40)}",
+        "lang": LANGUAGES[number % 3],
+        "good": number % 2 == 0,
+        **score,
+    }
+
+
+RECORDS = [record(number) for number in range(300)]
+
+
+@pytest.fixture(params=["jsonl", "parquet", "csv"])
+def files(request: pytest.FixtureRequest, write_jsonl: Callable[..., Path], tmp_path: Path) -> Path:
+    if request.param == "jsonl":
+        return write_jsonl(RECORDS)
+    columns = {name: [record.get(name) for record in RECORDS] for name in ("text", "lang", "good", "score")}
+    if request.param == "parquet":
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=37)
+        return tmp_path / "a.parquet"
+    import csv
+
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "lang"])
+        writer.writerows([record["text"], record["lang"]] for record in RECORDS)
+    return tmp_path / "a.csv"
+
+
+def ids_of(tables: Iterable[pa.Table]) -> list[Ids]:
+    return [tuple(ids) for table in tables for ids in table["input_ids"].to_pylist()]
+
+
+def wanted_ids(
+    loaded: fastpack.Tokenizer, keep: Callable[[dict[str, Any]], bool], write: Callable[..., Path]
+) -> list[Ids]:
+    """The documents of the records that a plain Python condition keeps."""
+    path = write([record for record in RECORDS if keep(record)], "kept.jsonl")
+    table = fastpack.pack_files(path, loaded, max_length=4096, strategy="none")
+    return sorted(tuple(ids) for ids in table["input_ids"].to_pylist())
+
+
+CONDITIONS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
+    ({"lang": "en"}, lambda it: it["lang"] == "en"),
+    ({"lang": ["en", "fr"]}, lambda it: it["lang"] != "de"),
+    ({"good": True, "lang": {"de"}}, lambda it: it["good"] and it["lang"] == "de"),
+    ({"score": (0.5, None)}, lambda it: it.get("score", -1) >= 0.5),
+    ({"score": (0.1, 0.2), "good": False}, lambda it: 0.1 <= it.get("score", -1) <= 0.2 and not it["good"]),
+    ({"score": None}, lambda it: "score" not in it),
+    ({"score": [None, 1 / 300]}, lambda it: it.get("score") in (None, 1 / 300)),
+    ({"missing": None}, lambda _: True),
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "keep"), CONDITIONS, ids=lambda it: str(it) if isinstance(it, dict) else ""
+)
+def test_records_are_chosen_by_their_fields(
+    where: dict[str, Any],
+    keep: Callable[[dict[str, Any]], bool],
+    files: Path,
+    write_jsonl: Callable[..., Path],
+    loaded: fastpack.Tokenizer,
+) -> None:
+    if files.suffix == ".csv" and not {"lang", "missing"} >= set(where):
+        pytest.skip("cells of CSV are texts")
+    stream = fastpack.stream(files, loaded, where=where, **OPTIONS)
+    found = ids_of(stream)
+    assert sorted(found) == wanted_ids(loaded, keep, write_jsonl)
+    assert stream.report is not None
+    assert stream.report.documents.read == 300
+    dropped = stream.report.dropped
+    assert (dropped["filtered"].documents if len(found) < 300 else 0) == 300 - len(found)
+
+
+@pytest.mark.parametrize("least", [None, 20])
+@pytest.mark.parametrize("most", [None, 60])
+def test_documents_are_chosen_by_their_length(
+    least: int | None, most: int | None, files: Path, loaded: fastpack.Tokenizer
+) -> None:
+    plain = ids_of(fastpack.stream(files, loaded, **OPTIONS))
+    kept = [ids for ids in plain if (least or 0) <= len(ids) <= (most or 10**9)]
+    stream = fastpack.stream(files, loaded, min_document_tokens=least, max_document_tokens=most, **OPTIONS)
+    assert sorted(ids_of(stream)) == sorted(kept)
+    assert stream.report is not None
+    assert stream.report.documents.kept == len(kept)
+    if len(kept) < 300:
+        lost = stream.report.dropped["filtered"]
+        assert lost.documents == 300 - len(kept)
+        assert lost.tokens == sum(map(len, plain)) - sum(map(len, kept))
+
+
+def test_validation_holds_the_same_records_out_in_every_epoch(
+    files: Path, loaded: fastpack.Tokenizer
+) -> None:
+    plain = ids_of(fastpack.stream(files, loaded, **OPTIONS))
+    stream = fastpack.stream(files, loaded, validation=0.1, epochs=3, **OPTIONS)
+    trained = ids_of(stream)
+    held_out = ids_of(stream.validation)
+    assert 10 < len(held_out) < 60
+    assert sorted(trained) == sorted(3 * [ids for ids in plain if ids not in held_out])
+    assert set(held_out) <= set(plain)
+    assert ids_of(stream.validation) == held_out
+    other = fastpack.stream(files, loaded, validation=0.1, seed=1, **OPTIONS)
+    assert sorted(ids_of(other.validation)) != sorted(held_out)
+    assert stream.report is not None
+    assert stream.report.documents.read == len(trained)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, "50%"])
+def test_about_the_share_is_held_out(
+    share: Any, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    path = write_jsonl([{"text": f"{number}"} for number in range(6000)])
+    stream = fastpack.stream(path, loaded, validation=share, **OPTIONS)
+    expected = {0.01: 60, 0.2: 1200, "50%": 3000}[share]
+    assert len(ids_of(stream.validation)) == pytest.approx(expected, abs=4 * expected**0.5)
+
+
+def test_equal_records_are_held_out_together_wherever_they_are(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    texts = [{"text": f"number {number}"} for number in range(200)]
+    files = [write_jsonl(texts, "a.jsonl"), write_jsonl(texts[::-1], "b.jsonl")]
+    stream = fastpack.stream(files, loaded, validation=0.3, **OPTIONS)
+    held_out = ids_of(stream.validation)
+    assert {held_out.count(ids) for ids in held_out} == {2}
+    assert not set(held_out) & set(ids_of(stream))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 10, 13, 20, 100, 123])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"where": {"lang": ["en", "de"]}},
+        {"min_document_tokens": 12, "max_document_tokens": 80},
+        {"validation": 0.2},
+        {"filter": lambda rows: [at % 2 == 0 for at in range(len(rows))]},
+        {"map": lambda rows: rows},
+        {"max_steps": 130},
+        {"weights": {"one": 2, "two": 1}},
+        {"weights": {"one": 2, "two": 1}, "weight_unit": "rows"},
+        {"shuffle": False},
+        {"strategy": "best_fit", "max_length": 64},
+        {"strategy": "concat", "max_length": 32},
+        {"on_bad_record": "skip"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
+    options: dict[str, Any], offset: int, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    """Epochraft checks resumption at these offsets of rows."""
+    bad = [b"{"] if "on_bad_record" in options else []
+    lines = [json.dumps(record).encode() for record in RECORDS]
+    one, two = write_jsonl([*lines[:180], *bad], "one.jsonl"), write_jsonl([*bad, *lines[180:]], "two.jsonl")
+    files: Any = {"one": one, "two": two} if "weights" in options else [one, two]
+
+    def make() -> fastpack.PackStream:
+        return fastpack.stream(files, loaded, **(OPTIONS | {"batch_size": 1, "epochs": None} | options))
+
+    with make() as stream:
+        tables = list(itertools.islice(stream, offset + 6))
+    rows = ids_of(tables)
+    with make() as again:
+        if offset:
+            state = json.loads(json.dumps(fastpack.state_of(tables[offset - 1])))
+            again.load_state_dict(state)
+        assert ids_of(itertools.islice(again, 6)) == rows[offset : offset + 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"where": "lang"}, "where"),
+        ({"where": {"lang": {"a": 1}}}, "where"),
+        ({"where": {"score": (1, 2, 3)}}, "where"),
+        ({"where": {"score": ("a", "b")}}, "where"),
+        ({"validation": 0}, "validation"),
+        ({"validation": 1000}, "validation"),
+        ({"min_document_tokens": 0}, "min_document_tokens"),
+        ({"max_document_tokens": "many"}, "max_document_tokens"),
+    ],
+    ids=str,
+)
+def test_a_choice_that_is_none_is_refused(
+    options: dict[str, Any], option: str, write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    with pytest.raises(fastpack.OptionError) as refused:
+        fastpack.stream(write_jsonl(RECORDS[:3]), loaded, **OPTIONS, **options)
+    assert refused.value.option == option
+
+
+def test_another_choice_is_another_run(write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer) -> None:
+    path = write_jsonl(RECORDS)
+    with fastpack.stream(path, loaded, where={"lang": "en"}, **OPTIONS) as stream:
+        next(stream)
+        state = stream.state_dict()
+    for options, named in [
+        ({}, "where"),
+        ({"where": {"lang": "de"}}, "where"),
+        ({"min_document_tokens": 3}, "min_document_tokens"),
+    ]:
+        other = fastpack.stream(path, loaded, **OPTIONS, **options)
+        other.load_state_dict(state)
+        with pytest.raises(fastpack.OptionError, match=f"`{named}`"):
+            next(other)
+
+
+def test_there_is_no_validation_stream_without_a_share(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    with pytest.raises(fastpack.OptionError, match="`validation`"):
+        _ = fastpack.stream(write_jsonl(RECORDS), loaded, **OPTIONS).validation
