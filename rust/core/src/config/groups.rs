@@ -1,8 +1,7 @@
-//! [`Turn`]: the groups that one of several calls begins with; and the options that do not go with groups.
+//! [`Turn`]: the groups that one of several calls begins with.
 
 use std::num::NonZeroU32;
 
-use super::{Output, RowColumn};
 use crate::error::{Error, Result};
 use crate::wording::{message, set};
 
@@ -44,33 +43,5 @@ impl Turn {
     /// The number of the call.
     pub(crate) fn rank(self) -> u32 {
         self.rank
-    }
-}
-
-impl Output {
-    /// Checks that the options go with groups, and that only a job of groups has several calls.
-    pub(super) fn validate_groups(&self, columns: &[RowColumn]) -> Result<()> {
-        if self.group_bytes.is_none() {
-            if self.turn.is_some() {
-                let reason = "is given, but without group_size the job is one group, which one process packs; \
-                              give group_size too, such as \"4GB\"";
-                return Err(Error::option("rank", reason));
-            }
-            return Ok(());
-        }
-        if self.per_file {
-            let reason = message![
-                "cannot be given with ",
-                set("per_file", true),
-                ", which packs each input by itself; leave one of them out",
-            ];
-            return Err(Error::option("group_size", reason));
-        }
-        if columns.contains(&RowColumn::Group) {
-            let reason = "names `group`, which counts the steps of rows that are packed together; leave it out with \
-                          group_size: row `r` of the files belongs to step `r // balance_ranks`";
-            return Err(Error::option("columns", reason));
-        }
-        Ok(())
     }
 }

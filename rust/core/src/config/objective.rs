@@ -2,13 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::RowOptions;
 use super::columns::RowColumn;
 use super::documents::DocumentKind;
-use super::packing::{Overlong, Side, Strategy};
 use super::words::option_words;
-use crate::error::{Error, Result};
-use crate::wording::{message, set};
 
 option_words! {
     /// A training objective.
@@ -166,12 +162,6 @@ impl PreferenceForm {
     }
 }
 
-/// The names of columns, for a message.
-fn spelled(columns: &[RowColumn]) -> String {
-    let names: Vec<String> = columns.iter().map(|column| format!("`{}`", column.name())).collect();
-    names.join(", ")
-}
-
 impl ObjectiveOptions {
     /// The name of the objective.
     pub fn name(&self) -> ObjectiveName {
@@ -242,7 +232,7 @@ impl ObjectiveOptions {
     }
 
     /// Whether rows can have a column.
-    fn makes(&self, column: RowColumn) -> bool {
+    pub(super) fn makes(&self, column: RowColumn) -> bool {
         let of_the_source =
             [RowColumn::SourceFile, RowColumn::SourceRow, RowColumn::SourceStart].contains(&column);
         match self {
@@ -268,48 +258,5 @@ impl ObjectiveOptions {
                 of_the_source || others.contains(&column)
             }
         }
-    }
-
-    /// Checks the rules between the objective and the other options of rows.
-    pub(super) fn validate(&self, rows: &RowOptions) -> Result<()> {
-        let name = self.name().name();
-        let with = || set("objective", name);
-        if let Some(column) = rows.columns.iter().find(|column| !self.makes(**column)) {
-            let reason = message![
-                format!("names `{}`, which rows have not with ", column.name()),
-                with(),
-                format!("; usual are {}", spelled(&self.columns(true))),
-            ];
-            return Err(Error::option("columns", reason));
-        }
-        if !self.has_row_each() {
-            return Ok(());
-        }
-        let packing = &rows.packing;
-        if packing.strategy != Strategy::None {
-            let reason = message![
-                format!("is \"{}\", but with ", packing.strategy.name()),
-                with(),
-                " each document has a row of its own: leave it out, or pass \"none\"",
-            ];
-            return Err(Error::option("strategy", reason));
-        }
-        if matches!(packing.overlong, Some(Overlong::Split | Overlong::Trim)) {
-            let reason = message!["must be \"drop\", \"truncate\" or \"error\" with ", with()];
-            return Err(Error::option("overlong", reason));
-        }
-        if packing.align_documents_to.is_some() {
-            let reason = message!["means nothing with ", with(), ", whose rows hold one document"];
-            return Err(Error::option("align_documents_to", reason));
-        }
-        if matches!(self, Self::Preference { .. }) && packing.truncation_side == Side::Left {
-            let reason = message![
-                "must be \"right\" with ",
-                with(),
-                ": both answers begin with the same prompt",
-            ];
-            return Err(Error::option("truncation_side", reason));
-        }
-        Ok(())
     }
 }

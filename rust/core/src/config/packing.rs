@@ -28,12 +28,14 @@ option_words! {
 }
 
 impl Strategy {
+    /// Whether rows are made in input order, one after the other.
+    pub fn keeps_order(self) -> bool {
+        matches!(self, Self::Sequential | Self::Concat | Self::None)
+    }
+
     /// The default order of the rows.
     fn order(self) -> Order {
-        match self {
-            Self::Mix | Self::BestFit | Self::Heap => Order::Shuffle,
-            Self::Sequential | Self::Concat | Self::None => Order::Input,
-        }
+        if self.keeps_order() { Order::Input } else { Order::Shuffle }
     }
 }
 

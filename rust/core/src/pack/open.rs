@@ -35,14 +35,14 @@ impl OpenPacks {
     ///
     /// `None` for strategies, and orders of rows, that need all lengths first.
     pub fn in_order(options: &PackOptions) -> Option<Self> {
-        let one = Self::best_fit(options, NonZeroUsize::MIN);
-        match (options.order(), options.strategy) {
-            _ if options.shuffle => None,
-            (Order::Input, Strategy::Sequential | Strategy::Concat) => Some(one),
-            (Order::Input, Strategy::None) => Some(Self { most_documents: 1, ..one }),
-            (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap)
-            | (Order::Shuffle | Order::Balanced, _) => None,
-        }
+        let in_order = options.order() == Order::Input && options.strategy.keeps_order();
+        (in_order && !options.shuffle).then(|| {
+            let one = Self::best_fit(options, NonZeroUsize::MIN);
+            match options.strategy {
+                Strategy::None => Self { most_documents: 1, ..one },
+                _ => one,
+            }
+        })
     }
 
     /// At most `most` open rows. A piece goes into the one with the least sufficient room.

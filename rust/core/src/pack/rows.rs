@@ -5,7 +5,7 @@ use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::random::Random;
 use super::ticks::{TICK, collect};
-use crate::config::{Order, PackOptions, Strategy};
+use crate::config::{Order, PackOptions};
 use crate::control::Control;
 use crate::error::Result;
 
@@ -139,14 +139,11 @@ impl Rows {
     /// The rows in the order of the options.
     fn order(&self, pieces: &Pieces, options: &PackOptions, control: &Control) -> Result<Ordered> {
         let mut rows: Vec<u32> = (0..).zip(0..self.len()).map(|(row, _)| row).collect();
-        match (options.order(), options.strategy) {
-            (Order::Shuffle, _) => Random::new(options.seed).shuffle(&mut rows, control)?,
-            (Order::Input, Strategy::Mix | Strategy::BestFit | Strategy::Heap) => {
-                rows = self.by_first_piece(&rows, pieces.len(), control)?;
-            }
-            // These strategies make their rows in input order.
-            (Order::Input, Strategy::Sequential | Strategy::Concat | Strategy::None) => {}
-            (Order::Balanced, _) => {
+        match options.order() {
+            Order::Shuffle => Random::new(options.seed).shuffle(&mut rows, control)?,
+            Order::Input if options.strategy.keeps_order() => {}
+            Order::Input => rows = self.by_first_piece(&rows, pieces.len(), control)?,
+            Order::Balanced => {
                 let tokens = |piece: u32| pieces.get(piece as usize).tokens();
                 let square = |piece: u32| u64::from(options.room(tokens(piece))).pow(2);
                 let cost = |&row| self.row(row).iter().map(|&piece| square(piece)).sum::<u64>();

@@ -65,7 +65,7 @@ pub(super) fn is_shard_of(split: Split, name: &str) -> bool {
     parts.is_some_and(|(digits, extension)| {
         digits.len() >= 5
             && digits.bytes().all(|digit| digit.is_ascii_digit())
-            && Format::ALL.iter().any(|format| format.extension() == extension)
+            && Format::all().any(|format| format.extension() == extension)
     })
 }
 

@@ -72,8 +72,8 @@ impl Leftovers {
 
 /// Whether a run of the job `job` writes a file of this name into the work folder.
 pub(super) fn is_ours(name: &str, job: &Identity) -> bool {
-    let is_shard = |format: &Format| name.ends_with(&format!(".{}", format.extension()));
-    is_of_any_job(name) || (job.is_per_file() && Format::ALL.iter().any(is_shard))
+    let is_shard = |format: Format| name.ends_with(&format!(".{}", format.extension()));
+    is_of_any_job(name) || (job.is_per_file() && Format::all().any(is_shard))
 }
 
 /// Whether a run of any job, but for those that name outputs after inputs, writes a file of this name into the

@@ -1,0 +1,187 @@
+//! [`RowOptions`]: the options that decide the rows.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ObjectiveOptions, Order, Overlong, PackOptions, PadTo, RowColumn, Side, Strategy};
+use crate::error::{Error, Result};
+use crate::room;
+use crate::wording::{message, set};
+
+/// The options that decide the rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowOptions {
+    /// The packing of documents into rows.
+    pub packing: PackOptions,
+    /// The length that rows are padded to.
+    pub pad_to: PadTo,
+    /// The side of a row that is padded.
+    pub padding_side: Side,
+    /// The id of padding; by default the tokenizer's own.
+    pub pad_token_id: Option<u32>,
+    /// Whether labels are shifted: each stands one place before its token, where it is predicted.
+    pub shift_labels: bool,
+    /// The columns of the rows, in their order.
+    pub columns: Vec<RowColumn>,
+    /// The training objective.
+    #[serde(default, skip_serializing_if = "ObjectiveOptions::is_causal")]
+    pub objective: ObjectiveOptions,
+    /// The number of copies of the documents, each drawn anew by the objective.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub epochs: NonZeroU32,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_one(number: &NonZeroU32) -> bool {
+    *number == NonZeroU32::MIN
+}
+
+impl RowOptions {
+    /// Whether a conversation that is too long is cut after a turn. The ends of its turns are kept for that.
+    pub(crate) fn trims(&self) -> bool {
+        self.packing.overlong == Some(Overlong::Trim)
+    }
+
+    pub(super) fn validate(&self) -> Result<()> {
+        self.packing.validate()?;
+        self.validate_rows_of_objective()?;
+        self.pad_to.validate(&self.packing)?;
+        if self.pad_token_id.is_some_and(|id| i32::try_from(id).is_err()) {
+            return Err(Error::option("pad_token_id", "must be a token id, below 2147483648"));
+        }
+        if self.columns.is_empty() {
+            return Err(Error::option("columns", "must name at least one column"));
+        }
+        for (at, column) in self.columns.iter().enumerate() {
+            if self.columns[..at].contains(column) {
+                return Err(Error::option("columns", "names a column twice"));
+            }
+        }
+        if self.columns.contains(&RowColumn::Group) && self.packing.order() != Order::Balanced {
+            let reason = message!["names `group`, which only ", set("order", "balanced"), " makes"];
+            return Err(Error::option("columns", reason));
+        }
+        self.validate_objective()?;
+        self.room_of_a_row()?;
+        if self.padding_side == Side::Left && self.pad_to == PadTo::Nothing {
+            let reason = "is \"left\", but without `pad_to` no row is filled up";
+            return Err(Error::option("padding_side", reason));
+        }
+        Ok(())
+    }
+
+    /// Checks that rows of the objective have the columns, and that its documents can be packed so.
+    fn validate_rows_of_objective(&self) -> Result<()> {
+        let (objective, packing) = (&self.objective, &self.packing);
+        let with = || set("objective", objective.name().name());
+        if let Some(column) = self.columns.iter().find(|column| !objective.makes(**column)) {
+            let usual: Vec<String> = objective
+                .columns(true)
+                .iter()
+                .map(|column| format!("`{}`", column.name()))
+                .collect();
+            let reason = message![
+                format!("names `{}`, which rows have not with ", column.name()),
+                with(),
+                format!("; usual are {}", usual.join(", ")),
+            ];
+            return Err(Error::option("columns", reason));
+        }
+        if !objective.has_row_each() {
+            return Ok(());
+        }
+        if packing.strategy != Strategy::None {
+            let reason = message![
+                format!("is \"{}\", but with ", packing.strategy.name()),
+                with(),
+                " each document has a row of its own: leave it out, or pass \"none\"",
+            ];
+            return Err(Error::option("strategy", reason));
+        }
+        if matches!(packing.overlong, Some(Overlong::Split | Overlong::Trim)) {
+            let reason = message!["must be \"drop\", \"truncate\" or \"error\" with ", with()];
+            return Err(Error::option("overlong", reason));
+        }
+        if packing.align_documents_to.is_some() {
+            let reason = message!["means nothing with ", with(), ", whose rows hold one document"];
+            return Err(Error::option("align_documents_to", reason));
+        }
+        if matches!(objective, ObjectiveOptions::Preference { .. })
+            && packing.truncation_side == Side::Left
+        {
+            let reason = message![
+                "must be \"right\" with ",
+                with(),
+                ": both answers begin with the same prompt",
+            ];
+            return Err(Error::option("truncation_side", reason));
+        }
+        Ok(())
+    }
+
+    /// Checks that the options mean something for the objective.
+    fn validate_objective(&self) -> Result<()> {
+        /// The least room for a part of a document with what is put around it.
+        const LEAST: u32 = 8;
+        let (packing, name) = (&self.packing, self.objective.name());
+        let meant = || set("objective", name.name());
+        let targets = [RowColumn::TargetSeqLengths, RowColumn::DecoderAttentionMask];
+        let has_targets = matches!(self.objective, ObjectiveOptions::Span(_));
+        for &column in &self.columns {
+            let is_wrong = (targets.contains(&column) && !has_targets)
+                || (column == RowColumn::LossWeights && !self.objective.is_causal());
+            if is_wrong {
+                let what = format!("names `{}`, which rows do not have with ", column.name());
+                return Err(Error::option("columns", message![what, meant()]));
+            }
+        }
+        if let ObjectiveOptions::Mlm(mlm) = &self.objective
+            && mlm.mask_replace.get() + mlm.random_replace.get() > 1.0
+        {
+            let reason = "and `mask_replace_prob` must be at most 1 together";
+            return Err(Error::option("random_replace_prob", reason));
+        }
+        if self.objective.resizes() && packing.strategy == Strategy::Concat {
+            let reason = message!["is \"concat\", which cuts what ", meant(), " has put together"];
+            return Err(Error::option("strategy", reason));
+        }
+        let limits = [
+            ("max_length", Some(packing.row_limit())),
+            ("max_target_length", packing.max_target_length),
+        ];
+        for (option, limit) in limits {
+            if self.objective.resizes() && limit.is_some_and(|limit| limit.get() < LEAST) {
+                let reason = message![format!("must be at least {LEAST} with "), meant()];
+                return Err(Error::option(option, reason));
+            }
+        }
+        if has_targets && self.pad_to == PadTo::MaxLength && packing.max_target_length.is_none() {
+            let reason = "must be given with `pad_to`: the length that targets are padded to";
+            return Err(Error::option("max_target_length", reason));
+        }
+        Ok(())
+    }
+
+    /// Fails if memory has no room for even the shortest padded row.
+    fn room_of_a_row(&self) -> Result<()> {
+        let packing = &self.packing;
+        let (option, tokens) = match (self.pad_to, packing.align_documents_to) {
+            (PadTo::MaxLength, _) => ("max_length", packing.row_limit().get()),
+            (PadTo::Multiple(multiple), _) => ("pad_to", multiple.get()),
+            (PadTo::Nothing, Some(align)) => ("align_documents_to", align.get()),
+            (PadTo::Nothing, None) => return Ok(()),
+        };
+        let bytes = u64::from(tokens) * self.bytes_of_token();
+        room::require(bytes, option, || format!("makes every row at least {tokens} tokens long"))
+    }
+
+    /// Bytes of a token in a row: 4 in each column that has a value for each token.
+    fn bytes_of_token(&self) -> u64 {
+        4 * self.columns.iter().filter(|column| column.is_per_token()).count() as u64
+    }
+}

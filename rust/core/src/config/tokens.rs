@@ -1,0 +1,103 @@
+//! [`TokenOptions`]: the options that decide the tokens.
+
+use chrono::NaiveDateTime;
+use serde::{Deserialize, Serialize};
+
+use super::{DocumentKind, option_words};
+use crate::error::{Error, Result};
+use crate::wording::{message, set};
+
+option_words! {
+    /// The tokens that carry a label.
+    #[non_exhaustive]
+    pub enum TrainOn {
+        /// The assistant's turns of a conversation, the answer to a request, and all of a text.
+        Auto = "auto",
+        /// All tokens.
+        All = "all",
+        /// The assistant's turns, and the answer to a request. A text is refused.
+        Assistant = "assistant",
+        /// The last turn of the assistant, and the answer to a request. A text is refused.
+        LastAssistant = "last_assistant",
+        /// The answer to a request. Conversations and texts are refused.
+        Completion = "completion",
+    }
+}
+
+/// When a document ends with the tokenizer's end-of-text token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Eos {
+    /// A text ends with one. For a conversation, the template decides.
+    Auto,
+    /// Every document ends with one.
+    Always,
+    /// None is added.
+    Never,
+}
+
+/// When a document begins with the tokenizer's beginning-of-text token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bos {
+    /// The tokenizer decides for a text, and the template for a conversation.
+    Auto,
+    /// Every document begins with one.
+    Always,
+}
+
+option_words! {
+    /// The end-of-turn tokens that are trained.
+    pub enum TrainOnEos {
+        /// The end of every trained turn.
+        Turn = "turn",
+        /// The end of the last trained turn.
+        Last = "last",
+        /// None of them.
+        None = "none",
+    }
+}
+
+option_words! {
+    /// The treatment of a record that cannot be read.
+    pub enum OnBadRecord {
+        /// The run fails, naming file, line and reason.
+        Error = "error",
+        /// It is left out and counted by its reason.
+        Skip = "skip",
+    }
+}
+
+/// The options that decide the tokens, and which of them are trained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenOptions {
+    /// The tokens that carry a label.
+    pub train_on: TrainOn,
+    /// The end-of-turn tokens that are trained; by default those that the template marks.
+    pub train_on_eos: Option<TrainOnEos>,
+    /// When an end-of-text token is added.
+    pub eos: Eos,
+    /// When a beginning-of-text token is added.
+    pub bos: Bos,
+    /// The treatment of records that cannot be read.
+    pub on_bad_record: OnBadRecord,
+    /// The local time that templates see, without a zone; by default the start of the job.
+    pub now: Option<NaiveDateTime>,
+    /// The kind of documents that are made.
+    #[serde(default, skip_serializing_if = "DocumentKind::is_texts")]
+    pub documents: DocumentKind,
+}
+
+impl TokenOptions {
+    pub(super) fn validate(&self) -> Result<()> {
+        if self.train_on == TrainOn::All && self.train_on_eos.is_some() {
+            let reason = message![
+                "is given, but ",
+                set("train_on", "all"),
+                " trains every token; leave one of them out",
+            ];
+            return Err(Error::option("train_on_eos", reason));
+        }
+        Ok(())
+    }
+}
