@@ -45,7 +45,8 @@ def start(files, tokenizer, out, *, code=RUN, environment=None, pause=False, **o
 
 def at_work(process):
     """Waits until a run that was started with `pause` has made documents, and stopped."""
-    assert process.stdout.readline().strip() == "working", process.communicate()[1]
+    line = process.stdout.readline().strip()
+    assert line == "working", (line, *process.communicate())
     # It says so before it stops; what is to go on from there must not be told to earlier.
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     return process

@@ -276,14 +276,26 @@ def test_ranks_stand_in_the_environment(pack, tmp_path, monkeypatch):
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
 
+LONG_GROUP = 20 * GROUP
+
+
 @pytest.fixture(scope="module")
-def alone(inputs, tokenizer_dir, tmp_path_factory):
+def long_inputs(inputs, tmp_path_factory):
+    """The same files with their lines 20 times over: a process that packs them can be stopped at its work."""
+    folder = tmp_path_factory.mktemp("long")
+    for path in inputs.iterdir():
+        (folder / path.name).write_text(20 * path.read_text(encoding="utf-8"), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(long_inputs, tokenizer_dir, tmp_path_factory):
     """The folders of one process, without and with documents set aside."""
     folders = {}
     for validation in (None, 25):
         folders[validation] = tmp_path_factory.mktemp("alone") / "out"
-        options = {**OPTIONS, "group_size": GROUP, "validation": validation}
-        fastpack.pack_dir(inputs, folders[validation], tokenizer=tokenizer_dir, **options)
+        options = {**OPTIONS, "group_size": LONG_GROUP, "validation": validation}
+        fastpack.pack_dir(long_inputs, folders[validation], tokenizer=tokenizer_dir, **options)
     return folders
 
 
@@ -291,12 +303,12 @@ def alone(inputs, tokenizer_dir, tmp_path_factory):
 @pytest.mark.parametrize("validation", [None, 25])
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_any_number_of_processes_write_the_same_files(
-    count, validation, inputs, tokenizer_dir, alone, tmp_path
+    count, validation, long_inputs, tokenizer_dir, alone, tmp_path
 ):
     out = tmp_path / "out"
     order = random.Random(count).sample(range(count), count)
-    how = {"group_size": GROUP, "validation": validation, "threads": 1, "world_size": count}
-    processes = [start(inputs, tokenizer_dir, out, rank=rank, **how) for rank in order]
+    how = {"group_size": LONG_GROUP, "validation": validation, "threads": 1, "world_size": count}
+    processes = [start(long_inputs, tokenizer_dir, out, rank=rank, **how) for rank in order]
     said = [process.communicate() for process in processes]
     assert len({words for words, _ in said}) == 1, said
     assert said[0][0].startswith("rows "), said
@@ -308,12 +320,14 @@ def test_any_number_of_processes_write_the_same_files(
 @posix
 @pytest.mark.parametrize("validation", [None, 25])
 def test_what_two_killed_processes_leave_the_others_take_over(
-    validation, inputs, tokenizer_dir, alone, tmp_path
+    validation, long_inputs, tokenizer_dir, alone, tmp_path
 ):
     out = tmp_path / "out"
-    how = {"group_size": GROUP, "validation": validation, "threads": 1, "world_size": 5}
-    killed = [at_work(start(inputs, tokenizer_dir, out, rank=rank, pause=True, **how)) for rank in (3, 1)]
-    others = [start(inputs, tokenizer_dir, out, rank=rank, **how) for rank in (4, 0, 2)]
+    how = {"group_size": LONG_GROUP, "validation": validation, "threads": 1, "world_size": 5}
+    killed = [
+        at_work(start(long_inputs, tokenizer_dir, out, rank=rank, pause=True, **how)) for rank in (3, 1)
+    ]
+    others = [start(long_inputs, tokenizer_dir, out, rank=rank, **how) for rank in (4, 0, 2)]
     status = fastpack.status(out)
     assert status.state == "running"
     for process in killed:
@@ -326,20 +340,20 @@ def test_what_two_killed_processes_leave_the_others_take_over(
 
 
 @posix
-def test_a_job_whose_processes_are_all_killed_goes_on_later(inputs, tokenizer_dir, alone, tmp_path):
+def test_a_job_whose_processes_are_all_killed_goes_on_later(long_inputs, tokenizer_dir, alone, tmp_path):
     out = tmp_path / "out"
-    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
+    how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
     for rank in (0, 1):
-        kill(at_work(start(inputs, tokenizer_dir, out, rank=rank, pause=True, **how)))
+        kill(at_work(start(long_inputs, tokenizer_dir, out, rank=rank, pause=True, **how)))
     status = fastpack.status(out)
     assert (status.state, status.steps[0].stopped > 0) == ("stopped", True)
-    assert start(inputs, tokenizer_dir, out, group_size=GROUP).communicate()[0].startswith("rows")
+    assert start(long_inputs, tokenizer_dir, out, group_size=LONG_GROUP).communicate()[0].startswith("rows")
     assert shards(out) == shards(alone[None])
 
 
 @posix
 def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
-    inputs, tokenizer_dir, alone, tmp_path
+    long_inputs, tokenizer_dir, alone, tmp_path
 ):
     """Also while the output is put together: the kills are spread over the time of a whole run."""
     chance = random.Random(11)
@@ -348,7 +362,7 @@ def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
         out = tmp_path / f"out{attempt}"
         finished = False
         while not finished:
-            process = start(inputs, tokenizer_dir, out, group_size=GROUP, validation=25, threads=2)
+            process = start(long_inputs, tokenizer_dir, out, group_size=LONG_GROUP, validation=25, threads=2)
             try:
                 process.communicate(timeout=chance.uniform(0.3, 1.5) * seconds)
                 finished = True
@@ -359,37 +373,37 @@ def test_killed_at_any_moment_a_job_of_groups_goes_on_to_the_same_bytes(
         assert timeless(out) == timeless(alone[25])
 
 
-def test_a_process_that_must_not_wait_reports_what_is_done(inputs, tokenizer_dir, alone, tmp_path):
+def test_a_process_that_must_not_wait_reports_what_is_done(long_inputs, tokenizer_dir, alone, tmp_path):
     out = tmp_path / "out"
-    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
-    other = at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how))
-    options = {**OPTIONS, "group_size": GROUP, "wait": False}
-    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
+    other = at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how))
+    options = {**OPTIONS, "group_size": LONG_GROUP, "wait": False}
+    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert not (out / "manifest.json").exists()
     kill(other)
-    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
+    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, **options)
     assert not report.warnings
     assert shards(out) == shards(alone[None])
 
 
 @posix
 def test_a_process_that_must_not_wait_leaves_the_output_to_those_that_still_use_it(
-    inputs, tokenizer_dir, alone, tmp_path
+    long_inputs, tokenizer_dir, alone, tmp_path
 ):
     """Also where all groups are packed, and another process has not yet given the folder free."""
     import fcntl
 
     out = tmp_path / "out"
-    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
-    kill(at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how)))
-    options = {**OPTIONS, "group_size": GROUP, "wait": False}
+    how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
+    kill(at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how)))
+    options = {**OPTIONS, "group_size": LONG_GROUP, "wait": False}
     with (out / ".fastpack/lock").open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+        report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert any("groups are packed so far" in warning for warning in report.warnings)
     assert not (out / "manifest.json").exists()
-    report = fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+    report = fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert not report.warnings
     assert shards(out) == shards(alone[None])
 
@@ -419,18 +433,18 @@ def test_a_group_that_fails_is_named_and_can_be_packed_again(inputs, pack, tmp_p
     assert fastpack.status(tmp_path / "out").state == "finished"
 
 
-def test_a_group_that_was_changed_is_packed_again(inputs, tokenizer_dir, alone, tmp_path):
+def test_a_group_that_was_changed_is_packed_again(long_inputs, tokenizer_dir, alone, tmp_path):
     out = tmp_path / "out"
-    how = {"group_size": GROUP, "threads": 1, "world_size": 2}
-    other = at_work(start(inputs, tokenizer_dir, out, rank=0, pause=True, **how))
-    options = {**OPTIONS, "group_size": GROUP}
-    fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, wait=False, **options)
+    how = {"group_size": LONG_GROUP, "threads": 1, "world_size": 2}
+    other = at_work(start(long_inputs, tokenizer_dir, out, rank=0, pause=True, **how))
+    options = {**OPTIONS, "group_size": LONG_GROUP}
+    fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, rank=1, world_size=2, wait=False, **options)
     kill(other)
     done = sorted((out / ".fastpack/groups").glob("*-rows/train-*"))
     assert len(done) > 1
     done[0].write_bytes(done[0].read_bytes()[:-1])
     done[1].unlink()
-    fastpack.pack_dir(inputs, out, tokenizer=tokenizer_dir, **options)
+    fastpack.pack_dir(long_inputs, out, tokenizer=tokenizer_dir, **options)
     assert shards(out) == shards(alone[None])
 
 
