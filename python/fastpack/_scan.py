@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack._counted import counted
-from fastpack.report import Count, Input, Noted, Place, input_of, noted_of, read_values, whole
+from fastpack._facts import Count, Facts, Place, count_of, places_of, real, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,36 +73,13 @@ class Sampled(NamedTuple):
     seconds: float
 
 
-class ScanReport:
+class ScanReport(Facts):
     """The records and tokens of files, and the rows that packing would give. Read-only; `print` shows all of it."""
-
-    def __init__(self, values: Mapping[str, JsonValue]) -> None:
-        """Takes the values that `to_dict` returns."""
-        self._values = dict(values)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> ScanReport:
-        """Reads a scan from the JSON of its `to_dict`.
-
-        Raises:
-            OptionError: The text is not JSON, or not a scan.
-        """
-        return cls(read_values(text))
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """All values, as JSON can hold them."""
-        return dict(self._values)
-
-    @property
-    def inputs(self) -> list[Input]:
-        """The recognised formats and shapes of the files."""
-        listed = self._values.get("inputs")
-        return [input_of(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)]
 
     @property
     def read(self) -> Count:
         """The number of records read, and of the tokens in those that became documents."""
-        return _count(self._mapping("read"))
+        return count_of(self._mapping("read"))
 
     @property
     def documents(self) -> int:
@@ -115,44 +92,8 @@ class ScanReport:
         found = {}
         for reason, lost in self._mapping("lost").items():
             if isinstance(lost, dict):
-                listed = lost.get("places")
-                places = tuple(
-                    _place(it) for it in (listed if isinstance(listed, list) else []) if isinstance(it, dict)
-                )
-                found[reason] = Lost(*_count(lost), places)
+                found[reason] = Lost(*count_of(lost), tuple(places_of(lost.get("places"))))
         return found
-
-    @property
-    def left_out(self) -> dict[str, Noted]:
-        """The records of which the chat template prints nothing of a field, by field: `tools`, `system content`."""
-        fields = self._mapping("left_out").items()
-        return {field: noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
-
-    @property
-    def formatted_prompts(self) -> Noted:
-        """The records with a prompt that is formatted already, and was wrapped again."""
-        return noted_of(self._mapping("formatted_prompts"))
-
-    @property
-    def ended_answers(self) -> Noted:
-        """The records with an answer that ends in an end-of-text token, before the chat template ends the turn."""
-        return noted_of(self._mapping("ended_answers"))
-
-    @property
-    def lengths(self) -> dict[str, float]:
-        """Quantiles and mean of the lengths of the documents, in tokens."""
-        return {name: _real(length) for name, length in self._mapping("lengths").items()}
-
-    @property
-    def trained_share(self) -> float:
-        """The share of tokens that carry a label, from 0 to 1."""
-        return _real(self._values.get("trained_share"))
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings about the inputs and the options."""
-        listed = self._values.get("warnings")
-        return [str(warning) for warning in listed] if isinstance(listed, list) else []
 
     @property
     def fits(self) -> list[Fit]:
@@ -169,14 +110,14 @@ class ScanReport:
         return Sampled(
             records=whole(values.get("records")),
             bytes=whole(values.get("bytes")),
-            share=_real(values.get("share")),
-            seconds=_real(values.get("seconds")),
+            share=real(values.get("share")),
+            seconds=real(values.get("seconds")),
         )
 
     @property
     def seconds(self) -> float:
         """The time of the scan in seconds. Packing the same records takes this time, and the time to write the rows."""
-        return _real(self._mapping("timing").get("seconds"))
+        return real(self._mapping("timing").get("seconds"))
 
     @property
     def threads(self) -> int:
@@ -186,7 +127,7 @@ class ScanReport:
     @property
     def megabytes_per_second(self) -> float:
         """The speed of reading the files, in megabytes per second."""
-        return _real(self._mapping("timing").get("megabytes_per_second"))
+        return real(self._mapping("timing").get("megabytes_per_second"))
 
     @property
     def template(self) -> str:
@@ -206,10 +147,6 @@ class ScanReport:
         """The tokenizer engine, and the reason for it."""
         reason = self._values.get("engine_reason")
         return f"{self._values.get('engine')}{f': {reason}' if reason else ''}"
-
-    def _mapping(self, name: str) -> dict[str, JsonValue]:
-        value = self._values.get(name)
-        return value if isinstance(value, dict) else {}
 
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the page."""
@@ -250,32 +187,15 @@ class ScanReport:
         write_html(path, scan_html(self))
 
 
-def _count(values: Mapping[str, JsonValue]) -> Count:
-    return Count(whole(values.get("documents")), whole(values.get("tokens")))
-
-
-def _place(values: Mapping[str, JsonValue]) -> Place:
-    return Place(
-        str(values.get("path")),
-        whole(values.get("line")),
-        str(values.get("reason")),
-        str(values.get("message")),
-    )
-
-
 def _fit(values: Mapping[str, JsonValue]) -> Fit:
     counts = {name: values.get(name) for name in ("kept", "truncated", "dropped")}
     kept, truncated, dropped = (it if isinstance(it, dict) else {} for it in counts.values())
     return Fit(
         max_length=whole(values.get("max_length")),
         rows=whole(values.get("rows")),
-        fill=_real(values.get("fill")),
+        fill=real(values.get("fill")),
         lower_bound=whole(values.get("lower_bound")),
-        kept=_count(kept),
-        dropped={reason: _count(it) for reason, it in dropped.items() if isinstance(it, dict)},
-        truncated=_count(truncated),
+        kept=count_of(kept),
+        dropped={reason: count_of(it) for reason, it in dropped.items() if isinstance(it, dict)},
+        truncated=count_of(truncated),
     )
-
-
-def _real(value: JsonValue) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0

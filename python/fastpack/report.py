@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastpack._counted import counted
+from fastpack._facts import Count, Facts, Input, Noted, Place, count_of, places_of, real, whole
 from fastpack._types import Splits
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
@@ -19,19 +19,7 @@ if TYPE_CHECKING:
 
     from fastpack._types import JsonValue, StrPath
 
-__all__ = [
-    "Balance",
-    "Count",
-    "Input",
-    "Noted",
-    "Place",
-    "Report",
-    "StageTime",
-    "input_of",
-    "noted_of",
-    "read_values",
-    "whole",
-]
+__all__ = ["Balance", "Count", "Input", "Noted", "Place", "Report", "StageTime"]
 
 
 class Balance(NamedTuple):
@@ -42,13 +30,6 @@ class Balance(NamedTuple):
     dropped: int
 
 
-class Count(NamedTuple):
-    """A number of documents, and of the tokens in them."""
-
-    documents: int
-    tokens: int
-
-
 class StageTime(NamedTuple):
     """The seconds of a stage, summed over all threads: CPU time, and wall time (waiting included)."""
 
@@ -56,61 +37,7 @@ class StageTime(NamedTuple):
     wall: float
 
 
-class Place(NamedTuple):
-    """A record that was left out: its place and the reason."""
-
-    path: str
-    line: int
-    reason: str
-    message: str
-
-
-class Noted(NamedTuple):
-    """A number of records, and the places of the first of them: `file:line`."""
-
-    records: int
-    places: tuple[str, ...]
-
-
-class Input(NamedTuple):
-    """Input files with the same format, shape and settings.
-
-    Attributes:
-        files: The number of files.
-        format: The container and its compression, such as `jsonl.gz`.
-        shape: The shape of their records.
-        fields: The fields that were read.
-        prompt: The template or prompt that makes text of the records; empty for texts and ids.
-        repeat: The number of times that they were read.
-        limit: The most records that were read each time, if limited.
-        names: The paths of the first files.
-    """
-
-    files: int
-    format: str
-    shape: str
-    fields: tuple[str, ...]
-    prompt: str
-    repeat: int = 1
-    limit: int | None = None
-    names: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """A line of the printed report."""
-        by = f", by {self.prompt}" if self.prompt else ""
-        first = f", the first {self.limit:,}" if self.limit else ""
-        times = f", {self.repeat:,} times" if self.repeat > 1 else ""
-        return f"{self.files:,} {self.format}: {self.shape} ({', '.join(self.fields)}){by}{first}{times}"
-
-    @property
-    def named(self) -> str:
-        """The line with the paths of the first files."""
-        more = self.files - len(self.names)
-        listed = [*self.names, *([f"and {more:,} more"] if more else [])]
-        return f"{self}: {', '.join(listed)}" if self.names else str(self)
-
-
-class Report:
+class Report(Facts):
     """The report of a run. Read-only; `print(report)` shows all of it.
 
     Examples:
@@ -122,19 +49,6 @@ class Report:
         >>> report.rows == table.num_rows
         True
     """
-
-    def __init__(self, values: Mapping[str, JsonValue]) -> None:
-        """Takes the values that `to_dict` returns."""
-        self._values = dict(values)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Report:
-        """Reads the text of a `report.json`.
-
-        Raises:
-            OptionError: The text is not JSON, or not a report.
-        """
-        return cls(read_values(text))
 
     @classmethod
     def of(cls, table: pa.Table | Splits | StrPath) -> Report:
@@ -170,20 +84,6 @@ class Report:
             raise OptionError(message, "table")
         return cls.from_json(carried)
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """All values, as in `report.json`."""
-        return dict(self._values)
-
-    @property
-    def inputs(self) -> list[Input]:
-        """The recognised formats and shapes of the files."""
-        listed = self._values.get("inputs")
-        return [
-            input_of(entry)
-            for entry in (listed if isinstance(listed, list) else [])
-            if isinstance(entry, dict)
-        ]
-
     @property
     def documents(self) -> Balance:
         """The documents read, kept and dropped."""
@@ -198,17 +98,17 @@ class Report:
     def dropped(self) -> dict[str, Count]:
         """The documents that were dropped whole, by reason."""
         reasons = self._mapping("dropped").items()
-        return {reason: _count(counts) for reason, counts in reasons if isinstance(counts, dict)}
+        return {reason: count_of(counts) for reason, counts in reasons if isinstance(counts, dict)}
 
     @property
     def truncated(self) -> Count:
         """The documents that were truncated to fit a row, and the tokens that they lost."""
-        return _count(self._mapping("truncated"))
+        return count_of(self._mapping("truncated"))
 
     @property
     def repeated(self) -> Count:
         """The documents in repeated rows, and their tokens. They count as kept once."""
-        return _count(self._mapping("repeated"))
+        return count_of(self._mapping("repeated"))
 
     @property
     def sources(self) -> list[str]:
@@ -219,33 +119,7 @@ class Report:
     @property
     def places(self) -> list[Place]:
         """The first places at which records were left out."""
-        listed = self._values.get("places")
-        return [
-            Place(
-                str(place.get("path")),
-                whole(place.get("line")),
-                str(place.get("reason")),
-                str(place.get("message")),
-            )
-            for place in (listed if isinstance(listed, list) else [])
-            if isinstance(place, dict)
-        ]
-
-    @property
-    def left_out(self) -> dict[str, Noted]:
-        """The records of which the chat template prints nothing of a field, by field: `tools`, `system content`."""
-        fields = self._mapping("left_out").items()
-        return {field: noted_of(noted) for field, noted in fields if isinstance(noted, dict)}
-
-    @property
-    def formatted_prompts(self) -> Noted:
-        """The records with a prompt that is formatted already, and was wrapped again."""
-        return noted_of(self._mapping("formatted_prompts"))
-
-    @property
-    def ended_answers(self) -> Noted:
-        """The records with an answer that ends in an end-of-text token, before the chat template ends the turn."""
-        return noted_of(self._mapping("ended_answers"))
+        return places_of(self._values.get("places"))
 
     @property
     def rows(self) -> int:
@@ -255,7 +129,7 @@ class Report:
     @property
     def documents_per_row(self) -> float:
         """The mean number of documents in a row."""
-        return _real(self._values.get("documents_per_row"))
+        return real(self._values.get("documents_per_row"))
 
     @property
     def max_length(self) -> int | None:
@@ -276,7 +150,7 @@ class Report:
     @property
     def fill(self) -> float:
         """The share of the rows' room that tokens fill, from 0 to 1."""
-        return _real(self._values.get("fill"))
+        return real(self._values.get("fill"))
 
     @property
     def lower_bound(self) -> int:
@@ -289,19 +163,9 @@ class Report:
         return whole(self._values.get("trained_tokens"))
 
     @property
-    def trained_share(self) -> float:
-        """The share of the kept tokens that carry a label, from 0 to 1."""
-        return _real(self._values.get("trained_share"))
-
-    @property
     def straddling_tokens(self) -> int:
         """The number of tokens, in all documents read, that are only partly in trained text. They are trained."""
         return whole(self._values.get("straddling_tokens"))
-
-    @property
-    def lengths(self) -> dict[str, float]:
-        """Quantiles and mean of the lengths of the documents read, in tokens."""
-        return {name: _real(length) for name, length in self._mapping("lengths").items()}
 
     @property
     def steps_per_epoch(self) -> dict[int, int]:
@@ -345,16 +209,10 @@ class Report:
         return {split: Report(report) for split, report in reports if isinstance(report, dict)}
 
     @property
-    def warnings(self) -> list[str]:
-        """Warnings about the inputs and the options."""
-        listed = self._values.get("warnings")
-        return [str(warning) for warning in listed] if isinstance(listed, list) else []
-
-    @property
     def seconds(self) -> float | None:
         """The time of the run in seconds; `None` in a report without times."""
         timing = self._mapping("timing")
-        return _real(timing.get("seconds")) if timing else None
+        return real(timing.get("seconds")) if timing else None
 
     @property
     def stages(self) -> dict[str, StageTime]:
@@ -377,18 +235,6 @@ class Report:
     def interpreted_conversations(self) -> int:
         """The number of conversations that the interpreter or `transformers` rendered; 0 in a report without times."""
         return whole(self._mapping("timing").get("interpreted_conversations"))
-
-    def _mapping(self, name: str) -> dict[str, JsonValue]:
-        value = self._values.get(name)
-        return value if isinstance(value, dict) else {}
-
-    def __eq__(self, other: object) -> bool:
-        """Compares all values of two reports."""
-        return isinstance(other, Report) and self._values == other._values
-
-    def __hash__(self) -> int:
-        """Equal reports have equal hashes."""
-        return hash(json.dumps(self._values, sort_keys=True))
 
     def __repr__(self) -> str:
         """A summary on one line; `print` shows the page."""
@@ -446,56 +292,9 @@ def _report_of(folder: str) -> bytes:
     return place.read_bytes()
 
 
-def read_values(text: str | bytes) -> dict[str, JsonValue]:
-    """Parses the JSON of a report or a scan."""
-    try:
-        values = json.loads(text)
-    except (TypeError, ValueError) as refused:
-        message = f"must be the JSON of a report: {refused}"
-        raise OptionError(message, "text") from refused
-    if not isinstance(values, dict):
-        message = f"must be the JSON of a report, which is an object, not a `{type(values).__qualname__}`"
-        raise OptionError(message, "text")
-    return values
-
-
 def _balance(counts: Mapping[str, JsonValue]) -> Balance:
     return Balance(*(whole(counts.get(name)) for name in Balance._fields))
 
 
 def _stage(times: Mapping[str, JsonValue]) -> StageTime:
-    return StageTime(*(_real(times.get(name)) for name in StageTime._fields))
-
-
-def _count(counts: Mapping[str, JsonValue]) -> Count:
-    return Count(*(whole(counts.get(name)) for name in Count._fields))
-
-
-def input_of(entry: Mapping[str, JsonValue]) -> Input:
-    """Reads an entry of `inputs` in a report."""
-    fields, names = entry.get("fields"), entry.get("names")
-    return Input(
-        files=whole(entry.get("files")),
-        format=str(entry.get("format", "")),
-        shape=str(entry.get("shape") or ""),
-        fields=tuple(map(str, fields)) if isinstance(fields, list) else (),
-        prompt=str(entry.get("prompt") or ""),
-        repeat=whole(entry.get("repeat")) or 1,
-        limit=whole(entry.get("limit")) or None,
-        names=tuple(map(str, names)) if isinstance(names, list) else (),
-    )
-
-
-def noted_of(entry: Mapping[str, JsonValue]) -> Noted:
-    """Reads a number of records with their first places."""
-    places = entry.get("places")
-    return Noted(whole(entry.get("records")), tuple(map(str, places)) if isinstance(places, list) else ())
-
-
-def whole(value: JsonValue) -> int:
-    """A whole number in a report; 0 if it is missing."""
-    return value if isinstance(value, int) else 0
-
-
-def _real(value: JsonValue) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return StageTime(*(real(times.get(name)) for name in StageTime._fields))
