@@ -14,7 +14,8 @@ use crate::values::attributes;
 use crate::values::comparing::compare;
 use crate::values::make::{ITEM_BYTES, Many, check_nesting};
 use crate::values::print::write_str;
-use crate::values::value::{SourceId, Value};
+use crate::values::text::SourceId;
+use crate::values::value::Value;
 
 impl<'r, 't> Renderer<'r, 't> {
     /// Whether an expression is true.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::json::{Map, Value as Json};
 use crate::limits::Held;
-use crate::values::value::{Dict, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{Dict, Value};
 
 /// The value of one input of a template.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,8 @@
 //! compared, measured or tested is not printed.
 
 use crate::json::{Map, Value as Json};
-use crate::values::value::{Dict, List, SourceId, Text, Value};
+use crate::values::text::{SourceId, Text};
+use crate::values::value::{Dict, List, Value};
 
 /// The most sources of one render that are kept, of 16 bytes each. Beyond them everything counts as printed.
 const MOST: usize = 1 << 20;

@@ -11,7 +11,8 @@ use crate::programs::steps::{Cut, Operand, Piece, Question, Side};
 use crate::values::comparing::compare;
 use crate::values::cuts::trimmed;
 use crate::values::search::{self, Matches};
-use crate::values::value::{Text, Value};
+use crate::values::text::Text;
+use crate::values::value::Value;
 
 /// The texts and values of a conversation, in which conversations of one outline differ.
 #[derive(Clone, Copy, Debug)]

@@ -23,7 +23,8 @@ use crate::programs::operation::{Function, Operation};
 use crate::programs::program::Program;
 use crate::programs::steps::{Cut, Found, Operand, Piece, Place, Question, Step};
 use crate::values::print::write_str;
-use crate::values::value::{Dict, List, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{Dict, List, Value};
 
 /// Bytes of the longest text that a guard may pin. Such a text is a word, which other conversations may have
 /// as well.

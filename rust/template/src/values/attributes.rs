@@ -7,7 +7,8 @@ use crate::limits::Meter;
 use crate::text::byte_of;
 use crate::values::make::Many;
 use crate::values::methods::{self, Attribute};
-use crate::values::value::{List, Text, Value, range_length};
+use crate::values::text::Text;
+use crate::values::value::{List, Value, range_length};
 
 /// `value.name`: Python's attribute comes first, then the item.
 pub(crate) fn attribute<'r>(

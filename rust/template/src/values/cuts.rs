@@ -7,7 +7,8 @@ use crate::limits::Meter;
 use crate::text::is_space;
 use crate::values::make::Many;
 use crate::values::search::{Matches, MatchesFromRight};
-use crate::values::value::{Text, Value};
+use crate::values::text::Text;
+use crate::values::value::Value;
 
 /// Bytes of a set of characters up to which they are compared one by one.
 const FEW: usize = 16;

@@ -12,8 +12,9 @@ use crate::values::cuts::trim;
 use crate::values::items::length;
 use crate::values::make::Many;
 use crate::values::print::to_text;
+use crate::values::text::Text;
 use crate::values::tojson::Style;
-use crate::values::value::{Text, Value};
+use crate::values::value::Value;
 use sequences::{dict_sort, entries, items, iterate, join, last, map, select, sorted};
 use texts::{indent, int, replaced, title};
 

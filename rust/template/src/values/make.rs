@@ -1,6 +1,7 @@
 //! Makes values, whose memory the [`Meter`] counts.
 
-use super::value::{Text, Value};
+use super::text::Text;
+use super::value::Value;
 use crate::failure::{Failure, Outcome};
 use crate::limits::{Held, MAX_NESTING, Meter};
 

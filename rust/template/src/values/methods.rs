@@ -12,7 +12,8 @@ use crate::values::cuts::{for_each_line, replace, right_split, split, trim};
 use crate::values::make::Many;
 use crate::values::print::write_str;
 use crate::values::search::Matches;
-use crate::values::value::{Items, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{Items, Value};
 
 /// The result of looking up a name in a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,5 +14,6 @@ pub(crate) mod print;
 pub(crate) mod search;
 pub(crate) mod sort;
 pub(crate) mod strftime;
+pub(crate) mod text;
 pub(crate) mod tojson;
 pub(crate) mod value;

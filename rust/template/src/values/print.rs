@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::limits::{MAX_NESTING, Meter};
 use crate::text::{write_float, write_repr};
-use crate::values::value::{Text, Value};
+use crate::values::text::Text;
+use crate::values::value::Value;
 
 /// Most digits of an integer that Python prints.
 const MAX_DIGITS: usize = 4300;

@@ -9,7 +9,8 @@ use crate::values::arguments::Given;
 use crate::values::comparing::order_texts;
 use crate::values::print::write_big;
 use crate::values::sort::sort;
-use crate::values::value::{Dict, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{Dict, Value};
 
 /// Most bytes of one level of indentation.
 pub(crate) const MAX_INDENT: usize = 1000;

@@ -11,7 +11,8 @@ use crate::limits::Held;
 use crate::programs::operation::{Function, Operation};
 use crate::programs::steps::{Cut, Piece, Question, Step};
 use crate::values::arguments::Given;
-use crate::values::value::{List, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{List, Value};
 
 impl<'r> Trace<'r> {
     /// `value is test(…)`

@@ -11,7 +11,8 @@ use crate::values::comparing::{order, order_texts};
 use crate::values::make::{ITEM_BYTES, Many};
 use crate::values::print::{to_text, write_str};
 use crate::values::sort::sort;
-use crate::values::value::{Items, List, Text, Value};
+use crate::values::text::Text;
+use crate::values::value::{Items, List, Value};
 
 /// The items of a value, one by one.
 pub(crate) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
