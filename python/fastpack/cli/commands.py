@@ -48,6 +48,11 @@ _HTML: Final = Flag("--html", "write a page for a browser too, one file", metava
 _PATHS: Final = Flag("paths", "files, folders, globs, brace lists", nargs="*", metavar="FILE", beside=True)
 """The positional files."""
 
+_SOURCES: Final = Flag(
+    "files", "files, folders, globs, brace lists; NAME=FILE with --weights", nargs="*", metavar="FILE"
+)
+"""The positional files of a stream, which may have weights."""
+
 _RECIPES: Final = (
     Flag("--config", "a TOML file of options; flags win over it", metavar="FILE", beside=True),
     Flag(
@@ -176,12 +181,7 @@ COMMANDS: Final = {
     fastpack stream data/ -t path/to/tokenizer -m 4096 --to - > rows.arrows
 """,
         flags=(
-            Flag(
-                "files",
-                "files, folders, globs, brace lists; NAME=FILE with --weights",
-                nargs="*",
-                metavar="FILE",
-            ),
+            _SOURCES,
             Flag(
                 "--to",
                 "the address: unix:PATH, tcp://HOST:PORT, or - for standard output",
@@ -210,12 +210,7 @@ COMMANDS: Final = {
         --cache-dir counts
 """,
         flags=(
-            Flag(
-                "files",
-                "files, folders, globs, brace lists; NAME=FILE with --weights",
-                nargs="*",
-                metavar="FILE",
-            ),
+            _SOURCES,
             _JSON,
         ),
         function=lambda: fastpack.stream,
