@@ -118,7 +118,7 @@ memcheck:  ## run the engine's unit tests under valgrind, on both of its paths
 # linked in, and a bill of materials, which maturin writes.
 wheel: $(STAMPS)/build-tools  ## build a manylinux2014 wheel into dist/, and look it over
 	$(BIN)/python -m pip install --quiet --group wheel
-	$(BIN)/maturin build --release --locked --zig --compatibility manylinux2014 --out dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility manylinux2014 --out dist
 	$(BIN)/twine check --strict dist/*.whl
 	$(BIN)/auditwheel show dist/*.whl
 	$(BIN)/python scripts/try_built.py dist/*.whl

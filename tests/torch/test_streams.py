@@ -127,6 +127,18 @@ def test_a_state_of_two_ranks_is_gone_on_with_by_one(files):
     assert sorted([*before, *after]) == sorted(taken(StreamDataset(stream_of(files, batch_size=6)), 24))
 
 
+def test_a_state_that_one_rank_saved_alone_is_refused_by_the_others(files):
+    """As a trainer leaves it that saves on rank 0, without `gather=True`."""
+    first = StreamDataset(stream_of(files), rank=0, world_size=2)
+    assert taken(first, 6)
+    state = first.state_dict()
+    second = StreamDataset(stream_of(files), rank=1, world_size=2)
+    for other in (second, StreamDataset(stream_of(files, batch_size=6))):
+        other.load_state_dict(state)
+        with pytest.raises(OptionError, match=r"has no lane 3, .*merge_state_dicts"):
+            taken(other, 1)
+
+
 def test_a_loop_that_is_dropped_loses_nothing(files):
     """As `CheckCallback` does, which draws a batch before a trainer begins."""
     dataset = StreamDataset(stream_of(files))

@@ -137,6 +137,9 @@ def main() -> None:
     {"trainer": with_trainer, "accelerate": with_accelerate, "lightning": with_lightning}[kind](
         dataset, int(steps), out
     )
+    # A process that ends with its group open may abort while the threads of gloo still run.
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

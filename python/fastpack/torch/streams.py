@@ -169,9 +169,11 @@ class StreamDataset(IterableDataset[Row]):  # type: ignore[misc]  # torch is no 
     def load_state_dict(self, state_dict: Mapping[str, JsonValue]) -> None:
         """Resumes the next loop from a state, saved with any number of ranks that the lanes allow.
 
+        A state that was saved on one rank without `gather=True` lacks the lanes of the others: their loop raises an
+        `OptionError` that names the first.
+
         Raises:
-            OptionError: It is not a state of a `StreamDataset`, or lacks the lanes of this rank: it was saved on one rank
-                without `gather=True`.
+            OptionError: It is not a state of a `StreamDataset`, or of another stream.
         """
         if not {"stream", "rows"} <= set(state_dict):
             message = "is none of a StreamDataset, which has `stream` and `rows`"
