@@ -396,6 +396,9 @@ class StreamOptions:
         max_document_tokens: int | None,
         validation: float | str | None,
         held_out: bool,
+        skip: int,
+        take: int | None,
+        stride: int | None,
     ) -> StreamOptions: ...
 
 def count_stream(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -51,8 +53,6 @@ def files(request: pytest.FixtureRequest, write_jsonl: Callable[..., Path], tmp_
     if request.param == "parquet":
         pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=37)
         return tmp_path / "a.parquet"
-    import csv
-
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "lang"])
@@ -161,12 +161,134 @@ def test_equal_records_are_held_out_together_wherever_they_are(
     assert not set(held_out) & set(ids_of(stream))
 
 
+CONTAINERS = ["jsonl", "gz", "array", "parquet", "arrow", "csv"]
+
+
+def write_container(kind: str, records: list[dict[str, Any]], folder: Path, name: str) -> Path:
+    """The records in a file of a kind, with a blank line between the lines of a line file."""
+    columns = {"text": [record["text"] for record in records]}
+    path = folder / f"{name}.{ {'gz': 'jsonl.gz', 'array': 'json'}.get(kind, kind) }"
+    lines = "\n\n".join(json.dumps(record) for record in records)
+    if kind == "jsonl":
+        path.write_text(lines, encoding="utf-8")
+    elif kind == "gz":
+        path.write_bytes(gzip.compress(lines.encode()))
+    elif kind == "array":
+        path.write_text(json.dumps(records), encoding="utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.table(columns), path, row_group_size=37)
+    elif kind == "arrow":
+        table = pa.table(columns)
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=41)
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["text"])
+            writer.writerows([record["text"]] for record in records)
+    return path
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize(
+    ("skip", "take", "stride"),
+    [
+        (0, None, None),
+        (0, 1, None),
+        (0, 130, None),
+        (120, None, None),
+        (119, 2, None),
+        (121, 300, None),
+        (299, None, None),
+        (300, None, None),
+        (0, None, 3),
+        (7, None, 1),
+        (50, 200, 7),
+    ],
+)
+def test_records_are_taken_by_their_number_in_the_input(
+    kind: str,
+    skip: int,
+    take: int | None,
+    stride: int | None,
+    tmp_path: Path,
+    loaded: fastpack.Tokenizer,
+) -> None:
+    """Of three files with 120, 1 and 179 records, as slices of Python take them."""
+    parts = [RECORDS[:120], RECORDS[120:121], RECORDS[121:]]
+    files = [write_container(kind, part, tmp_path, f"{at}") for at, part in enumerate(parts)]
+    end = 300 if take is None else skip + take
+    starts = [0, 120, 121]
+    wanted = [
+        record["text"]
+        for part, start in zip(parts, starts, strict=True)
+        for record in part[max(skip - start, 0) : max(end - start, 0)][:: stride or 1]
+    ]
+    for options in (
+        {},
+        {"shuffle": False, "lanes": 1},
+        {"columns": ["input_ids", "source_row"]},
+    ):
+        stream = fastpack.stream(files, loaded, skip=skip, take=take, stride=stride, **(OPTIONS | options))
+        ours = [loaded.decode(list(ids)).removesuffix("<|endoftext|>") for ids in ids_of(stream)]
+        if options.get("shuffle", True):
+            assert sorted(ours) == sorted(wanted)
+        else:
+            assert ours == wanted
+        assert stream.report is not None
+        assert stream.report.documents.read == len(wanted)
+
+
+def test_records_taken_of_one_large_file_are_shared_by_the_lanes(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    path = write_jsonl([{"text": sentence(number, 12)} for number in range(20_000)])
+    options = {
+        "skip": 9000,
+        "take": 960,
+        "strategy": "none",
+        "max_length": 64,
+        "epochs": None,
+        "world_size": 6,
+    }
+    for rank in range(6):
+        with fastpack.stream(path, loaded, rank=rank, lanes=48, batch_size=8, **options) as stream:
+            assert next(stream).num_rows == 8
+
+
+def test_sources_with_weights_have_their_own_numbers(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer
+) -> None:
+    one, two = write_jsonl(RECORDS[:100], "one.jsonl"), write_jsonl(RECORDS[100:], "two.jsonl")
+    options = OPTIONS | {"take": 30, "lanes": 2, "on_exhausted": "drop"}
+    stream = fastpack.stream({"one": one, "two": two}, loaded, weights={"one": 1, "two": 1}, **options)
+    plain = ids_of(fastpack.stream([one, two], loaded, **(OPTIONS | {"shuffle": False, "lanes": 1})))
+    assert sorted(ids_of(stream)) == sorted(plain[:30] + plain[100:130])
+
+
+def test_a_size_is_not_estimated_where_records_are_left_out(
+    write_jsonl: Callable[..., Path], loaded: fastpack.Tokenizer, tmp_path: Path
+) -> None:
+    path = write_jsonl(RECORDS)
+    for options in ({"take": 40}, {"stride": 2}, {"where": {"lang": "en"}}, {"validation": 0.1}):
+        with pytest.raises(fastpack.OptionError, match="cache_dir") as refused:
+            fastpack.stream(path, loaded, **OPTIONS, **options).estimate()
+        assert refused.value.option == next(iter(options))
+    counted = fastpack.stream(path, loaded, take=40, cache_dir=tmp_path / "counts", **OPTIONS).estimate()
+    assert counted.rows == 40
+
+
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 10, 13, 20, 100, 123])
 @pytest.mark.parametrize(
     "options",
     [
         {"where": {"lang": ["en", "de"]}},
         {"min_document_tokens": 12, "max_document_tokens": 80},
+        {"skip": 29},
+        {"take": 77},
+        {"stride": 3},
+        {"stride": 4, "skip": 17, "take": 210, "where": {"good": True}},
+        {"drop_last": True, "strategy": "concat", "max_length": 32},
         {"validation": 0.2},
         {"filter": lambda rows: [at % 2 == 0 for at in range(len(rows))]},
         {"map": lambda rows: rows},
@@ -213,6 +335,11 @@ def test_a_stream_resumes_at_any_offset_whatever_is_done_with_records(
         ({"validation": 1000}, "validation"),
         ({"min_document_tokens": 0}, "min_document_tokens"),
         ({"max_document_tokens": "many"}, "max_document_tokens"),
+        ({"skip": -1}, "skip"),
+        ({"skip": True}, "skip"),
+        ({"take": 0}, "take"),
+        ({"stride": 0}, "stride"),
+        ({"stride": "2"}, "stride"),
     ],
     ids=str,
 )
@@ -233,6 +360,9 @@ def test_another_choice_is_another_run(write_jsonl: Callable[..., Path], loaded:
         ({}, "where"),
         ({"where": {"lang": "de"}}, "where"),
         ({"min_document_tokens": 3}, "min_document_tokens"),
+        ({"where": {"lang": "en"}, "skip": 2}, "skip"),
+        ({"where": {"lang": "en"}, "take": 2}, "take"),
+        ({"where": {"lang": "en"}, "stride": 2}, "stride"),
     ]:
         other = fastpack.stream(path, loaded, **OPTIONS, **options)
         other.load_state_dict(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack import _fastpack
 from fastpack._scan import ScanReport
@@ -41,8 +41,24 @@ def named_sources(given: Mapping[str, Any]) -> tuple[list[str], Mapping[str, Any
     return list(files), {**given, "files": None, "sources": sources}
 
 
+_CHOOSING: Final = (
+    "where",
+    "skip",
+    "take",
+    "stride",
+    "min_document_tokens",
+    "max_document_tokens",
+    "validation",
+)
+"""The options that leave records out, which a sample of all records says nothing about."""
+
+
 def sampled_epoch(given: Mapping[str, Any], sample: int) -> tuple[int, int]:  # type: ignore[explicit-any]
     """The rows and tokens of an epoch, from about so many records of each source."""
+    for name in _CHOOSING:
+        if given[name]:
+            message = "leaves records out, so a sample of all records cannot tell the size of an epoch; give `cache_dir` and `epochs`, so that the rows are counted"
+            raise OptionError(message, name)
     weights = given["weights"]
     _, listed = named_sources(given)
     if weights is None:

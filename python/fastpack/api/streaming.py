@@ -108,6 +108,9 @@ class _Parts:
             max_document_tokens=given["max_document_tokens"],
             validation=given["validation"],
             held_out=given.get("held_out", False),
+            skip=given["skip"],
+            take=given["take"],
+            stride=given["stride"],
         )
         self.agree: Callable[[int], int] | None = given["all_reduce"]
         check_type("log", given["log"], (Callable, type(None)), "a function that takes a `StreamStats`")  # type: ignore[arg-type]
@@ -382,7 +385,7 @@ class PackStream:
             The size of an epoch. With `weights`, an epoch ends where `on_exhausted` says.
 
         Raises:
-            OptionError: The weights change during the run.
+            OptionError: The weights change during the run; or an option leaves records out, and the rows are not counted.
             FastpackError: The data cannot be read.
         """
         if self._given["cache_dir"] is not None and self._given["epochs"] is not None:

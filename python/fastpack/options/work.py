@@ -115,6 +115,44 @@ WORK_OPTIONS: Final[tuple[Option, ...]] = (
         ),
     ),
     Option(
+        "skip",
+        "int",
+        0,
+        frozenset({"stream"}),
+        (
+            "How many records at the beginning of the input to leave out, of each source if there are `weights`. `skip`, "
+            "`take` and `stride` go by the order of the input, before `shuffle`, so they name the same records in "
+            "every epoch; what they leave out is not counted as read. As much of the input as they name is read "
+            "through before the first table, to count its records; of Parquet files, the footers are."
+        ),
+        flag=Flag(
+            "--skip",
+            "leave out N records at the beginning of the input",
+            metavar="N",
+            type="int",
+            unset="none",
+        ),
+    ),
+    Option(
+        "take",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        "How many records to take after those of `skip`, of each source if there are `weights`; all if not given.",
+        flag=Flag("--take", "take N records of the input", metavar="N", type="int", unset="all records"),
+    ),
+    Option(
+        "stride",
+        "int | None",
+        None,
+        frozenset({"stream"}),
+        (
+            "Takes every n-th of these records, in each file from the first on; all if not given. The records of line files "
+            "are counted before they are read."
+        ),
+        flag=Flag("--stride", "take every N-th record of each file", metavar="N", type="int", unset="1"),
+    ),
+    Option(
         "min_document_tokens",
         "int | None",
         None,

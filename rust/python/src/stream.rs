@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
 use fastpack_core::stream::{
-    Agree, Choice, MOST_LANES, MixUnit, OnEnd, OnExhausted, Scalar, State, StreamOptions, Together,
-    Wanted, count, stream,
+    Agree, Choice, MOST_LANES, MixUnit, Numbers, OnEnd, OnExhausted, Scalar, State, StreamOptions,
+    Together, Wanted, count, stream,
 };
 use fastpack_core::{Control, Report};
 use pyo3::prelude::*;
@@ -71,6 +71,27 @@ counts!(
     /// The most tokens of a document.
     PyMaxTokens(NonZeroU32), "max_document_tokens", u32::MAX
 );
+
+counts!(
+    /// The number of records that are taken.
+    PyTake(NonZeroU64), "take", u64::MAX
+);
+counts!(
+    /// The distance of the records that are taken.
+    PyStride(NonZeroU64), "stride", u64::MAX
+);
+
+/// The number of records that are left out at the beginning.
+struct PySkip(u64);
+
+impl<'py> FromPyObject<'_, 'py> for PySkip {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let number = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+        number.map(Self).ok_or_else(|| refuse(value, "skip", "a whole number from 0"))
+    }
+}
 
 /// The share of the records that is held out for validation.
 struct PyShare(f64);
@@ -143,7 +164,7 @@ pub(crate) struct PyStreamOptions(StreamOptions);
 #[pymethods]
 impl PyStreamOptions {
     #[new]
-    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, r#where, min_document_tokens, max_document_tokens, validation, held_out))]
+    #[pyo3(signature = (*, batch_size, open_packs, shuffle, epochs, lanes, rank, world_size, rank_source, max_steps, names, weights, weight_unit, on_exhausted, on_end, cache_dir, agreed, r#where, min_document_tokens, max_document_tokens, validation, held_out, skip, take, stride))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python function")]
     fn new(
         batch_size: PyBatchSize,
@@ -167,6 +188,9 @@ impl PyStreamOptions {
         max_document_tokens: Option<PyMaxTokens>,
         validation: Option<PyShare>,
         held_out: bool,
+        skip: PySkip,
+        take: Option<PyTake>,
+        stride: Option<PyStride>,
     ) -> PyResult<Self> {
         let options = StreamOptions {
             batch_rows: batch_size.0,
@@ -180,6 +204,11 @@ impl PyStreamOptions {
                 max_tokens: max_document_tokens.map(|it| it.0.get()),
                 validation: validation.map(|share| share.0),
                 held_out,
+                numbers: Numbers {
+                    skip: skip.0,
+                    take: take.map(|it| it.0),
+                    stride: stride.map(|it| it.0).filter(|it| it.get() > 1),
+                },
             },
             together: if agreed {
                 Some(Together::Agreed)

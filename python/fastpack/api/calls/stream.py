@@ -121,6 +121,9 @@ def stream(
     verify: int = 0,
     progress: ProgressOption = False,
     where: Where | None = None,
+    skip: int = 0,
+    take: int | None = None,
+    stride: int | None = None,
     min_document_tokens: int | None = None,
     max_document_tokens: int | None = None,
     batch_size: int = 8,
@@ -280,6 +283,14 @@ def stream(
         where: What fields of a record must be, for it to be taken: a dict from their names to a value, a list of
             values, or a tuple of the least and the most number, such as `{"lang": ["en", "de"], "score": (0.5,
             None)}`. Records left out are counted in the report, as `filtered`.
+        skip: How many records at the beginning of the input to leave out, of each source if there are `weights`.
+            `skip`, `take` and `stride` go by the order of the input, before `shuffle`, so they name the same
+            records in every epoch; what they leave out is not counted as read. As much of the input as they name
+            is read through before the first table, to count its records; of Parquet files, the footers are.
+        take: How many records to take after those of `skip`, of each source if there are `weights`; all if not
+            given.
+        stride: Takes every n-th of these records, in each file from the first on; all if not given. The records
+            of line files are counted before they are read.
         min_document_tokens: The least tokens of a document; shorter ones are counted in the report, as
             `filtered`.
         max_document_tokens: The most tokens of a document; longer ones are counted in the report, as `filtered`.
@@ -393,6 +404,9 @@ def stream(
             "verify": verify,
             "progress": progress,
             "where": where,
+            "skip": skip,
+            "take": take,
+            "stride": stride,
             "min_document_tokens": min_document_tokens,
             "max_document_tokens": max_document_tokens,
             "batch_size": batch_size,

@@ -3,25 +3,22 @@
 //! Uncompressed line files are cut into extents at newlines. An extent of a Parquet file is a row group. Any
 //! other file is one extent, which is read from its beginning.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
-use super::block::{Block, Content, Reader, is_index_line};
+use super::block::{Block, Content, Reader};
 use super::blocks::Blocks;
 use super::format::Container;
 use super::found::{Found, SourceFile};
+use super::line_extent::{LineExtent, line_behind};
 use super::parquet;
-use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, PEEKED};
+use super::parts::{Part, records_of_lines};
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, PEEKED};
 use crate::control::Control;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::Reason;
 use crate::storage::{Location, OpenFile};
-
-/// Bytes that are read at a time to find the newline for a cut: a page.
-const STEP: usize = 4 << 10;
 
 /// The most cuts of a file whose places are read at once, in some hundredths of a second. Of more extents, lanes
 /// get so many that their sizes even out, and the lines that begin in an extent are found when it is entered.
@@ -37,6 +34,8 @@ pub(crate) struct Extent {
     pub(crate) number: u32,
     /// Its bytes of the file.
     pub(crate) bytes: u64,
+    /// The number of its first record in the file, from 0, if records are numbered.
+    pub(crate) first_record: u64,
     place: Place,
 }
 
@@ -54,15 +53,25 @@ enum Place {
     Group { number: usize, first_row: u64 },
 }
 
-/// The extents of `files`. Files that can be cut have extents of about `most` bytes.
+/// How records and lines are numbered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbering {
+    /// Whether lines are counted. Otherwise a line is identified by the offset at which it begins ([`line_of`] finds
+    /// its number).
+    pub(crate) lines: bool,
+    /// Whether the records of each file are counted.
+    pub(crate) records: bool,
+}
+
+/// The extents of the parts of `files`. Files that can be cut have extents of about `most` bytes.
 ///
-/// With `counted`, line files are read to count lines. Without it, a line is identified by the offset at
-/// which it begins ([`line_of`] finds its number).
+/// With a `numbering` of lines or records, line files are read to count them.
 pub(crate) fn extents(
     found: &Found,
     files: &[usize],
+    parts: &[Part],
     most: u64,
-    counted: bool,
+    numbering: Numbering,
     control: &Control,
 ) -> Result<Vec<Extent>> {
     let mut all = Vec::new();
@@ -71,51 +80,40 @@ pub(crate) fn extents(
         let source = &found.files[file];
         let limited = found.sources[source.source].limit.is_some();
         let places = if limited {
-            vec![(found.bytes_of_source(source.source), Place::Source)]
+            vec![Placed {
+                bytes: found.bytes_of_source(source.source),
+                first_record: 0,
+                place: Place::Source,
+            }]
         } else {
-            places(source, most, counted, control)?
+            places(source, &parts[file], most, numbering, control)?
         };
-        all.extend((0..).zip(places).map(|(number, (bytes, place))| Extent {
-            file,
-            number,
-            bytes,
-            place,
+        all.extend((0..).zip(places).map(|(number, placed)| {
+            let Placed { bytes, first_record, place } = placed;
+            Extent { file, number, bytes, first_record, place }
         }));
     }
     Ok(all)
 }
 
-/// The extents of one file, with the bytes of each.
+/// The place of an extent, with its bytes and the number of its first record.
+struct Placed {
+    bytes: u64,
+    first_record: u64,
+    place: Place,
+}
+
+/// The extents of the part of one file.
 fn places(
     file: &SourceFile,
+    part: &Part,
     most: u64,
-    counted: bool,
+    numbering: Numbering,
     control: &Control,
-) -> Result<Vec<(u64, Place)>> {
-    let whole = || vec![(file.size, Place::File)];
+) -> Result<Vec<Placed>> {
+    let whole = || vec![Placed { bytes: file.size, first_record: 0, place: Place::File }];
     if is_line_file(file)? {
-        if !counted && file.size.div_ceil(most.max(1)) > MOST_CUTS {
-            return Ok(stretches(file.size, most)
-                .map(|range| (range.end - range.start, Place::Near(range)))
-                .collect());
-        }
-        let ranges = cut(file, most, control)?;
-        let mut opened = None;
-        let mut line = 1;
-        let mut places = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let bytes = range.end - range.start;
-            let first_line = counted.then_some(line);
-            if counted {
-                let opened = match &mut opened {
-                    Some(opened) => opened,
-                    none => none.insert(file.location.open().map_err(Error::io(&*file.path))?),
-                };
-                line += newlines(opened, bytes, &file.path, control)?;
-            }
-            places.push((bytes, Place::Lines { range, first_line }));
-        }
-        return Ok(places);
+        return places_of_lines(file, part, most, numbering, control);
     }
     if file.format.container == Container::Parquet
         && let Some(groups) = parquet::groups(file)
@@ -125,14 +123,67 @@ fn places(
         let mut places = Vec::with_capacity(groups.len());
         for (number, group) in groups.iter().enumerate() {
             // The extent counts its share of the file's size, whatever size the groups state.
-            let part = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
-            let bytes = u64::try_from(part).unwrap_or(file.size);
-            places.push((bytes, Place::Group { number, first_row }));
+            let share = u128::from(file.size) * u128::from(group.bytes) / u128::from(all.max(1));
+            let bytes = u64::try_from(share).unwrap_or(file.size);
+            let first_record = first_row - 1;
+            let is_wanted =
+                part.records.start < first_record + group.rows && first_record < part.records.end;
+            if is_wanted {
+                places.push(Placed {
+                    bytes,
+                    first_record,
+                    place: Place::Group { number, first_row },
+                });
+            }
             first_row += group.rows;
         }
-        return Ok(if places.is_empty() { whole() } else { places });
+        return Ok(if groups.is_empty() { whole() } else { places });
     }
     Ok(whole())
+}
+
+/// The extents of the part of a line file.
+fn places_of_lines(
+    file: &SourceFile,
+    part: &Part,
+    most: u64,
+    numbering: Numbering,
+    control: &Control,
+) -> Result<Vec<Placed>> {
+    let is_numbered = numbering.lines || numbering.records;
+    let is_whole = part.bytes == (0..file.size);
+    if !is_numbered && is_whole && file.size.div_ceil(most.max(1)) > MOST_CUTS {
+        let near = stretches(0..file.size, most);
+        return Ok(near
+            .map(|range| Placed {
+                bytes: range.end - range.start,
+                first_record: 0,
+                place: Place::Near(range),
+            })
+            .collect());
+    }
+    let ranges = cut(file, &part.bytes, most, control)?;
+    let mut line = 1;
+    let mut counter = None;
+    if numbering.lines {
+        let opened = file.location.open_range(0..part.bytes.end).map_err(Error::io(&*file.path))?;
+        let opened = counter.insert(opened);
+        line += newlines(opened, part.bytes.start, &file.path, control)?;
+    }
+    let mut record = part.records.start;
+    let mut places = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let (bytes, first_record) = (range.end - range.start, record);
+        let first_line = counter.is_some().then_some(line);
+        if let Some(opened) = &mut counter {
+            line += newlines(opened, bytes, &file.path, control)?;
+        }
+        if numbering.records {
+            record += records_of_lines(file, range.clone(), control)?;
+        }
+        places.push(Placed { bytes, first_record, place: Place::Lines { range, first_line } });
+    }
+    Ok(places)
 }
 
 /// Whether a file consists of uncompressed lines, so that reading can start at any line.
@@ -145,37 +196,36 @@ pub(crate) fn is_line_file(file: &SourceFile) -> Result<bool> {
     }
 }
 
-/// Whether an index line stands before each record.
-fn is_indexed(location: &Location) -> Result<bool> {
-    let start = beginning(location)?;
-    Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))
-}
-
-fn beginning(location: &Location) -> Result<bytes::Bytes> {
+pub(super) fn beginning(location: &Location) -> Result<bytes::Bytes> {
     location.start(PEEKED).map_err(Error::io(&**location.name()))
 }
 
-fn text_of(start: &[u8]) -> &[u8] {
+pub(super) fn text_of(start: &[u8]) -> &[u8] {
     start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start()
 }
 
-/// Ranges of a file of `size` bytes, of at most about `most` bytes each.
-fn stretches(size: u64, most: u64) -> impl Iterator<Item = Range<u64>> {
+/// Parts of a range, of at most about `most` bytes each.
+fn stretches(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let size = range.end - range.start;
     let count = size.div_ceil(most.max(1)).max(1);
     let end = move |number: u64| {
         let end = u128::from(size) * u128::from(number) / u128::from(count);
-        u64::try_from(end).expect("at most the size")
+        range.start + u64::try_from(end).expect("at most the size")
     };
     (0..count).map(move |number| end(number)..end(number + 1))
 }
 
-/// Ranges of a file of at most about `most` bytes. Each but the last ends after a newline.
-fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u64>>> {
-    let size = source.size;
+/// Parts of a range of whole lines, of at most about `most` bytes. Each but the last ends after a newline.
+fn cut(
+    source: &SourceFile,
+    range: &Range<u64>,
+    most: u64,
+    control: &Control,
+) -> Result<Vec<Range<u64>>> {
     let mut ranges = Vec::new();
-    let mut start = 0;
-    if size > most {
-        let starts = || stretches(size, most).map(|range| range.start);
+    let mut start = range.start;
+    if range.end - range.start > most {
+        let starts = || stretches(range.clone(), most).map(|range| range.start);
         let places = starts().map(|near| near.saturating_sub(1));
         let mut file = source.location.open_scattered(places).map_err(Error::io(&*source.path))?;
         for near in starts() {
@@ -184,37 +234,13 @@ fn cut(source: &SourceFile, most: u64, control: &Control) -> Result<Vec<Range<u6
                 continue;
             }
             let end = line_behind(&mut file, near, &source.path, control)?;
-            let Some(end) = end.filter(|end| *end < size) else { break };
+            let Some(end) = end.filter(|end| *end < range.end) else { break };
             ranges.push(start..end);
             start = end;
         }
     }
-    ranges.push(start..size);
+    ranges.push(start..range.end);
     Ok(ranges)
-}
-
-/// The start of the first line at or after `near`; `None` if there is none.
-fn line_behind(
-    file: &mut OpenFile,
-    near: u64,
-    path: &Path,
-    control: &Control,
-) -> Result<Option<u64>> {
-    let mut at = near - 1;
-    let mut bytes = vec![0; STEP];
-    file.seek(SeekFrom::Start(at)).map_err(Error::io(path))?;
-    loop {
-        control.tick()?;
-        let read = file.read(&mut bytes).map_err(Error::io(path))?;
-        if read == 0 {
-            return Ok(None);
-        }
-        if let Some(newline) = memchr::memchr(b'\n', &bytes[..read]) {
-            return Ok(Some(at + newline as u64 + 1));
-        }
-        at += read as u64;
-        bytes.resize((2 * bytes.len()).min(BLOCK_BYTES), 0);
-    }
 }
 
 /// The newlines in the next `bytes` bytes of a file.
@@ -283,7 +309,7 @@ impl ExtentBlocks {
             Place::Near(range) => {
                 file.unchanged()?;
                 let reader = LineExtent::near(file, range.clone(), control)?;
-                let left = reader.end - reader.at;
+                let left = reader.left();
                 let reading = Reading::Stretch(Box::new(reader));
                 return Ok(Self { reading, file: extent.file, source: file.source, entered, left });
             }
@@ -329,7 +355,7 @@ impl ExtentBlocks {
 }
 
 /// The blocks of files of one source, read once.
-fn blocks_of<'a>(
+pub(super) fn blocks_of<'a>(
     found: &Found,
     files: impl IntoIterator<Item = &'a SourceFile>,
     limited: bool,
@@ -373,122 +399,4 @@ pub(crate) fn number_line(found: &Found, origin: &mut Origin, control: &Control)
         origin.line = line_of(file, origin.line, control)?;
     }
     Ok(())
-}
-
-/// The lines in a range of a file.
-struct LineExtent {
-    path: Arc<Path>,
-    file: OpenFile,
-    at: u64,
-    end: u64,
-    /// The number of the next line, if lines are counted.
-    line: Option<u64>,
-    indexed: bool,
-    /// Bytes of the last content.
-    taken: u64,
-}
-
-impl LineExtent {
-    fn open(location: &Location, range: Range<u64>, line: Option<u64>) -> Result<Self> {
-        let indexed = is_indexed(location)?;
-        let path = location.name();
-        let mut file = location.open_range(range.clone()).map_err(Error::io(&**path))?;
-        file.seek(SeekFrom::Start(range.start)).map_err(Error::io(&**path))?;
-        let (path, at, end) = (Arc::clone(path), range.start, range.end);
-        Ok(Self { path, file, at, end, line, indexed, taken: 0 })
-    }
-
-    /// The lines that begin in a range, identified by the offset at which they begin.
-    fn near(file: &SourceFile, range: Range<u64>, control: &Control) -> Result<Self> {
-        let path = &file.path;
-        let places = [range.start, range.end].into_iter().map(|near| near.saturating_sub(1));
-        let mut opened = file.location.open_scattered(places).map_err(Error::io(&**path))?;
-        let mut line_at = |near: u64| -> Result<u64> {
-            if near == 0 || near >= file.size {
-                return Ok(near);
-            }
-            let line = line_behind(&mut opened, near, path, control)?;
-            Ok(line.unwrap_or(file.size).min(file.size))
-        };
-        let range = line_at(range.start)?..line_at(range.end)?;
-        Self::open(&file.location, range, None)
-    }
-
-    /// Reads whole lines of about a block, or one line that is longer.
-    fn read_lines(&mut self, control: &Control) -> Result<std::result::Result<Vec<u8>, u64>> {
-        let mut bytes = Vec::new();
-        loop {
-            control.tick()?;
-            let left = self.end - self.at - bytes.len() as u64;
-            let before = bytes.len();
-            let wanted = left.min(BLOCK_BYTES.max(before) as u64);
-            let read = self.file.by_ref().take(wanted).read_to_end(&mut bytes);
-            if read.map_err(Error::io(&*self.path))? as u64 != wanted {
-                return Err(Error::Changed(self.path.to_path_buf()));
-            }
-            if wanted == left {
-                return Ok(Ok(bytes));
-            }
-            if let Some(newline) = memchr::memrchr(b'\n', &bytes[before..]) {
-                bytes.truncate(before + newline + 1);
-                let next = SeekFrom::Start(self.at + bytes.len() as u64);
-                self.file.seek(next).map_err(Error::io(&*self.path))?;
-                return Ok(Ok(bytes));
-            }
-            if bytes.len() > LONGEST_RECORD {
-                // The bytes after the first newline are read. The extent ends with a newline, so there is
-                // one.
-                let at = self.at + bytes.len() as u64;
-                let next = line_behind(&mut self.file, at, &self.path, control)?;
-                return Ok(Err(next.unwrap_or(self.end).min(self.end)));
-            }
-        }
-    }
-}
-
-impl Reader for LineExtent {
-    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
-        if self.at >= self.end {
-            return Ok(None);
-        }
-        let start = self.at;
-        let bytes = match self.read_lines(control)? {
-            Ok(bytes) => bytes,
-            Err(next) => {
-                let line = self.line.unwrap_or(start);
-                (self.at, self.taken) = (next, next - start);
-                self.line = self.line.map(|line| line + 1);
-                self.file.seek(SeekFrom::Start(next)).map_err(Error::io(&*self.path))?;
-                return Ok(Some(Content::Refused {
-                    line,
-                    reason: Reason::LineTooLong,
-                    message: format!("a line of more than {LONGEST_RECORD} bytes"),
-                }));
-            }
-        };
-        (self.at, self.taken) = (start + bytes.len() as u64, bytes.len() as u64);
-        let mut places = Vec::new();
-        let mut from = if start == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
-            BYTE_ORDER_MARK.len()
-        } else {
-            0
-        };
-        let ends = memchr::memchr_iter(b'\n', &bytes)
-            .chain((!bytes.ends_with(b"\n")).then_some(bytes.len()));
-        for end in ends {
-            let text = &bytes[from..end];
-            let line = self.line.unwrap_or(start + from as u64);
-            let passed_over = text.trim_ascii().is_empty() || self.indexed && is_index_line(text);
-            if !passed_over {
-                places.push((line, from..end));
-            }
-            from = end + 1;
-            self.line = self.line.map(|line| line + 1);
-        }
-        Ok(Some(Content::Values { bytes, places }))
-    }
-
-    fn position(&self) -> u64 {
-        self.taken
-    }
 }

@@ -1,6 +1,7 @@
-//! [`Choice`]: the records that a stream takes, by their fields, their lengths and the split.
+//! [`Choice`]: the records that a stream takes, by their numbers, their fields, their lengths and the split.
 
-use std::ops::RangeInclusive;
+use std::num::NonZeroU64;
+use std::ops::{Range, RangeInclusive};
 
 use fastpack_template::json::Value;
 use serde::Serialize;
@@ -24,6 +25,38 @@ pub struct Choice {
     pub validation: Option<f64>,
     /// Whether the records are those that are held out.
     pub held_out: bool,
+    /// The numbers of the records, in the order of the input.
+    pub numbers: Numbers,
+}
+
+/// The numbers of the records that are taken, in the order of the input. They decide first: the other conditions are
+/// about the records that they leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Numbers {
+    /// The number of records at the beginning of the input that are left out.
+    pub skip: u64,
+    /// The number of records that are taken after them; all by default.
+    pub take: Option<NonZeroU64>,
+    /// The distance of the records that are taken of each file among these, from the first on; 1 by default.
+    pub stride: Option<NonZeroU64>,
+}
+
+impl Numbers {
+    /// The numbers from which [`stride`](Self::stride) chooses.
+    pub(super) fn range(self) -> Range<u64> {
+        self.skip..self.take.map_or(u64::MAX, |take| self.skip.saturating_add(take.get()))
+    }
+
+    /// Whether all records are taken.
+    pub(super) fn is_all(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Whether the record `number` of a file is taken, where `range` are the numbers of the file to choose from.
+    fn has(self, range: &Range<u64>, number: u64) -> bool {
+        let stride = self.stride.map_or(1, NonZeroU64::get);
+        range.contains(&number) && (number - range.start).is_multiple_of(stride)
+    }
 }
 
 /// The wanted values of a field.
@@ -64,7 +97,7 @@ const SPLIT: u64 = 5;
 impl Choice {
     /// Whether all records are taken, whatever is in them.
     pub(super) fn is_all(&self) -> bool {
-        self.fields.is_empty() && self.validation.is_none()
+        self.fields.is_empty() && self.validation.is_none() && self.numbers.is_all()
     }
 
     /// Whether fields are read that records need not be made of.
@@ -77,11 +110,18 @@ impl Choice {
         if self.held_out { Split::Validation } else { Split::Train }
     }
 
-    /// The records of a block that are taken.
-    pub(super) fn records(&self, block: &Block, seed: u64) -> Chosen {
+    /// The records of a block that are taken. The first has the number `first` in its file, of which the numbers `range`
+    /// are to choose from.
+    pub(super) fn records(
+        &self,
+        block: &Block,
+        seed: u64,
+        range: &Range<u64>,
+        first: u64,
+    ) -> Chosen {
         let mut left_out = 0;
-        let taken = block.records().map(|record| {
-            if !self.is_of_split(&record, block, seed) {
+        let taken = (first..).zip(block.records()).map(|(number, record)| {
+            if !self.numbers.has(range, number) || !self.is_of_split(&record, block, seed) {
                 return false;
             }
             let taken = self.has_fields(&record);

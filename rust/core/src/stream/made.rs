@@ -36,7 +36,7 @@ impl Made {
         work: impl FnOnce(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {
-        let Found { address, extent, chosen, block, shape } = found;
+        let Found { address, extent, chosen, first_record, block, shape } = found;
         let count = block.records().count();
         let records = order.records(&address, &extent, count, control)?;
         let mut places = vec![0_u64; count];
@@ -50,7 +50,7 @@ impl Made {
         let mut wanted: Wanted = places.iter().map(is_chosen).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
-        let taken = order.chosen(&block);
+        let taken = order.chosen(&block, &extent, first_record);
         if let Some(taken) = &taken {
             wanted.iter_mut().zip(&taken.taken).for_each(|(wanted, taken)| *wanted &= taken);
         }

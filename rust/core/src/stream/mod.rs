@@ -65,7 +65,7 @@ use place::{LaneState, PoolState};
 use run::{End, Run};
 use walk::{Files, Walk};
 
-pub use choice::{Choice, Scalar, Wanted};
+pub use choice::{Choice, Numbers, Scalar, Wanted};
 pub use counts::Counted;
 pub use options::{MOST_LANES, MixUnit, OnEnd, OnExhausted, Share, StreamOptions, Together};
 pub use run::Agree;
@@ -216,8 +216,8 @@ impl Run<'_> {
         let mix = Mix::new(options);
         let pools = self.pools(&mix)?;
         let names: Vec<String> = (0..pools.len()).map(|pool| options.name(pool)).collect();
-        let order = |pool| Order::new(found, pool, order, share.lanes, self.counted);
-        let orders: Vec<Order<'_>> = pools.into_iter().map(order).collect();
+        let order = |pool| Order::new(found, pool, order, share.lanes, self.counted, control);
+        let orders = pools.into_iter().map(order).collect::<Result<Vec<Order<'_>>>>()?;
         let files = Files { heads: &heads, single: &single, control };
 
         let begun = self.from.as_ref().map_or(0, |state| state.rows);

@@ -14,7 +14,8 @@ use super::numbers::number;
 use crate::control::Control;
 use crate::error::Result;
 use crate::pack::random::Random;
-use crate::source::position::{Extent, extents};
+use crate::source::parts::{Part, parts};
+use crate::source::position::{Extent, Numbering, extents};
 use crate::source::{Block, Found};
 
 /// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
@@ -63,6 +64,8 @@ pub(super) struct Order<'a> {
     shuffle: bool,
     /// The records that are taken.
     pub(super) choice: &'a Choice,
+    /// The part of each file that holds them.
+    parts: Vec<Part>,
     lanes: usize,
     /// Whether lines are counted.
     counted: bool,
@@ -77,8 +80,11 @@ impl<'a> Order<'a> {
         (seed, shuffle, choice): (u64, bool, &'a Choice),
         lanes: usize,
         counted: bool,
-    ) -> Self {
-        Self { found, sources, seed, shuffle, choice, lanes, counted, dealt: Mutex::default() }
+        control: &Control,
+    ) -> Result<Self> {
+        let parts = parts(found, &sources, &choice.numbers.range(), control)?;
+        let dealt = Mutex::default();
+        Ok(Self { found, sources, seed, shuffle, choice, parts, lanes, counted, dealt })
     }
 
     /// Whether records of line files are identified by their offsets.
@@ -134,7 +140,8 @@ impl<'a> Order<'a> {
             let limited = self.found.sources[source].limit.is_some();
             let of_source = (0..).zip(&self.found.files).filter(|(_, file)| file.source == source);
             let of_source = of_source.map(|(number, _)| number);
-            files.extend(of_source.take(if limited { 1 } else { usize::MAX }));
+            let of_source = of_source.take(if limited { 1 } else { usize::MAX });
+            files.extend(of_source.filter(|&number: &usize| !self.parts[number].is_empty()));
         }
         if self.shuffle {
             let key = |file: &usize| number(&[self.seed, FILES, at.epoch, at.pass, *file as u64]);
@@ -148,7 +155,7 @@ impl<'a> Order<'a> {
         let enough = self.lanes as u64 * EXTENTS_PER_LANE * EXTENT;
         let (mut start, mut bytes, mut at) = (0, 0_u64, 0);
         for (end, &file) in (1..).zip(files) {
-            bytes = bytes.saturating_add(self.found.files[file].size);
+            bytes = bytes.saturating_add(self.parts[file].size());
             if bytes >= enough || end == files.len() {
                 if at == portion {
                     return Some(start..end);
@@ -162,10 +169,12 @@ impl<'a> Order<'a> {
     /// Deals the extents of some files to the lanes: the larger ones first, each to the lane with the fewest
     /// bytes. Without `shuffle`, in the order of the input.
     fn deal(&self, files: &[usize], at: &Address, control: &Control) -> Result<Dealt> {
-        let bytes: u64 = files.iter().map(|&file| self.found.files[file].size).sum();
+        let bytes: u64 = files.iter().map(|&file| self.parts[file].size()).sum();
         let most = EXTENT.max((bytes >> 18).min(LARGEST));
         let wanted = (bytes / (self.lanes as u64 * EXTENTS_PER_LANE)).clamp(1, most);
-        let mut all = extents(self.found, files, wanted, self.counted, control)?;
+        let records = self.choice.numbers.stride.is_some();
+        let numbering = Numbering { lines: self.counted, records };
+        let mut all = extents(self.found, files, &self.parts, wanted, numbering, control)?;
         if self.shuffle {
             let place = |extent: &Extent| {
                 [
@@ -201,9 +210,15 @@ impl<'a> Order<'a> {
         Ok(Dealt { lanes })
     }
 
-    /// The records of a block that are taken; `None` if all are.
-    pub(super) fn chosen(&self, block: &Block) -> Option<Chosen> {
-        (!self.choice.is_all()).then(|| self.choice.records(block, self.seed))
+    /// Whether records are taken by their numbers.
+    pub(super) fn numbers_records(&self) -> bool {
+        !self.choice.numbers.is_all()
+    }
+
+    /// The records of a block of `extent` that are taken; `None` if all are. `first` is the number of the first record.
+    pub(super) fn chosen(&self, block: &Block, extent: &Extent, first: u64) -> Option<Chosen> {
+        let range = &self.parts[extent.file].records;
+        (!self.choice.is_all()).then(|| self.choice.records(block, self.seed, range, first))
     }
 
     /// The packing order of the records of a block, as indices.

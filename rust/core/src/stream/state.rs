@@ -10,6 +10,7 @@ use fastpack_tokenize::Tokenizer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::choice::Numbers;
 use super::options::StreamOptions;
 use super::place::LaneState;
 use crate::control::Control;
@@ -156,6 +157,12 @@ impl Identity {
         let choice = &options.choice;
         if !choice.fields.is_empty() {
             say("where", json!(choice.fields));
+        }
+        if choice.numbers != Numbers::default() {
+            let Numbers { skip, take, stride } = choice.numbers;
+            say("skip", json!(skip));
+            say("take", json!(take));
+            say("stride", json!(stride));
         }
         if let (None, None) = (choice.min_tokens, choice.max_tokens) {
         } else {

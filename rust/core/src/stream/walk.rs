@@ -25,6 +25,8 @@ pub(super) struct Found {
     pub(super) address: Address,
     pub(super) extent: Extent,
     pub(super) chosen: Chosen,
+    /// The number of the first record in its file, from 0, if records are numbered.
+    pub(super) first_record: u64,
     pub(super) block: Block,
     pub(super) shape: Option<Arc<Shape>>,
 }
@@ -59,6 +61,8 @@ struct Entered {
     at: Address,
     dealt: Arc<Dealt>,
     extent: Extent,
+    /// The number of the next record in its file, if records are numbered.
+    record: u64,
     blocks: ExtentBlocks,
     shape: Option<Arc<Shape>>,
 }
@@ -151,13 +155,17 @@ impl<'w, 'a> Walk<'w, 'a> {
             let blocks =
                 ExtentBlocks::enter(self.order.found, &extent, columns.as_deref(), control)?;
             let at = in_extent(&address);
-            self.entered = Some(Entered { at, dealt, extent, blocks, shape });
+            let record = extent.first_record;
+            self.entered = Some(Entered { at, dealt, extent, record, blocks, shape });
         }
         let Some(entered) = &mut self.entered else { return Ok(None) };
         loop {
             let Some(block) = entered.blocks.next_block(control)? else { return Ok(None) };
-            let here = entered.at;
+            let (here, first_record) = (entered.at, entered.record);
             entered.at.block += 1;
+            if self.order.numbers_records() {
+                entered.record += block.records().count() as u64;
+            }
             if here == address {
                 let shape = if entered.extent.file == block.file {
                     entered.shape.clone()
@@ -167,7 +175,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 let repetition = self.order.repetition(&address, block.source);
                 let block = block.read_again(repetition);
                 let (extent, chosen) = (entered.extent.clone(), Chosen::From(0));
-                return Ok(Some(Found { address, extent, chosen, block, shape }));
+                return Ok(Some(Found { address, extent, chosen, first_record, block, shape }));
             }
         }
     }

@@ -1,0 +1,172 @@
+//! [`LineExtent`]: the lines in a range of an uncompressed line file, without those before it.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::block::{Content, Reader, is_index_line};
+use super::found::SourceFile;
+use super::position::{beginning, text_of};
+use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ledger::Reason;
+use crate::storage::{Location, OpenFile};
+
+/// Bytes that are read at a time to find the newline for a cut: a page.
+const STEP: usize = 4 << 10;
+
+/// The lines in a range of a file.
+pub(super) struct LineExtent {
+    path: Arc<Path>,
+    file: OpenFile,
+    at: u64,
+    end: u64,
+    /// The number of the next line, if lines are counted.
+    line: Option<u64>,
+    indexed: bool,
+    /// Bytes of the last content.
+    taken: u64,
+}
+
+impl LineExtent {
+    /// The lines of a range that begins and ends at lines. The first has the number `line`, if lines are counted.
+    pub(super) fn open(location: &Location, range: Range<u64>, line: Option<u64>) -> Result<Self> {
+        let indexed = is_indexed(location)?;
+        let path = location.name();
+        let mut file = location.open_range(range.clone()).map_err(Error::io(&**path))?;
+        file.seek(SeekFrom::Start(range.start)).map_err(Error::io(&**path))?;
+        let (path, at, end) = (Arc::clone(path), range.start, range.end);
+        Ok(Self { path, file, at, end, line, indexed, taken: 0 })
+    }
+
+    /// Bytes of the range that were not read yet.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.at
+    }
+
+    /// The lines that begin in a range, identified by the offset at which they begin.
+    pub(super) fn near(file: &SourceFile, range: Range<u64>, control: &Control) -> Result<Self> {
+        let path = &file.path;
+        let places = [range.start, range.end].into_iter().map(|near| near.saturating_sub(1));
+        let mut opened = file.location.open_scattered(places).map_err(Error::io(&**path))?;
+        let mut line_at = |near: u64| -> Result<u64> {
+            if near == 0 || near >= file.size {
+                return Ok(near);
+            }
+            let line = line_behind(&mut opened, near, path, control)?;
+            Ok(line.unwrap_or(file.size).min(file.size))
+        };
+        let range = line_at(range.start)?..line_at(range.end)?;
+        Self::open(&file.location, range, None)
+    }
+
+    /// Reads whole lines of about a block, or one line that is longer.
+    fn read_lines(&mut self, control: &Control) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let mut bytes = Vec::new();
+        loop {
+            control.tick()?;
+            let left = self.end - self.at - bytes.len() as u64;
+            let before = bytes.len();
+            let wanted = left.min(BLOCK_BYTES.max(before) as u64);
+            let read = self.file.by_ref().take(wanted).read_to_end(&mut bytes);
+            if read.map_err(Error::io(&*self.path))? as u64 != wanted {
+                return Err(Error::Changed(self.path.to_path_buf()));
+            }
+            if wanted == left {
+                return Ok(Ok(bytes));
+            }
+            if let Some(newline) = memchr::memrchr(b'\n', &bytes[before..]) {
+                bytes.truncate(before + newline + 1);
+                let next = SeekFrom::Start(self.at + bytes.len() as u64);
+                self.file.seek(next).map_err(Error::io(&*self.path))?;
+                return Ok(Ok(bytes));
+            }
+            if bytes.len() > LONGEST_RECORD {
+                // The bytes after the first newline are read. The extent ends with a newline, so there is
+                // one.
+                let at = self.at + bytes.len() as u64;
+                let next = line_behind(&mut self.file, at, &self.path, control)?;
+                return Ok(Err(next.unwrap_or(self.end).min(self.end)));
+            }
+        }
+    }
+}
+
+impl Reader for LineExtent {
+    fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let start = self.at;
+        let bytes = match self.read_lines(control)? {
+            Ok(bytes) => bytes,
+            Err(next) => {
+                let line = self.line.unwrap_or(start);
+                (self.at, self.taken) = (next, next - start);
+                self.line = self.line.map(|line| line + 1);
+                self.file.seek(SeekFrom::Start(next)).map_err(Error::io(&*self.path))?;
+                return Ok(Some(Content::Refused {
+                    line,
+                    reason: Reason::LineTooLong,
+                    message: format!("a line of more than {LONGEST_RECORD} bytes"),
+                }));
+            }
+        };
+        (self.at, self.taken) = (start + bytes.len() as u64, bytes.len() as u64);
+        let mut places = Vec::new();
+        let mut from = if start == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        };
+        let ends = memchr::memchr_iter(b'\n', &bytes)
+            .chain((!bytes.ends_with(b"\n")).then_some(bytes.len()));
+        for end in ends {
+            let text = &bytes[from..end];
+            let line = self.line.unwrap_or(start + from as u64);
+            let passed_over = text.trim_ascii().is_empty() || self.indexed && is_index_line(text);
+            if !passed_over {
+                places.push((line, from..end));
+            }
+            from = end + 1;
+            self.line = self.line.map(|line| line + 1);
+        }
+        Ok(Some(Content::Values { bytes, places }))
+    }
+
+    fn position(&self) -> u64 {
+        self.taken
+    }
+}
+
+/// Whether an index line stands before each record.
+fn is_indexed(location: &Location) -> Result<bool> {
+    let start = beginning(location)?;
+    Ok(text_of(&start).split(|byte| *byte == b'\n').next().is_some_and(is_index_line))
+}
+
+/// The start of the first line at or after `near`; `None` if there is none.
+pub(super) fn line_behind(
+    file: &mut OpenFile,
+    near: u64,
+    path: &Path,
+    control: &Control,
+) -> Result<Option<u64>> {
+    let mut at = near - 1;
+    let mut bytes = vec![0; STEP];
+    file.seek(SeekFrom::Start(at)).map_err(Error::io(path))?;
+    loop {
+        control.tick()?;
+        let read = file.read(&mut bytes).map_err(Error::io(path))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if let Some(newline) = memchr::memchr(b'\n', &bytes[..read]) {
+            return Ok(Some(at + newline as u64 + 1));
+        }
+        at += read as u64;
+        bytes.resize((2 * bytes.len()).min(BLOCK_BYTES), 0);
+    }
+}
