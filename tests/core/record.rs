@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
-use fastpack_core::json::Value;
+use fastpack_core::json::Json;
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::{
     self, Conversation, Expectation, Fault, MAX_DEPTH, Record, Takes, TokenColumns, find_shape,
@@ -48,8 +48,8 @@ fn refused(line: impl AsRef<[u8]>, reason: Reason, message: &str) {
     assert!(fault.message.contains(message), "`{}` does not say `{message}`", fault.message);
 }
 
-fn string(text: &str) -> Value {
-    Value::String(Arc::from(text))
+fn string(text: &str) -> Json {
+    Json::String(Arc::from(text))
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn json_is_read_as_python_reads_it() {
         let line = format!(r#"{{"messages": [{{"role": "user", "x": {json}}}]}}"#);
         conversation(&line).messages[0]["x"].clone()
     };
-    assert_eq!(value("1e400"), Value::Float(f64::INFINITY));
-    assert_eq!(value("-Infinity"), Value::Float(f64::NEG_INFINITY));
-    assert!(matches!(value("NaN"), Value::Float(nan) if nan.is_nan()));
-    assert_eq!(value("-0"), Value::Int(0));
-    assert_eq!(value("9223372036854775807"), Value::Int(i64::MAX));
-    assert!(matches!(value("9223372036854775808"), Value::BigInt(_)));
+    assert_eq!(value("1e400"), Json::Float(f64::INFINITY));
+    assert_eq!(value("-Infinity"), Json::Float(f64::NEG_INFINITY));
+    assert!(matches!(value("NaN"), Json::Float(nan) if nan.is_nan()));
+    assert_eq!(value("-0"), Json::Int(0));
+    assert_eq!(value("9223372036854775807"), Json::Int(i64::MAX));
+    assert!(matches!(value("9223372036854775808"), Json::BigInt(_)));
     assert_eq!(value(r#""\ud83d\ude00 \u0000""#), string("\u{1f600} \0"));
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fastpack_core::config::{DocumentKind, Fields};
-use fastpack_core::json::{Map, Value};
+use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{
     self, Conversation, Expectation, Record, Shape, Skim, Takes, TokenColumns, find_shape,
     skim_text,
@@ -54,8 +54,8 @@ struct Said {
     /// Each text with its message and key.
     texts: Vec<(usize, String, String)>,
     /// What is no text, with its message and key.
-    values: Vec<(usize, String, Value)>,
-    tools: Option<Value>,
+    values: Vec<(usize, String, Json)>,
+    tools: Option<Json>,
     weights: Option<Vec<Option<f32>>>,
 }
 
@@ -85,7 +85,7 @@ fn held(skim: &Skim) -> Said {
 
 fn said(conversation: &Conversation) -> Said {
     let role = |message: &Arc<Map>| match &message["role"] {
-        Value::String(role) => role.to_string(),
+        Json::String(role) => role.to_string(),
         other => panic!("the role is {other:?}"),
     };
     let (mut texts, mut values) = (Vec::new(), Vec::new());
@@ -93,8 +93,8 @@ fn said(conversation: &Conversation) -> Said {
         for (key, value) in message.iter() {
             match value {
                 _ if &**key == "role" => {}
-                Value::Null => {}
-                Value::String(text) => texts.push((number, key.to_string(), text.to_string())),
+                Json::Null => {}
+                Json::String(text) => texts.push((number, key.to_string(), text.to_string())),
                 other => values.push((number, key.to_string(), other.clone())),
             }
         }
@@ -378,12 +378,12 @@ fn a_prompt_tells_conversations_apart() {
 
 #[test]
 fn messages_are_shared_with_the_record_that_they_were_read_of() {
-    let text: Value = Value::String("a".into());
-    let message: Map = [("role".into(), Value::String("user".into())), ("content".into(), text)]
+    let text: Json = Json::String("a".into());
+    let message: Map = [("role".into(), Json::String("user".into())), ("content".into(), text)]
         .into_iter()
         .collect();
     let message = Arc::new(message);
-    let messages = Value::List(Arc::new(vec![Value::Map(Arc::clone(&message))]));
+    let messages = Json::List(Arc::new(vec![Json::Map(Arc::clone(&message))]));
     let record: Map = [("messages".into(), messages)].into_iter().collect();
     let conversation = record::conversation(&record).expect("a conversation");
     assert!(Arc::ptr_eq(&conversation.messages[0], &message));

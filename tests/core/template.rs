@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 use fastpack_core::Error;
-use fastpack_core::json::{Map, Value};
+use fastpack_core::json::{Json, Map};
 use fastpack_core::record::Conversation;
 use fastpack_core::template::{ChatTemplate, TemplateContext};
 
@@ -22,11 +22,11 @@ fn context() -> TemplateContext {
     }
 }
 
-fn text(value: &str) -> Value {
-    Value::String(value.into())
+fn text(value: &str) -> Json {
+    Json::String(value.into())
 }
 
-fn map(entries: &[(&str, Value)]) -> Map {
+fn map(entries: &[(&str, Json)]) -> Map {
     entries.iter().map(|(key, value)| (Arc::from(*key), value.clone())).collect()
 }
 
@@ -44,7 +44,7 @@ fn conversation(messages: &[(&str, &str)]) -> Conversation {
 }
 
 /// Renders with one message and these keyword arguments: the text, or what is wrong.
-fn render(source: &str, kwargs: &[(&str, Value)]) -> Result<String, String> {
+fn render(source: &str, kwargs: &[(&str, Json)]) -> Result<String, String> {
     let template =
         ChatTemplate::new("test", source, context()).map_err(|error| error.to_string())?;
     let conversation =
@@ -116,7 +116,7 @@ fn deep_templates_and_values_are_refused() {
         let message = render(&source, &[]).expect_err("too deep");
         assert!(message.contains("nests deeper"), "{message}");
     }
-    let deep = (0..400).fold(Value::Null, |inner, _| Value::List(Arc::new(vec![inner])));
+    let deep = (0..400).fold(Json::Null, |inner, _| Json::List(Arc::new(vec![inner])));
     for source in ["{{ x }}", "{{ x|tojson }}", "{{ x == [x] or x == x }}"] {
         let message = render(source, &[("x", deep.clone())]).expect_err("too deep");
         assert!(message.contains("deeper"), "{message}");
@@ -138,7 +138,7 @@ fn long_chains_do_not_exhaust_the_stack() {
 #[test]
 fn reserved_keywords_are_refused() {
     let message =
-        render("x", &[("tokenize", Value::Bool(false))]).expect_err("a parameter, not a variable");
+        render("x", &[("tokenize", Json::Bool(false))]).expect_err("a parameter, not a variable");
     assert!(message.contains("`tokenize` is no variable"), "{message}");
 }
 
@@ -148,7 +148,7 @@ fn records_with_tools_take_the_template_for_tools() {
     let template =
         plain.with_tool_use(ChatTemplate::new("tool_use", "tools", context()).expect("valid"));
     let without = conversation(&[("user", "hi")]);
-    let with = Conversation { tools: Some(Value::List(Arc::new(Vec::new()))), ..without.clone() };
+    let with = Conversation { tools: Some(Json::List(Arc::new(Vec::new()))), ..without.clone() };
     assert_eq!(template.render(&without).as_deref(), Ok("plain"));
     assert_eq!(template.render(&with).as_deref(), Ok("tools"));
 }

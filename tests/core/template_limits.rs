@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDateTime;
 use fastpack_core::Control;
-use fastpack_core::json::{Map, Value};
+use fastpack_core::json::{Json, Map};
 use fastpack_core::record::Conversation;
 use fastpack_core::template::{ChatTemplate, TemplateContext, Wanted};
 use proptest::prelude::*;
@@ -35,11 +35,11 @@ fn template(source: &str) -> ChatTemplate {
     ChatTemplate::new("test", source, context).expect("the template is supported")
 }
 
-fn text(text: &str) -> Value {
-    Value::String(text.into())
+fn text(text: &str) -> Json {
+    Json::String(text.into())
 }
 
-fn map(entries: Vec<(&str, Value)>) -> Map {
+fn map(entries: Vec<(&str, Json)>) -> Map {
     entries.into_iter().map(|(key, value)| (Arc::from(key), value)).collect()
 }
 
@@ -51,8 +51,8 @@ fn conversation(length: usize) -> Conversation {
         ("a", text(&"x".repeat(length))),
         ("b", text(&"x".repeat(length))),
         ("spaced", text(&"é ".repeat(length / 3))),
-        ("words", Value::List(Arc::new(words.map(|word| text(&word)).collect()))),
-        ("object", Value::Map(Arc::new(object))),
+        ("words", Json::List(Arc::new(words.map(|word| text(&word)).collect()))),
+        ("object", Json::Map(Arc::new(object))),
     ]);
     Conversation {
         messages: vec![Arc::new(map(vec![("role", text("user")), ("content", text("hi"))]))],

@@ -7,7 +7,7 @@ use fastpack_core::config::{
     Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
     TokenOptions, TrainOn, TrainOnEos, WorkOptions,
 };
-use fastpack_core::json::{Map, Value};
+use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{Conversation, MAX_DEPTH, conversation};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -241,7 +241,7 @@ impl<'py> FromPyObject<'_, 'py> for PyTemplateKwargs {
             return Ok(Self(Map::default()));
         }
         match template_value(&value, KWARGS, 0)? {
-            Value::Map(map) => Ok(Self((*map).clone())),
+            Json::Map(map) => Ok(Self((*map).clone())),
             _ => Err(refuse(value, KWARGS, "a dict with names as keys")),
         }
     }
@@ -276,33 +276,33 @@ impl<'py> FromPyObject<'_, 'py> for PyConversation {
 
 /// Converts a Python value, given for `option`, to a template value; `depth` is the number of values around
 /// it.
-fn template_value(value: &Bound<'_, PyAny>, option: &str, depth: usize) -> PyResult<Value> {
+fn template_value(value: &Bound<'_, PyAny>, option: &str, depth: usize) -> PyResult<Json> {
     if depth > MAX_DEPTH {
         let wanted = format!("nested no deeper than {MAX_DEPTH} lists and dicts");
         Err(refuse(value.as_borrowed(), option, &wanted))
     } else if value.is_none() {
-        Ok(Value::Null)
+        Ok(Json::Null)
     } else if let Ok(truth) = value.cast::<PyBool>() {
-        Ok(Value::Bool(truth.is_true()))
+        Ok(Json::Bool(truth.is_true()))
     } else if value.is_instance_of::<PyInt>() {
-        let small = value.extract().map(Value::Int);
+        let small = value.extract().map(Json::Int);
         small.map_err(|_| refuse(value.as_borrowed(), option, "integers of at most 64 bits"))
     } else if let Ok(number) = value.cast::<PyFloat>() {
-        Ok(Value::Float(number.extract()?))
+        Ok(Json::Float(number.extract()?))
     } else if let Ok(text) = value.cast::<PyString>() {
         let text = text.extract::<String>();
         let whole = |_| refuse(value.as_borrowed(), option, "text without half a surrogate pair");
-        Ok(Value::String(text.map_err(whole)?.into()))
+        Ok(Json::String(text.map_err(whole)?.into()))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         let items = value.try_iter()?.map(|item| template_value(&item?, option, depth + 1));
-        Ok(Value::List(items.collect::<PyResult<Vec<_>>>()?.into()))
+        Ok(Json::List(items.collect::<PyResult<Vec<_>>>()?.into()))
     } else if let Ok(dict) = value.cast::<PyDict>() {
         let items = dict.iter().map(|(key, item)| {
             let name = key.extract::<String>();
             let name = name.map_err(|_| refuse(key.as_borrowed(), option, "names as keys"))?;
             Ok((name.into(), template_value(&item, option, depth + 1)?))
         });
-        Ok(Value::Map(items.collect::<PyResult<Map>>()?.into()))
+        Ok(Json::Map(items.collect::<PyResult<Map>>()?.into()))
     } else if has_list(value) {
         template_value(&value.call_method0("tolist")?, option, depth + 1)
     } else {

@@ -7,11 +7,11 @@ use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 /// An object: keys in the order in which they came first, each with the value that came last.
-pub type Map = IndexMap<Arc<str>, Value, RandomState>;
+pub type Map = IndexMap<Arc<str>, Json, RandomState>;
 
 /// A JSON value. Cloning one is cheap.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum Json {
     /// `null`
     Null,
     /// `true`, `false`
@@ -25,12 +25,12 @@ pub enum Value {
     /// A string.
     String(Arc<str>),
     /// An array.
-    List(Arc<Vec<Value>>),
+    List(Arc<Vec<Json>>),
     /// An object.
     Map(Arc<Map>),
 }
 
-impl Value {
+impl Json {
     /// The name of the type in error messages.
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -15,15 +15,15 @@
 //! use std::sync::Arc;
 //!
 //! use chrono::NaiveDateTime;
-//! use fastpack_template::json::{Map, Value};
+//! use fastpack_template::json::{Map, Json};
 //! use fastpack_template::{Allowance, Input, Meter, Template};
 //!
 //! let source = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n{% endfor %}";
 //! let template = Template::compile(source).expect("the template is supported");
-//! let text = |text: &str| Value::String(text.into());
+//! let text = |text: &str| Json::String(text.into());
 //! let message: Map =
 //!     [("role".into(), text("user")), ("content".into(), text(" Hello "))].into_iter().collect();
-//! let messages = Value::List(Arc::new(vec![Value::Map(Arc::new(message))]));
+//! let messages = Json::List(Arc::new(vec![Json::Map(Arc::new(message))]));
 //! let input = |name: &str| (name == "messages").then_some(Input::Json(&messages));
 //! let meter = Meter::new(Allowance::RECORD, &|| 0, None);
 //! let output = template.render(NaiveDateTime::default(), input, None, &meter);
@@ -40,12 +40,12 @@ mod text;
 mod values;
 
 pub use evaluation::input::Input;
-pub use evaluation::render::Output;
-pub use evaluation::sources::Shown;
+pub use evaluation::render::RenderOutput;
+pub use evaluation::sources::PrintedInputs;
 pub use failure::{Failure, Outcome, Refusal, is_unsupported};
 pub use language::tree::Template;
 pub use limits::{Allowance, Meter};
-pub use programs::frame::{Frame, Material};
+pub use programs::buffers::{ProgramBuffers, ReplayInput};
 pub use programs::program::{Printed, Program};
-pub use programs::trace::{Parts, Trace};
+pub use programs::trace::{Trace, TraceInput};
 pub use text::is_space;

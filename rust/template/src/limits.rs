@@ -70,12 +70,12 @@ pub(crate) const MAX_NESTING: usize = 200;
 
 /// Memory that a value holds. It is given back when the value is dropped.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     live: Option<Rc<Cell<usize>>>,
     bytes: usize,
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         if let Some(live) = &self.live {
             live.set(live.get().saturating_sub(self.bytes));
@@ -252,9 +252,9 @@ impl<'m> Meter<'m> {
         self.live.set(self.live.get().saturating_sub(bytes));
     }
 
-    /// A [`Held`] that gives memory back when it is dropped.
-    pub(crate) fn held(&self, bytes: usize) -> Held {
-        Held { live: Some(Rc::clone(&self.live)), bytes }
+    /// A [`HeldMemory`] that gives memory back when it is dropped.
+    pub(crate) fn held(&self, bytes: usize) -> HeldMemory {
+        HeldMemory { live: Some(Rc::clone(&self.live)), bytes }
     }
 
     /// Appends `text` to `out`, and counts its work and memory.

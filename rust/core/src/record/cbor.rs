@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 use super::fault::Fault;
 use super::json::MAX_DEPTH;
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// Reads one item, which must be an object, with the fields that are `wanted`. If `lenient`, fields that JSON
 /// cannot hold are left out.
@@ -100,16 +100,16 @@ impl From<Error> for Refused {
     }
 }
 
-fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
+fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
     if depth > MAX_DEPTH {
         return Err(Refused::Depth);
     }
     Ok(match decoder.datatype()? {
         Type::Null | Type::Undefined => {
             decoder.skip()?;
-            Value::Null
+            Json::Null
         }
-        Type::Bool => Value::Bool(decoder.bool()?),
+        Type::Bool => Json::Bool(decoder.bool()?),
         Type::U8
         | Type::U16
         | Type::U32
@@ -119,18 +119,18 @@ fn value(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
         | Type::I32
         | Type::I64
         | Type::Int => integer(i128::from(decoder.int()?)),
-        Type::F16 => Value::Float(decoder.f16()?.into()),
-        Type::F32 => Value::Float(decoder.f32()?.into()),
-        Type::F64 => Value::Float(decoder.f64()?),
-        Type::String | Type::StringIndef => Value::String(text(decoder)?),
+        Type::F16 => Json::Float(decoder.f16()?.into()),
+        Type::F32 => Json::Float(decoder.f32()?.into()),
+        Type::F64 => Json::Float(decoder.f64()?),
+        Type::String | Type::StringIndef => Json::String(text(decoder)?),
         Type::Array | Type::ArrayIndef => list(decoder, depth + 1)?,
         Type::Map | Type::MapIndef => map(decoder, depth + 1)?,
         other => return Err(Refused::Type(other.to_string())),
     })
 }
 
-fn integer(number: i128) -> Value {
-    i64::try_from(number).map_or_else(|_| Value::BigInt(Arc::new(BigInt::from(number))), Value::Int)
+fn integer(number: i128) -> Json {
+    i64::try_from(number).map_or_else(|_| Json::BigInt(Arc::new(BigInt::from(number))), Json::Int)
 }
 
 /// A text, which may come in pieces.
@@ -158,16 +158,16 @@ fn goes_on(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, Re
     }
 }
 
-fn list(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
+fn list(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
     let mut left = decoder.array()?;
     let mut items = Vec::new();
     while goes_on(decoder, &mut left)? {
         items.push(value(decoder, depth)?);
     }
-    Ok(Value::List(Arc::new(items)))
+    Ok(Json::List(Arc::new(items)))
 }
 
-fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
+fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Json, Refused> {
     let mut left = decoder.map()?;
     let mut entries = Map::default();
     while goes_on(decoder, &mut left)? {
@@ -175,5 +175,5 @@ fn map(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Refused> {
         let item = value(decoder, depth)?;
         entries.insert(key, item);
     }
-    Ok(Value::Map(Arc::new(entries)))
+    Ok(Json::Map(Arc::new(entries)))
 }

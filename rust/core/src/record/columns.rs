@@ -11,7 +11,7 @@ use arrow::datatypes::{Field, Fields};
 use indexmap::IndexMap;
 
 use super::write;
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 
 /// The common type of some values.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,19 +29,19 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of(value: &Json) -> Self {
         match value {
-            Value::Null => Self::Null,
-            Value::Bool(_) => Self::Bool,
-            Value::Int(_) => Self::Int,
-            Value::BigInt(_) => Self::Json,
-            Value::Float(_) => Self::Float,
-            Value::String(_) => Self::Text,
-            Value::List(items) => {
+            Json::Null => Self::Null,
+            Json::Bool(_) => Self::Bool,
+            Json::Int(_) => Self::Int,
+            Json::BigInt(_) => Self::Json,
+            Json::Float(_) => Self::Float,
+            Json::String(_) => Self::Text,
+            Json::List(items) => {
                 let inner = items.iter().fold(Self::Null, |kind, item| kind.and(Self::of(item)));
                 if inner == Self::Json { Self::Json } else { Self::List(Box::new(inner)) }
             }
-            Value::Map(map) => {
+            Json::Map(map) => {
                 let fields = map.iter().map(|(key, value)| (Arc::clone(key), Self::of(value)));
                 Self::of_fields(fields.collect())
             }
@@ -79,7 +79,7 @@ impl Kind {
 }
 
 /// The values as an array of this type. Absent values are null.
-pub(super) fn column(kind: &Kind, values: &[Option<&Value>]) -> ArrayRef {
+pub(super) fn column(kind: &Kind, values: &[Option<&Json>]) -> ArrayRef {
     let each = values.iter().copied();
     match kind {
         Kind::Null => Arc::new(NullArray::new(values.len())),
@@ -92,57 +92,57 @@ pub(super) fn column(kind: &Kind, values: &[Option<&Value>]) -> ArrayRef {
     }
 }
 
-fn truth(value: Option<&Value>) -> Option<bool> {
-    if let Some(Value::Bool(truth)) = value { Some(*truth) } else { None }
+fn truth(value: Option<&Json>) -> Option<bool> {
+    if let Some(Json::Bool(truth)) = value { Some(*truth) } else { None }
 }
 
-fn whole(value: Option<&Value>) -> Option<i64> {
-    if let Some(Value::Int(number)) = value { Some(*number) } else { None }
+fn whole(value: Option<&Json>) -> Option<i64> {
+    if let Some(Json::Int(number)) = value { Some(*number) } else { None }
 }
 
-fn real(value: Option<&Value>) -> Option<f64> {
+fn real(value: Option<&Json>) -> Option<f64> {
     match value {
         #[expect(clippy::cast_precision_loss, reason = "as Arrow and pandas join the two")]
-        Some(Value::Int(number)) => Some(*number as f64),
-        Some(Value::Float(number)) => Some(*number),
+        Some(Json::Int(number)) => Some(*number as f64),
+        Some(Json::Float(number)) => Some(*number),
         _ => None,
     }
 }
 
-fn text(value: Option<&Value>) -> Option<String> {
+fn text(value: Option<&Json>) -> Option<String> {
     match value {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.to_string()),
+        None | Some(Json::Null) => None,
+        Some(Json::String(text)) => Some(text.to_string()),
         Some(other) => Some(json_text(other)),
     }
 }
 
-fn json_text(value: &Value) -> String {
+fn json_text(value: &Json) -> String {
     let mut bytes = Vec::new();
     write::json(value, &mut bytes);
     String::from_utf8(bytes).expect("JSON of strings is UTF-8")
 }
 
-fn list(inner: &Kind, values: &[Option<&Value>]) -> ArrayRef {
+fn list(inner: &Kind, values: &[Option<&Json>]) -> ArrayRef {
     let lists = values.iter().map(|value| match value {
-        Some(Value::List(items)) => Some(items),
+        Some(Json::List(items)) => Some(items),
         _ => None,
     });
     let nulls: NullBuffer = lists.clone().map(|list| list.is_some()).collect();
     let offsets =
         OffsetBuffer::from_lengths(lists.clone().map(|list| list.map_or(0, |it| it.len())));
-    let items: Vec<Option<&Value>> =
+    let items: Vec<Option<&Json>> =
         lists.flatten().flat_map(|items| items.iter().map(Some)).collect();
     let items = column(inner, &items);
     let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
     Arc::new(ListArray::new(field, offsets, items, Some(nulls)))
 }
 
-fn structs(fields: &IndexMap<Arc<str>, Kind>, values: &[Option<&Value>]) -> ArrayRef {
+fn structs(fields: &IndexMap<Arc<str>, Kind>, values: &[Option<&Json>]) -> ArrayRef {
     let maps: Vec<_> = values
         .iter()
         .map(|value| match value {
-            Some(Value::Map(map)) => Some(map),
+            Some(Json::Map(map)) => Some(map),
             _ => None,
         })
         .collect();

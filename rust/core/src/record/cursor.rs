@@ -6,7 +6,7 @@
 use jiter::Jiter;
 
 use super::json::{self, MAX_DEPTH};
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 
 /// A place in a line.
 pub(super) struct Cursor<'l> {
@@ -163,7 +163,7 @@ impl<'l> Cursor<'l> {
     }
 
     /// Takes any value at nesting depth `depth`, and returns its text too.
-    pub(super) fn value(&mut self, depth: usize) -> Option<(Value, &'l str)> {
+    pub(super) fn value(&mut self, depth: usize) -> Option<(Json, &'l str)> {
         self.peek()?;
         let rest = &self.line[self.at..];
         let (value, taken) = json::prefix(rest.as_bytes(), depth)?;

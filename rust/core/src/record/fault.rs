@@ -1,6 +1,6 @@
 //! [`Fault`]: the reason that a line is no valid record.
 
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 
 use crate::error::{Error, Origin};
 use crate::ledger::{Place, Reason};
@@ -33,7 +33,7 @@ impl Fault {
 }
 
 /// The fault of a field of a wrong type.
-pub(super) fn wrong_type(field: &str, expected: &str, found: Option<&Value>) -> Fault {
-    let found = found.map_or("nothing", Value::type_name);
+pub(super) fn wrong_type(field: &str, expected: &str, found: Option<&Json>) -> Fault {
+    let found = found.map_or("nothing", Json::type_name);
     Fault::new(Reason::WrongType, format!("`{field}` must be {expected}, found {found}"))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, wrong_type};
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The flag that says whether a message is trained. The names are those of datasets for fine-tuning.
 pub(super) const TRAIN: &str = "train";
@@ -19,7 +19,7 @@ pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Opti
         return Ok(None);
     }
     let weights = messages.iter().enumerate().map(|(at, message)| {
-        let speaks = matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+        let speaks = matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
         own(message.get(TRAIN), message.get(WEIGHT), speaks, &format!("{field}[{at}]"))
     });
     weights.collect::<Result<_, _>>().map(Some)
@@ -27,18 +27,18 @@ pub(super) fn read(messages: &[Arc<Map>], field: &str) -> Result<Option<Vec<Opti
 
 /// The weight of a message by its own two flags, if it has one.
 pub(super) fn own(
-    train: Option<&Value>,
-    weight: Option<&Value>,
+    train: Option<&Json>,
+    weight: Option<&Json>,
     speaks: bool,
     place: &str,
 ) -> Result<Option<f32>, Fault> {
     let trained = match train {
-        None | Some(Value::Null) => None,
-        Some(Value::Bool(trained)) => Some(*trained),
+        None | Some(Json::Null) => None,
+        Some(Json::Bool(trained)) => Some(*trained),
         other => return Err(wrong_type(&format!("{place}.{TRAIN}"), "true or false", other)),
     };
     let weight = match weight {
-        None | Some(Value::Null) => None,
+        None | Some(Json::Null) => None,
         Some(value) => {
             Some(self::weight(value).map_err(|fault| fault.at(&format!("{place}.{WEIGHT}")))?)
         }
@@ -79,15 +79,15 @@ pub(super) fn is_weight(number: f32) -> bool {
 }
 
 /// A weight: a number from 0 on.
-pub(super) fn weight(value: &Value) -> Result<f32, NoWeight> {
+pub(super) fn weight(value: &Json) -> Result<f32, NoWeight> {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         reason = "a weight needs no more than 32 bits"
     )]
     let weight = match value {
-        Value::Int(number) => *number as f32,
-        Value::Float(number) => *number as f32,
+        Json::Int(number) => *number as f32,
+        Json::Float(number) => *number as f32,
         other => {
             return Err(NoWeight(format!("must be a number, found {}", other.type_name())));
         }

@@ -1,4 +1,4 @@
-//! Parses a line of JSON into a [`Value`], as Python's `json.loads` does.
+//! Parses a line of JSON into a [`Json`], as Python's `json.loads` does.
 //!
 //! `NaN` and the infinities are numbers, integers have any size, the last of equal keys wins in the place of
 //! the first. Two things are stricter: half a surrogate pair is refused, since no tokenizer can take it, and so
@@ -10,7 +10,7 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, NumberAny, NumberI
 
 use super::fault::Fault;
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The deepest nesting of lists and objects: more than any record needs, and far from the end of the stack.
 pub const MAX_DEPTH: usize = 200;
@@ -19,7 +19,7 @@ pub const MAX_DEPTH: usize = 200;
 const KNOWN_KEYS: usize = 32;
 
 /// Reads one line.
-pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
+pub(crate) fn parse(line: &[u8]) -> Result<Json, Fault> {
     if let Err(error) = simdutf8::compat::from_utf8(line) {
         let at = error.valid_up_to() + 1;
         return Err(Fault::new(Reason::InvalidUtf8, format!("byte {at} of the line is not UTF-8")));
@@ -30,7 +30,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Value, Fault> {
 
 /// The value at the start of `text`, at nesting depth `depth`, and its number of bytes; `None` if there is
 /// none.
-pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
+pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Json, usize)> {
     let mut reader = Reader::new(text);
     let peek = reader.json.peek().ok()?;
     let value = reader.value(peek, depth).ok()?;
@@ -38,10 +38,10 @@ pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Value, usize)> {
 }
 
 /// The value of a field, parsed if it is JSON text, as tables store lists; `None` if the field is absent.
-pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
+pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Json>, Fault> {
     match record.get(field) {
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-        Some(Value::String(text)) => parse(text.as_bytes()).map(Some).map_err(|fault| {
+        Some(Json::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Json::String(text)) => parse(text.as_bytes()).map(Some).map_err(|fault| {
             let message = format!("`{field}` is a string but not JSON: {}", fault.message);
             Fault::new(fault.reason, message)
         }),
@@ -62,19 +62,19 @@ impl<'t> Reader<'t> {
     }
 
     /// The value of the whole text.
-    fn whole(&mut self) -> Result<Value, JiterError> {
+    fn whole(&mut self) -> Result<Json, JiterError> {
         let peek = self.json.peek()?;
         let value = self.value(peek, 0)?;
         self.json.finish()?;
         Ok(value)
     }
 
-    fn value(&mut self, peek: Peek, depth: usize) -> Result<Value, JiterError> {
+    fn value(&mut self, peek: Peek, depth: usize) -> Result<Json, JiterError> {
         let json = &mut self.json;
         match peek {
-            Peek::Null => json.known_null().map(|()| Value::Null),
-            Peek::True | Peek::False => json.known_bool(peek).map(Value::Bool),
-            Peek::String => json.known_str().map(|text| Value::String(Arc::from(text))),
+            Peek::Null => json.known_null().map(|()| Json::Null),
+            Peek::True | Peek::False => json.known_bool(peek).map(Json::Bool),
+            Peek::String => json.known_str().map(|text| Json::String(Arc::from(text))),
             Peek::Array => self.list(self.deeper(depth)?),
             Peek::Object => self.map(self.deeper(depth)?),
             _ => json.known_number(peek).map(number),
@@ -89,17 +89,17 @@ impl<'t> Reader<'t> {
         Err(JiterError { error_type, index: self.json.current_index() })
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, JiterError> {
+    fn list(&mut self, depth: usize) -> Result<Json, JiterError> {
         let mut items = Vec::new();
         let mut next = self.json.known_array()?;
         while let Some(peek) = next {
             items.push(self.value(peek, depth)?);
             next = self.json.array_step()?;
         }
-        Ok(Value::List(Arc::new(items)))
+        Ok(Json::List(Arc::new(items)))
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, JiterError> {
+    fn map(&mut self, depth: usize) -> Result<Json, JiterError> {
         let mut entries = Map::default();
         let mut next = self.json.known_object()?.map(|key| known(&mut self.keys, key));
         while let Some(key) = next {
@@ -107,7 +107,7 @@ impl<'t> Reader<'t> {
             entries.insert(key, self.value(peek, depth)?);
             next = self.json.next_key()?.map(|key| known(&mut self.keys, key));
         }
-        Ok(Value::Map(Arc::new(entries)))
+        Ok(Json::Map(Arc::new(entries)))
     }
 }
 
@@ -123,14 +123,14 @@ fn known(keys: &mut Vec<Arc<str>>, name: &str) -> Arc<str> {
     key
 }
 
-fn number(number: NumberAny) -> Value {
+fn number(number: NumberAny) -> Json {
     match number {
-        NumberAny::Int(NumberInt::Int(int)) => Value::Int(int),
+        NumberAny::Int(NumberInt::Int(int)) => Json::Int(int),
         NumberAny::Int(NumberInt::BigInt(int)) => match i64::try_from(&int) {
-            Ok(int) => Value::Int(int),
-            Err(_) => Value::BigInt(Arc::new(int)),
+            Ok(int) => Json::Int(int),
+            Err(_) => Json::BigInt(Arc::new(int)),
         },
-        NumberAny::Float(float) => Value::Float(float),
+        NumberAny::Float(float) => Json::Float(float),
     }
 }
 

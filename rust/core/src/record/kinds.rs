@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 use super::tokens::Tokens;
 
@@ -55,7 +55,7 @@ pub struct Conversation {
     /// The messages as they were read. Never empty.
     pub messages: Vec<Arc<Map>>,
     /// The tool schemas (a list of maps); `None` where the record has none.
-    pub tools: Option<Value>,
+    pub tools: Option<Json>,
     /// The record's own `chat_template_kwargs`.
     pub template_kwargs: Map,
     /// The weight of each message by its own flags, if any has one.

@@ -9,7 +9,7 @@ use super::{flags, json};
 use crate::config::Part;
 use crate::config::usual::TEMPLATE_KWARGS;
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The keys of a content part that is only text.
 const PART: [&str; 2] = ["type", "text"];
@@ -71,7 +71,7 @@ pub(super) fn read(
 /// The messages in `field`.
 pub(super) fn read_list(record: &Map, field: &str, takes: Takes) -> Result<Vec<Arc<Map>>, Fault> {
     let list = match json::unfold(record, field)? {
-        Some(Value::List(list)) => list,
+        Some(Json::List(list)) => list,
         other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
     };
     if list.is_empty() {
@@ -89,10 +89,9 @@ pub(super) fn read_system(record: &Map, shape: &Shape) -> Result<Option<String>,
 
 /// Puts a system message before the others, unless the same one is there already.
 fn lead_with(messages: &mut Vec<Arc<Map>>, system: String, field: &str) -> Result<(), Fault> {
-    let text = Value::String(Arc::from(system));
+    let text = Json::String(Arc::from(system));
     let role = |message: &Map| message.get("role").cloned();
-    let first =
-        messages.first().filter(|first| role(first) == Some(Value::String("system".into())));
+    let first = messages.first().filter(|first| role(first) == Some(Json::String("system".into())));
     match first.map(|first| first.get("content") == Some(&text)) {
         Some(true) => {}
         Some(false) => {
@@ -105,16 +104,16 @@ fn lead_with(messages: &mut Vec<Arc<Map>>, system: String, field: &str) -> Resul
 }
 
 /// A message of this role and content.
-pub(super) fn message(role: &str, content: Value) -> Map {
-    [(Arc::from("role"), Value::String(Arc::from(role))), (Arc::from("content"), content)]
+pub(super) fn message(role: &str, content: Json) -> Map {
+    [(Arc::from("role"), Json::String(Arc::from(role))), (Arc::from("content"), content)]
         .into_iter()
         .collect()
 }
 
 /// A message in the form for templates. `from` and `value` are renamed; other keys stay.
-fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result<Arc<Map>, Fault> {
+fn read_message(message: &Json, field: &str, at: usize, takes: Takes) -> Result<Arc<Map>, Fault> {
     let place = || format!("{field}[{at}]");
-    let Value::Map(message) = message else {
+    let Json::Map(message) = message else {
         return Err(wrong_type(&place(), "an object with `role` and `content`", Some(message)));
     };
     let message = match message.get("from") {
@@ -124,14 +123,14 @@ fn read_message(message: &Value, field: &str, at: usize, takes: Takes) -> Result
         _ => Arc::clone(message),
     };
     match message.get("role") {
-        Some(Value::String(_)) => {}
+        Some(Json::String(_)) => {}
         None => return Err(without_role(&message, &place())),
         other => return Err(wrong_type(&format!("{}.role", place()), "a string", other)),
     }
     let Some(content) = message.get("content") else { return Ok(message) };
     check_content(content, &place())?;
     match content {
-        Value::List(parts) if !takes.parts => Ok(match joined(parts) {
+        Json::List(parts) if !takes.parts => Ok(match joined(parts) {
             Some(text) => Arc::new(with_content(&message, text)),
             None => message,
         }),
@@ -150,13 +149,11 @@ fn without_role(message: &Map, place: &str) -> Fault {
 }
 
 /// The joined text of parts; `None` where a part is more than text.
-fn joined(parts: &[Value]) -> Option<String> {
+fn joined(parts: &[Json]) -> Option<String> {
     let texts = parts.iter().map(|part| match part {
-        Value::String(text) => Some(text),
-        Value::Map(part) => match part.get("text") {
-            Some(Value::String(text)) if part.keys().all(|key| PART.contains(&&**key)) => {
-                Some(text)
-            }
+        Json::String(text) => Some(text),
+        Json::Map(part) => match part.get("text") {
+            Some(Json::String(text)) if part.keys().all(|key| PART.contains(&&**key)) => Some(text),
             _ => None,
         },
         _ => None,
@@ -166,7 +163,7 @@ fn joined(parts: &[Value]) -> Option<String> {
 
 /// The message with another content in the same place.
 fn with_content(message: &Map, content: String) -> Map {
-    let content = Value::String(content.into());
+    let content = Json::String(content.into());
     let entries = message.iter().map(|(key, value)| {
         let value = if **key == *"content" { &content } else { value };
         (Arc::clone(key), value.clone())
@@ -175,8 +172,8 @@ fn with_content(message: &Map, content: String) -> Map {
 }
 
 /// `{from, value}` to `{role, content}`, the keys in the order in which they stood.
-fn rename(message: &Map, from: &Value, place: &str, takes: Takes) -> Result<Map, Fault> {
-    let Value::String(from) = from else {
+fn rename(message: &Map, from: &Json, place: &str, takes: Takes) -> Result<Map, Fault> {
+    let Json::String(from) = from else {
         return Err(wrong_type(&format!("{place}.from"), "a string", Some(from)));
     };
     let Some((_, role)) = ROLES.iter().find(|(name, _)| *name == from.as_ref()) else {
@@ -193,12 +190,12 @@ fn rename(message: &Map, from: &Value, place: &str, takes: Takes) -> Result<Map,
         && takes.calls
         && let Some(list) = tool_calls(&message["value"])
     {
-        let mut renamed = self::message("assistant", Value::String("".into()));
+        let mut renamed = self::message("assistant", Json::String("".into()));
         renamed.insert("tool_calls".into(), list);
         return Ok(renamed);
     }
     let renamed = message.iter().map(|(key, value)| match key.as_ref() {
-        "from" => (Arc::from("role"), Value::String(Arc::from(*role))),
+        "from" => (Arc::from("role"), Json::String(Arc::from(*role))),
         "value" => (Arc::from("content"), value.clone()),
         _ => (Arc::clone(key), value.clone()),
     });
@@ -206,33 +203,33 @@ fn rename(message: &Map, from: &Value, place: &str, takes: Takes) -> Result<Map,
 }
 
 /// The calls in a JSON text, one or a list; `None` where it holds something else.
-fn tool_calls(text: &Value) -> Option<Value> {
-    let Value::String(text) = text else { return None };
+fn tool_calls(text: &Json) -> Option<Json> {
+    let Json::String(text) = text else { return None };
     let calls = match json::parse(text.as_bytes()).ok()? {
-        Value::List(calls) => calls,
+        Json::List(calls) => calls,
         call => Arc::new(vec![call]),
     };
     let structured = calls.iter().map(|call| match call {
-        Value::Map(function) if function.contains_key("name") => {
-            let kind = (Arc::from("type"), Value::String("function".into()));
+        Json::Map(function) if function.contains_key("name") => {
+            let kind = (Arc::from("type"), Json::String("function".into()));
             let entries = [kind, (Arc::from("function"), call.clone())];
-            Some(Value::Map(Arc::new(entries.into_iter().collect())))
+            Some(Json::Map(Arc::new(entries.into_iter().collect())))
         }
         _ => None,
     });
-    Some(Value::List(Arc::new(structured.collect::<Option<_>>()?)))
+    Some(Json::List(Arc::new(structured.collect::<Option<_>>()?)))
 }
 
 /// Content must be text, a list of parts, an object or null. The template decides whether it takes it.
-pub(super) fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
+pub(super) fn check_content(content: &Json, place: &str) -> Result<(), Fault> {
     match content {
-        Value::Null | Value::String(_) | Value::Map(_) => Ok(()),
-        Value::List(parts) => parts.iter().enumerate().try_for_each(|(at, part)| match part {
-            Value::String(_) => Ok(()),
-            Value::Map(part) => match part.get("type") {
+        Json::Null | Json::String(_) | Json::Map(_) => Ok(()),
+        Json::List(parts) => parts.iter().enumerate().try_for_each(|(at, part)| match part {
+            Json::String(_) => Ok(()),
+            Json::Map(part) => match part.get("type") {
                 None => Ok(()),
-                Some(Value::String(kind)) if kind.as_ref() == "text" => Ok(()),
-                Some(Value::String(kind)) => Err(Fault::new(
+                Some(Json::String(kind)) if kind.as_ref() == "text" => Ok(()),
+                Some(Json::String(kind)) => Err(Fault::new(
                     Reason::NotText,
                     format!(
                         "`{place}.content[{at}]` is of type `{kind}`; fastpack packs text only"
@@ -257,13 +254,13 @@ pub(super) fn check_content(content: &Value, place: &str) -> Result<(), Fault> {
 }
 
 /// Tools as a list of schemas, or as JSON text of one; `None` where null or absent.
-fn read_tools(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
+fn read_tools(record: &Map, field: &str) -> Result<Option<Json>, Fault> {
     let Some(tools) = json::unfold(record, field)? else { return Ok(None) };
     match &tools {
-        Value::Null => Ok(None),
-        Value::List(list) => {
+        Json::Null => Ok(None),
+        Json::List(list) => {
             for (at, tool) in list.iter().enumerate() {
-                if !matches!(tool, Value::Map(_)) {
+                if !matches!(tool, Json::Map(_)) {
                     return Err(wrong_type(&format!("{field}[{at}]"), "an object", Some(tool)));
                 }
             }
@@ -276,8 +273,8 @@ fn read_tools(record: &Map, field: &str) -> Result<Option<Value>, Fault> {
 /// The record's own arguments to the template.
 fn read_template_kwargs(record: &Map) -> Result<Map, Fault> {
     match record.get(TEMPLATE_KWARGS) {
-        None | Some(Value::Null) => Ok(Map::default()),
-        Some(Value::Map(kwargs)) => Ok(kwargs.as_ref().clone()),
+        None | Some(Json::Null) => Ok(Map::default()),
+        Some(Json::Map(kwargs)) => Ok(kwargs.as_ref().clone()),
         other => Err(wrong_type(TEMPLATE_KWARGS, "an object", other)),
     }
 }
@@ -285,9 +282,9 @@ fn read_template_kwargs(record: &Map) -> Result<Map, Fault> {
 /// An optional text; `None` if it is absent, null or empty.
 pub(super) fn optional(record: &Map, field: &str) -> Result<Option<String>, Fault> {
     match record.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.to_string())),
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.to_string())),
         other => Err(wrong_type(field, "a string", other)),
     }
 }

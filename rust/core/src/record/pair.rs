@@ -7,7 +7,7 @@ use super::messages::{self, Takes, optional};
 use super::shape::Shape;
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
     let (request, answer) = match shape.name {
@@ -16,11 +16,11 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, 
         _ => (Part::Question, Part::Answer),
     };
     let (request, answer) = (shape.field(request), shape.field(answer));
-    if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Value::String(_)) {
+    if shape.name == ShapeName::PromptCompletion && !matches!(record[request], Json::String(_)) {
         return read_messages(record, shape, takes).map(Record::Conversation);
     }
     let text = |field: &str| match record.get(field) {
-        Some(Value::String(text)) => Ok(text.to_string()),
+        Some(Json::String(text)) => Ok(text.to_string()),
         other => Err(wrong_type(field, "a string", other)),
     };
     let pair = Pair {

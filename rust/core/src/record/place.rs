@@ -1,4 +1,4 @@
-//! [`Place`]: a value inside a line of JSON or an array, read without building a [`Value`].
+//! [`Place`]: a value inside a line of JSON or an array, read without building a [`Json`].
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::cursor::Cursor;
 use super::row;
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 
 /// A value in its place. It must be taken before the next value. A value that cannot be read this way gives
 /// `None`.
@@ -25,7 +25,7 @@ pub(super) trait Place<'l> {
     fn text(&mut self, out: &mut String) -> Option<()>;
 
     /// Takes any value at nesting depth `depth`, and returns its approximate number of bytes too, never more.
-    fn value(&mut self, depth: usize) -> Option<(Value, usize)>;
+    fn value(&mut self, depth: usize) -> Option<(Json, usize)>;
 }
 
 impl<'l> Place<'l> for Cursor<'l> {
@@ -45,7 +45,7 @@ impl<'l> Place<'l> for Cursor<'l> {
         self.text(out)
     }
 
-    fn value(&mut self, depth: usize) -> Option<(Value, usize)> {
+    fn value(&mut self, depth: usize) -> Option<(Json, usize)> {
         self.value(depth).map(|(value, text)| (value, text.len()))
     }
 }
@@ -113,10 +113,10 @@ impl<'l> Place<'l> for Item<'l> {
         Some(())
     }
 
-    fn value(&mut self, _: usize) -> Option<(Value, usize)> {
+    fn value(&mut self, _: usize) -> Option<(Json, usize)> {
         // An encoded text, such as in a dictionary, is not stored in this place.
         let value = row::value(self.array, self.at).ok();
-        let value = value.filter(|value| !matches!(value, Value::String(_)))?;
+        let value = value.filter(|value| !matches!(value, Json::String(_)))?;
         let size = value.size();
         Some((value, size))
     }

@@ -9,13 +9,13 @@ use super::shape::Shape;
 use super::text;
 use crate::config::Part;
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// A prompt, a chosen and a rejected answer. Without a prompt of its own, it is what both answers begin with.
 pub(super) fn read_pair(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
     let fields = [shape.field(Part::Chosen), shape.field(Part::Rejected)];
     let prompt = shape.field(Part::Prompt);
-    let has_prompt = !matches!(record.get(prompt), None | Some(Value::Null));
+    let has_prompt = !matches!(record.get(prompt), None | Some(Json::Null));
     let prompted = if is_text(record, fields[0])? {
         let [chosen, rejected] = [string(record, fields[0])?, string(record, fields[1])?];
         let (prompt, answers) = if has_prompt {
@@ -52,8 +52,8 @@ pub(super) fn read_pair(record: &Map, shape: &Shape, takes: Takes) -> Result<Ans
 pub(super) fn read_judged(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
     let [prompt, completion] = [shape.field(Part::Prompt), shape.field(Part::Completion)];
     let label = match record.get(shape.field(Part::Label)) {
-        Some(Value::Bool(label)) => *label,
-        Some(Value::Int(label @ (0 | 1))) => *label == 1,
+        Some(Json::Bool(label)) => *label,
+        Some(Json::Int(label @ (0 | 1))) => *label == 1,
         other => {
             return Err(wrong_type(shape.field(Part::Label), "true or false", other));
         }
@@ -99,15 +99,15 @@ fn conversation(
 /// Whether a field holds a text rather than messages.
 fn is_text(record: &Map, field: &str) -> Result<bool, Fault> {
     match record.get(field) {
-        Some(Value::String(_)) => Ok(true),
-        Some(Value::List(_)) => Ok(false),
+        Some(Json::String(_)) => Ok(true),
+        Some(Json::List(_)) => Ok(false),
         other => Err(wrong_type(field, "a string or a list of messages", other)),
     }
 }
 
 fn string(record: &Map, field: &str) -> Result<String, Fault> {
     match record.get(field) {
-        Some(Value::String(text)) => Ok(text.to_string()),
+        Some(Json::String(text)) => Ok(text.to_string()),
         other => Err(wrong_type(field, "a string", other)),
     }
 }

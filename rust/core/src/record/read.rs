@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
@@ -27,7 +27,7 @@ pub fn parse_conversation(json: &[u8]) -> Result<Conversation, Fault> {
 /// The messages of a pair, after the messages of the examples.
 pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
     let message =
-        |role: &str, text: &str| Arc::new(messages::message(role, Value::String(Arc::from(text))));
+        |role: &str, text: &str| Arc::new(messages::message(role, Json::String(Arc::from(text))));
     let request = match &pair.input {
         Some(input) => format!("{}\n{input}", pair.request),
         None => pair.request.clone(),
@@ -53,10 +53,10 @@ pub fn as_messages(pair: &Pair, examples: &[(String, String)]) -> Conversation {
 pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<Map>, Fault> {
     match raw {
         Raw::Json(bytes) => match json::parse(bytes)? {
-            Value::Map(record) => Ok(record),
+            Json::Map(record) => Ok(record),
             other => {
                 let hint = match other {
-                    Value::String(_) => "; a text is an object too: {\"text\": \"...\"}",
+                    Json::String(_) => "; a text is an object too: {\"text\": \"...\"}",
                     _ => "",
                 };
                 let message = format!("expected an object, found {}{hint}", other.type_name());
@@ -70,7 +70,7 @@ pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
                 let at = error.valid_up_to() + 1;
                 Fault::new(Reason::InvalidUtf8, format!("byte {at} of the file is not UTF-8"))
             })?;
-            let content = Value::String(Arc::from(text));
+            let content = Json::String(Arc::from(text));
             Ok(Arc::new([(Arc::from(usual::TEXT[0]), content)].into_iter().collect()))
         }
         Raw::Cbor(item) => cbor::parse(item, wanted, false).map(Arc::new),

@@ -12,7 +12,7 @@ use num_bigint::BigInt;
 use super::fault::Fault;
 use crate::ledger::Reason;
 use crate::source::Cells;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The columns of a row that are `wanted`.
 pub(super) fn row(
@@ -60,23 +60,23 @@ pub(super) fn cells(
     for (name, cell) in names.iter().zip(cells.iter()).filter(|(name, _)| wanted(name)) {
         let text = simdutf8::basic::from_utf8(cell)
             .map_err(|_| Fault::new(Reason::InvalidUtf8, format!("`{name}` is not UTF-8")))?;
-        record.insert(Arc::clone(name), Value::String(Arc::from(text)));
+        record.insert(Arc::clone(name), Json::String(Arc::from(text)));
     }
     Ok(record)
 }
 
 /// One value of an array; fails with the type if JSON has no such type.
-pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
+pub(super) fn value(array: &dyn Array, at: usize) -> Result<Json, String> {
     if array.is_null(at) {
-        return Ok(Value::Null);
+        return Ok(Json::Null);
     }
-    let text = |text: &str| Value::String(Arc::from(text));
+    let text = |text: &str| Json::String(Arc::from(text));
     Ok(match array.data_type() {
-        DataType::Null => Value::Null,
+        DataType::Null => Json::Null,
         DataType::Utf8 => text(array.as_string::<i32>().value(at)),
         DataType::LargeUtf8 => text(array.as_string::<i64>().value(at)),
         DataType::Utf8View => text(array.as_string_view().value(at)),
-        DataType::Boolean => Value::Bool(array.as_boolean().value(at)),
+        DataType::Boolean => Json::Bool(array.as_boolean().value(at)),
         DataType::Int8 => integer::<Int8Type>(array, at),
         DataType::Int16 => integer::<Int16Type>(array, at),
         DataType::Int32 => integer::<Int32Type>(array, at),
@@ -87,11 +87,11 @@ pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
         DataType::UInt64 => {
             let number = array.as_primitive::<UInt64Type>().value(at);
             i64::try_from(number)
-                .map_or_else(|_| Value::BigInt(Arc::new(BigInt::from(number))), Value::Int)
+                .map_or_else(|_| Json::BigInt(Arc::new(BigInt::from(number))), Json::Int)
         }
-        DataType::Float16 => Value::Float(array.as_primitive::<Float16Type>().value(at).into()),
-        DataType::Float32 => Value::Float(array.as_primitive::<Float32Type>().value(at).into()),
-        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(at)),
+        DataType::Float16 => Json::Float(array.as_primitive::<Float16Type>().value(at).into()),
+        DataType::Float32 => Json::Float(array.as_primitive::<Float32Type>().value(at).into()),
+        DataType::Float64 => Json::Float(array.as_primitive::<Float64Type>().value(at)),
         DataType::List(_) => list(array.as_list::<i32>().value(at).as_ref())?,
         DataType::LargeList(_) => list(array.as_list::<i64>().value(at).as_ref())?,
         DataType::ListView(_) => list(array.as_list_view::<i32>().value(at).as_ref())?,
@@ -111,17 +111,17 @@ pub(super) fn value(array: &dyn Array, at: usize) -> Result<Value, String> {
                     return Err(format!("two fields of the name `{}`", field.name()));
                 }
             }
-            Value::Map(Arc::new(map))
+            Json::Map(Arc::new(map))
         }
         other => return Err(format!("a {other}")),
     })
 }
 
-fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array, at: usize) -> Value {
-    Value::Int(array.as_primitive::<T>().value(at).into())
+fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &dyn Array, at: usize) -> Json {
+    Json::Int(array.as_primitive::<T>().value(at).into())
 }
 
-fn list(items: &dyn Array) -> Result<Value, String> {
+fn list(items: &dyn Array) -> Result<Json, String> {
     let items: Result<_, _> = (0..items.len()).map(|at| value(items, at)).collect();
-    Ok(Value::List(Arc::new(items?)))
+    Ok(Json::List(Arc::new(items?)))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The names of columns of ids, in records and tables.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl Shape {
 
     /// This shape, if the record has its required fields.
     fn of(name: ShapeName, record: &Map, expected: Expectation<'_>) -> Option<Self> {
-        let has = |field: &str| record.get(field).is_some_and(|value| *value != Value::Null);
+        let has = |field: &str| record.get(field).is_some_and(|value| *value != Json::Null);
         let named = |part: Part| expected.fields.get(part).map(Arc::from);
         // A field that the caller named is accepted without a check. Others must exist.
         let field = |part: Part, usual: &[&str]| {
@@ -225,7 +225,7 @@ impl Shape {
     pub(super) fn field_of(&self, part: Part, record: &Map) -> &str {
         let says = |field: &str| match record.get(field) {
             // An empty list is checked where it is read.
-            Some(Value::List(_)) => true,
+            Some(Json::List(_)) => true,
             value => value.is_some_and(says),
         };
         let mut fields = self.parts.iter().filter(|(known, _)| *known == part);
@@ -316,7 +316,7 @@ impl Shape {
 
     /// The fault of a record without a required field of this shape.
     fn missing(&self, record: &Map, expected: Expectation<'_>) -> Option<Fault> {
-        let absent = |field: &str| matches!(record.get(field), None | Some(Value::Null));
+        let absent = |field: &str| matches!(record.get(field), None | Some(Json::Null));
         let (_, field) = self.needed().iter().find(|(_, field)| absent(field))?;
         let other = Self::find(record, expected).filter(|_| expected.name().is_none());
         Some(match other {
@@ -341,11 +341,11 @@ impl fmt::Display for Shape {
 }
 
 /// Whether a value has content.
-fn says(value: &Value) -> bool {
+fn says(value: &Json) -> bool {
     match value {
-        Value::Null => false,
-        Value::String(text) => !text.trim().is_empty(),
-        Value::List(items) => !items.is_empty(),
+        Json::Null => false,
+        Json::String(text) => !text.trim().is_empty(),
+        Json::List(items) => !items.is_empty(),
         _ => true,
     }
 }
@@ -353,8 +353,8 @@ fn says(value: &Value) -> bool {
 /// Whether a prompt is a list of messages; `None` where it is neither that nor a text.
 fn is_list(record: &Map, prompt: &str) -> Option<bool> {
     match record.get(prompt)? {
-        Value::String(_) => Some(false),
-        Value::List(_) => Some(true),
+        Json::String(_) => Some(false),
+        Json::List(_) => Some(true),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ use super::shape::Shape;
 use super::write;
 use crate::config::usual::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 
 /// The most messages of a conversation that is read here: the outlines of longer ones hardly occur again.
 const MOST_MESSAGES: usize = 200;
@@ -70,7 +70,7 @@ pub struct Skim {
     ranges: Vec<Range<usize>>,
     decoded: String,
     /// The values that are no texts, and the message and the key of each. Tools belong to no message.
-    values: Vec<Value>,
+    values: Vec<Json>,
     value_places: Vec<(Option<usize>, u8)>,
     value_bytes: usize,
     /// The weights of the messages by their own flags; valid only if `flagged`.
@@ -79,7 +79,7 @@ pub struct Skim {
     /// The number of messages in the prompt.
     prompt: Option<usize>,
     /// The last tools, as text and as a value: many records have the same.
-    tools: Option<(String, Value)>,
+    tools: Option<(String, Json)>,
     /// The forms of messages that the template takes.
     takes: Takes,
 }
@@ -159,7 +159,7 @@ impl Skim {
     }
 
     /// The lists, objects and numbers.
-    pub fn values(&self) -> &[Value] {
+    pub fn values(&self) -> &[Json] {
         &self.values
     }
 
@@ -211,13 +211,13 @@ impl Skim {
             for (key, value) in message.iter() {
                 let key = self.name(key)?;
                 match value {
-                    Value::Null => {}
-                    Value::String(role) if key == ROLE => {
+                    Json::Null => {}
+                    Json::String(role) if key == ROLE => {
                         let name = self.name(role)?;
                         self.outline.extend([ROLE, name]);
                         self.roles.push(name);
                     }
-                    Value::String(text) => {
+                    Json::String(text) => {
                         let start = self.decoded.len();
                         self.decoded.push_str(text);
                         self.add_text(number, key, start);
@@ -255,7 +255,7 @@ impl Skim {
     }
 
     /// Adds a value of a message, which takes `bytes` bytes.
-    fn add_value(&mut self, message: usize, key: u8, value: Value, bytes: usize) {
+    fn add_value(&mut self, message: usize, key: u8, value: Json, bytes: usize) {
         self.value_bytes += bytes;
         self.outline.extend([key, VALUE_OF_KEY]);
         self.outline.extend(kind(&value));
@@ -263,9 +263,9 @@ impl Skim {
         self.values.push(value);
     }
 
-    fn add_tools(&mut self, tools: Value, bytes: usize) -> Option<()> {
-        let Value::List(list) = &tools else { return None };
-        if !list.iter().all(|tool| matches!(tool, Value::Map(_))) {
+    fn add_tools(&mut self, tools: Json, bytes: usize) -> Option<()> {
+        let Json::List(list) = &tools else { return None };
+        if !list.iter().all(|tool| matches!(tool, Json::Map(_))) {
             return None;
         }
         self.value_bytes += bytes;
@@ -362,11 +362,11 @@ impl Skim {
         } else {
             let (value, text) = cursor.value(IN_RECORD)?;
             let value = match value {
-                Value::String(text) if text.trim().is_empty() => return Some(()),
-                Value::String(text) => json::parse(text.as_bytes()).ok()?,
+                Json::String(text) if text.trim().is_empty() => return Some(()),
+                Json::String(text) => json::parse(text.as_bytes()).ok()?,
                 other => other,
             };
-            if value == Value::Null {
+            if value == Json::Null {
                 return Some(());
             }
             // A text that ends with a bracket or a quote is a complete value wherever it stands.
@@ -378,7 +378,7 @@ impl Skim {
 
     fn read_kwargs(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let (value, text) = cursor.value(IN_RECORD)?;
-        if matches!(value, Value::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
+        if matches!(value, Json::Map(_)) { self.add_kwargs(text.as_bytes()) } else { None }
     }
 
     /// Reads a message. `each` calls its argument with every value in it, and the key.
@@ -428,7 +428,7 @@ impl Skim {
                 let (found, bytes) = place.value(IN_MESSAGE)?;
                 if matches!(key, CONTENT | VALUE) {
                     check_content(&found, "").ok()?;
-                    if !self.takes.parts && matches!(found, Value::List(_)) {
+                    if !self.takes.parts && matches!(found, Json::List(_)) {
                         return None;
                     }
                 }
@@ -482,19 +482,19 @@ impl Skim {
 }
 
 /// The bytes of a value in an outline: its type, and the number of items of a list.
-fn kind(value: &Value) -> [u8; 2] {
+fn kind(value: &Json) -> [u8; 2] {
     match value {
-        Value::Null => [0, 0],
-        Value::Bool(_) => [1, 0],
-        Value::Int(_) | Value::BigInt(_) => [2, 0],
-        Value::Float(_) => [3, 0],
-        Value::String(_) => [4, 0],
-        Value::List(items) => [5, count(items)],
-        Value::Map(_) => [6, 0],
+        Json::Null => [0, 0],
+        Json::Bool(_) => [1, 0],
+        Json::Int(_) | Json::BigInt(_) => [2, 0],
+        Json::Float(_) => [3, 0],
+        Json::String(_) => [4, 0],
+        Json::List(items) => [5, count(items)],
+        Json::Map(_) => [6, 0],
     }
 }
 
 /// The number of items of a list, capped to a byte.
-fn count(items: &[Value]) -> u8 {
+fn count(items: &[Json]) -> u8 {
     u8::try_from(items.len()).unwrap_or(u8::MAX)
 }

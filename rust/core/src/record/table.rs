@@ -11,7 +11,7 @@ use super::columns::{Kind, column};
 use super::read::object;
 use super::{row, write};
 use crate::source::Block;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The records of a block that can be read, as Arrow columns.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Table {
                 record.insert(Arc::from(field.name().as_str()), value);
             }
         }
-        write::json(&Value::Map(Arc::new(record)), bytes);
+        write::json(&Json::Map(Arc::new(record)), bytes);
     }
 }
 
@@ -85,7 +85,7 @@ fn columns(records: &[Arc<Map>]) -> Result<RecordBatch, ArrowError> {
     let mut fields = Vec::with_capacity(names.len());
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
     for name in names {
-        let values: Vec<Option<&Value>> = records.iter().map(|record| record.get(name)).collect();
+        let values: Vec<Option<&Json>> = records.iter().map(|record| record.get(name)).collect();
         let kind =
             values.iter().flatten().fold(Kind::Null, |kind, value| kind.and(Kind::of(value)));
         let array = column(&kind, &values);

@@ -5,14 +5,14 @@ use super::fault::{Fault, wrong_type};
 use super::shape::Shape;
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
     match record.get(field) {
-        Some(Value::String(text)) if text.is_empty() => {
+        Some(Json::String(text)) if text.is_empty() => {
             Err(Fault::new(Reason::Empty, format!("`{field}` is empty")))
         }
-        Some(Value::String(text)) => Ok(text.to_string()),
+        Some(Json::String(text)) => Ok(text.to_string()),
         other => Err(wrong_type(field, "a string", other)),
     }
 }

@@ -16,7 +16,7 @@ use super::shape::Shape;
 use super::{flags, json};
 use crate::config::Part;
 use crate::ledger::Reason;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The label of a token that is not trained.
 const IGNORED: i64 = -100;
@@ -198,13 +198,13 @@ fn numbers(record: &Map, field: &str, holds: Holds) -> Result<Option<Vec<i64>>, 
     const WANTED: &str = "a list of whole numbers";
     let value = json::unfold(record, field)?;
     let list = match &value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::List(list)) => list,
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::List(list)) => list,
         other => return Err(wrong_type(field, WANTED, other.as_ref())),
     };
     let numbers = list.iter().map(|item| match item {
-        Value::Int(number) => Ok(*number),
-        Value::Bool(mark) if holds == Holds::Marks => Ok(i64::from(*mark)),
+        Json::Int(number) => Ok(*number),
+        Json::Bool(mark) if holds == Holds::Marks => Ok(i64::from(*mark)),
         other => Err(wrong_type(field, WANTED, Some(other))),
     });
     numbers.collect::<Result<_, _>>().map(Some)
@@ -215,8 +215,8 @@ fn weights<'s>(record: &Map, shape: &'s Shape) -> Result<Option<(&'s str, Vec<f3
     let field = shape.field(Part::LossWeights);
     let value = json::unfold(record, field)?;
     let list = match &value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::List(list)) => list,
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::List(list)) => list,
         other => return Err(wrong_type(field, "a list of numbers", other.as_ref())),
     };
     let weight =

@@ -1,19 +1,19 @@
-//! Writes a [`Value`] as JSON, which [`json`](super::json) reads as the same value.
+//! Writes a [`Json`] as JSON, which [`json`](super::json) reads as the same value.
 
 use std::io::Write;
 
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// Appends the JSON of `value`.
-pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {
+pub(crate) fn json(value: &Json, bytes: &mut Vec<u8>) {
     match value {
-        Value::Null => bytes.extend_from_slice(b"null"),
-        Value::Bool(truth) => bytes.extend_from_slice(if *truth { b"true" } else { b"false" }),
-        Value::Int(number) => display(number, bytes),
-        Value::BigInt(number) => display(number, bytes),
-        Value::Float(number) => float(*number, bytes),
-        Value::String(text) => string(text, bytes),
-        Value::List(items) => {
+        Json::Null => bytes.extend_from_slice(b"null"),
+        Json::Bool(truth) => bytes.extend_from_slice(if *truth { b"true" } else { b"false" }),
+        Json::Int(number) => display(number, bytes),
+        Json::BigInt(number) => display(number, bytes),
+        Json::Float(number) => float(*number, bytes),
+        Json::String(text) => string(text, bytes),
+        Json::List(items) => {
             bytes.push(b'[');
             for (at, item) in items.iter().enumerate() {
                 separate(at, bytes);
@@ -21,7 +21,7 @@ pub(crate) fn json(value: &Value, bytes: &mut Vec<u8>) {
             }
             bytes.push(b']');
         }
-        Value::Map(entries) => map(entries, bytes),
+        Json::Map(entries) => map(entries, bytes),
     }
 }
 

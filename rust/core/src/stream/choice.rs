@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::ops::{Range, RangeInclusive};
 
-use fastpack_template::json::Value;
+use fastpack_template::json::Json;
 use serde::Serialize;
 
 use super::numbers::number;
@@ -187,7 +187,7 @@ impl Choice {
 
 impl Wanted {
     /// Whether a value is wanted.
-    fn has(&self, value: Option<&Value>) -> bool {
+    fn has(&self, value: Option<&Json>) -> bool {
         match self {
             Self::OneOf(wanted) => wanted.contains(&Scalar::of(value)),
             Self::Between(least, most) => match Scalar::of(value) {
@@ -203,18 +203,18 @@ impl Wanted {
 
 impl Scalar {
     /// The value of a field. Lists and objects equal no scalar.
-    fn of(value: Option<&Value>) -> Self {
+    fn of(value: Option<&Json>) -> Self {
         match value {
-            None | Some(Value::Null) => Self::Null,
-            Some(Value::Bool(truth)) => Self::Bool(*truth),
+            None | Some(Json::Null) => Self::Null,
+            Some(Json::Bool(truth)) => Self::Bool(*truth),
             #[expect(clippy::cast_precision_loss, reason = "compared as numbers of JSON are")]
-            Some(Value::Int(number)) => Self::Number(*number as f64),
-            Some(Value::Float(number)) => Self::Number(*number),
-            Some(Value::BigInt(number)) => {
+            Some(Json::Int(number)) => Self::Number(*number as f64),
+            Some(Json::Float(number)) => Self::Number(*number),
+            Some(Json::BigInt(number)) => {
                 Self::Number(number.to_string().parse().unwrap_or(f64::NAN))
             }
-            Some(Value::String(text)) => Self::Text(text.to_string()),
-            Some(Value::List(_) | Value::Map(_)) => Self::Number(f64::NAN),
+            Some(Json::String(text)) => Self::Text(text.to_string()),
+            Some(Json::List(_) | Json::Map(_)) => Self::Number(f64::NAN),
         }
     }
 }

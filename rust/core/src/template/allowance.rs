@@ -10,7 +10,7 @@ use super::chat::ChatTemplate;
 use super::conversation::tools;
 use super::replay::wanted::RenderPaths;
 use crate::record::Conversation;
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::json::{Json, Map};
 
 impl ChatTemplate {
     /// A copy of the template with the limits of a trial and empty caches.

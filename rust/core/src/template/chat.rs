@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use chrono::NaiveDateTime;
-use fastpack_template::json::{Map, Value as Json};
-use fastpack_template::{Allowance, Input, Output, Refusal, Template, Trace, is_unsupported};
+use fastpack_template::json::{Json, Map};
+use fastpack_template::{Allowance, Input, Refusal, RenderOutput, Template, Trace, is_unsupported};
 
 use super::context::TemplateContext;
 use super::conversation::{prepared, tools};
@@ -296,7 +296,7 @@ impl ChatTemplate {
         prepared: &[Cow<'_, Map>],
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
-    ) -> std::result::Result<Output, Fault> {
+    ) -> std::result::Result<RenderOutput, Fault> {
         let output = self.interpret(prepared, conversation, add_generation_prompt, None, false);
         match self.inside(output)? {
             Some(output) => Ok(output),
@@ -310,7 +310,7 @@ impl ChatTemplate {
         prepared: &[Cow<'_, Map>],
         conversation: &Conversation,
         left_out: Option<&mut LeftOut>,
-    ) -> std::result::Result<Output, Fault> {
+    ) -> std::result::Result<RenderOutput, Fault> {
         let Some(fields) = left_out else { return self.run(prepared, conversation, None) };
         let output = self.interpret(prepared, conversation, None, None, true);
         if let Some(output) = self.inside(output)? {
@@ -327,8 +327,8 @@ impl ChatTemplate {
     /// The output of the interpreter; `None` if `transformers` has to render the conversation.
     pub(super) fn inside(
         &self,
-        output: Option<std::result::Result<Output, (usize, String)>>,
-    ) -> std::result::Result<Option<Output>, Fault> {
+        output: Option<std::result::Result<RenderOutput, (usize, String)>>,
+    ) -> std::result::Result<Option<RenderOutput>, Fault> {
         match output {
             Some(Ok(output)) => Ok(Some(output)),
             Some(Err((_, message))) if self.outside.is_some() && is_unsupported(&message) => {
@@ -345,7 +345,7 @@ impl ChatTemplate {
         prepared: &[Cow<'_, Map>],
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
-    ) -> std::result::Result<Output, Fault> {
+    ) -> std::result::Result<RenderOutput, Fault> {
         let outside = self.outside.as_ref().expect("a template that is refused here has one");
         let question = self.question(prepared, conversation, add_generation_prompt);
         outside.render(&question).map_err(|message| {
@@ -362,7 +362,7 @@ impl ChatTemplate {
         add_generation_prompt: Option<bool>,
         trace: Option<&mut Trace<'r>>,
         shows: bool,
-    ) -> Option<std::result::Result<Output, (usize, String)>> {
+    ) -> Option<std::result::Result<RenderOutput, (usize, String)>> {
         let input = |name: &str| match name {
             "messages" => Some(Input::Objects(prepared)),
             "tools" => Some(tools(conversation).map_or(Input::None, Input::Json)),

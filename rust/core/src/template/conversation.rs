@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use foldhash::fast::RandomState;
 
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::json::{Json, Map};
 
 use crate::record::Conversation;
 

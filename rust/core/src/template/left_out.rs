@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use fastpack_template::Shown;
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::PrintedInputs;
+use fastpack_template::json::{Json, Map};
 
 use super::conversation::tools;
 use crate::record::Conversation;
@@ -52,7 +52,7 @@ fn is_field(key: &str) -> bool {
 pub(super) fn not_shown(
     conversation: &Conversation,
     prepared: &[Cow<'_, Map>],
-    shown: &Shown,
+    shown: &PrintedInputs,
     fields: &mut LeftOut,
 ) {
     let is_whole = |at: usize| shown.holds_whole(&prepared[at]);
@@ -69,7 +69,7 @@ pub(super) fn not_in_text(conversation: &Conversation, text: &str, fields: &mut 
 pub(super) fn unprinted(
     conversation: &Conversation,
     prepared: &[Cow<'_, Map>],
-    shown: &Shown,
+    shown: &PrintedInputs,
     mut found: impl FnMut(Option<usize>, &str),
 ) {
     for (at, (message, prepared)) in conversation.messages.iter().zip(prepared).enumerate() {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::NaiveDateTime;
-use fastpack_template::Output;
+use fastpack_template::RenderOutput;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -101,7 +101,7 @@ impl Outside {
 
     /// Renders the conversation in `request`. A failure is about this conversation, unless
     /// [`Outside::broken`] has an error.
-    pub(super) fn render(&self, request: &[u8]) -> std::result::Result<Output, String> {
+    pub(super) fn render(&self, request: &[u8]) -> std::result::Result<RenderOutput, String> {
         self.used.store(true, Ordering::Relaxed);
         let kept = self.idle().pop();
         let mut worker = match kept.map_or_else(|| self.worker(), Ok) {
@@ -113,7 +113,7 @@ impl Outside {
                 self.idle().push(worker);
                 let spans = spans.into_iter().map(|(start, end)| start..end);
                 let spans = spans.filter(|span| !Range::is_empty(span)).collect();
-                Ok(Output { text, spans, ..Output::default() })
+                Ok(RenderOutput { text, spans, ..RenderOutput::default() })
             }
             Ok(Answer::Failed(reason)) => {
                 self.idle().push(worker);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::chat::ChatTemplate;
 use crate::ledger::Reason;
 use crate::record::Fault;
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 /// The roles that templates usually know.
 const USUAL: [&str; 6] = ["user", "assistant", "system", "tool", "developer", "model"];
@@ -30,7 +30,7 @@ impl ChatTemplate {
     /// mentions it.
     pub(super) fn check_roles(&self, messages: &[Arc<Map>]) -> Result<(), Fault> {
         for (at, message) in messages.iter().enumerate() {
-            let Some(Value::String(role)) = message.get("role") else { continue };
+            let Some(Json::String(role)) = message.get("role") else { continue };
             if USUAL.contains(&&**role) || self.speaks_of(role) {
                 continue;
             }

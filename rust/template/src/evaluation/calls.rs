@@ -3,21 +3,21 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::evaluation::render::Renderer;
+use crate::evaluation::render::Interpreter;
 use crate::failure::{Failure, Outcome};
 use crate::language::methods::Method;
 use crate::language::tree::{Arguments, Expression, Macro};
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::make::{ITEM_BYTES, check_nesting};
 use crate::values::methods::{self, Attribute};
 use crate::values::print::to_text;
 use crate::values::strftime::strftime;
-use crate::values::value::{Function, Value, range_length};
+use crate::values::value::{GlobalFunction, Value, range_length};
 
 /// Most items of a `range` in Jinja's sandbox.
 const MAX_RANGE: i64 = 100_000;
 
-impl<'r> Renderer<'r, '_> {
+impl<'r> Interpreter<'r, '_> {
     /// Evaluates a call.
     pub(crate) fn evaluate_call(
         &mut self,
@@ -54,7 +54,7 @@ impl<'r> Renderer<'r, '_> {
         &mut self,
         method: Method,
         receiver: &Value<'r>,
-        given: Given<'r>,
+        given: CallArguments<'r>,
     ) -> Outcome<Value<'r>> {
         let known = self.trace.as_ref().map(|_| given.unspent());
         let sources = self.sources_of(receiver, &given);
@@ -66,15 +66,19 @@ impl<'r> Renderer<'r, '_> {
         Ok(made)
     }
 
-    fn call_function(&mut self, function: Function, given: Given<'r>) -> Outcome<Value<'r>> {
+    fn call_function(
+        &mut self,
+        function: GlobalFunction,
+        given: CallArguments<'r>,
+    ) -> Outcome<Value<'r>> {
         match function {
-            Function::RaiseException => {
+            GlobalFunction::RaiseException => {
                 let [message] = given.bind(["message"])?;
                 Err(Failure::error(
                     to_text(&message.unwrap_or(Value::None), self.meter)?.to_string(),
                 ))
             }
-            Function::StrftimeNow => match given.bind(["format"])? {
+            GlobalFunction::StrftimeNow => match given.bind(["format"])? {
                 [Some(Value::String(format))] => {
                     let format = Value::String(format);
                     if let Some(trace) = &mut self.trace {
@@ -88,7 +92,7 @@ impl<'r> Renderer<'r, '_> {
                 }
                 _ => Err(Failure::error("`strftime_now` needs a format")),
             },
-            Function::Namespace => {
+            GlobalFunction::Namespace => {
                 if !given.positional.is_empty() {
                     return Err(Failure::unsupported("`namespace` with arguments by position"));
                 }
@@ -101,11 +105,15 @@ impl<'r> Renderer<'r, '_> {
                     given.named.into_iter().map(|(name, value)| (name.into(), value)).collect();
                 Ok(Value::Namespace(Rc::new(RefCell::new(attributes))))
             }
-            Function::Range => range(given),
+            GlobalFunction::Range => range(given),
         }
     }
 
-    fn call_macro(&mut self, definition: &'r Macro, given: Given<'r>) -> Outcome<Value<'r>> {
+    fn call_macro(
+        &mut self,
+        definition: &'r Macro,
+        given: CallArguments<'r>,
+    ) -> Outcome<Value<'r>> {
         let parameters = &definition.parameters;
         if given.positional.len() > parameters.len() {
             return Err(Failure::error(format!(
@@ -163,7 +171,7 @@ impl<'r> Renderer<'r, '_> {
     }
 }
 
-fn range<'r>(given: Given<'r>) -> Outcome<Value<'r>> {
+fn range<'r>(given: CallArguments<'r>) -> Outcome<Value<'r>> {
     let [first, second, step] = given.positional()?;
     let int = |value: Option<Value<'r>>, default: i64| match value {
         None => Ok(default),

@@ -2,22 +2,22 @@
 
 use indexmap::IndexMap;
 
-use crate::evaluation::render::Renderer;
+use crate::evaluation::render::Interpreter;
 use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
 use crate::language::operators::{Binary, Comparison};
 use crate::language::tree::{Arguments, Expression};
 use crate::programs::trace::Trace;
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::arithmetic::{binary, concat, negative, positive};
 use crate::values::attributes;
 use crate::values::comparing::compare;
-use crate::values::make::{ITEM_BYTES, Many, check_nesting};
+use crate::values::make::{ITEM_BYTES, ItemsBuilder, check_nesting};
 use crate::values::print::write_str;
 use crate::values::text::SourceId;
 use crate::values::value::Value;
 
-impl<'r, 't> Renderer<'r, 't> {
+impl<'r, 't> Interpreter<'r, 't> {
     /// Whether an expression is true.
     pub(crate) fn holds(&mut self, condition: &'r Expression) -> Outcome<bool> {
         self.meter.items(1)?;
@@ -53,7 +53,7 @@ impl<'r, 't> Renderer<'r, 't> {
     }
 
     /// The sources of the arguments of a function, and of a `value` that can be read once, before the call.
-    pub(crate) fn sources_of(&mut self, value: &Value<'r>, given: &Given<'r>) -> SourceId {
+    pub(crate) fn sources_of(&mut self, value: &Value<'r>, given: &CallArguments<'r>) -> SourceId {
         let Some(sources) = &mut self.sources else { return SourceId::NONE };
         let arguments = given.positional.iter().chain(given.named.iter().map(|(_, value)| value));
         let once = matches!(value, Value::Generator(_)).then_some(value);
@@ -260,8 +260,8 @@ impl<'r, 't> Renderer<'r, 't> {
     }
 
     /// Evaluates items that become one value.
-    fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<Many<'r, 't>> {
-        let mut values = Many::of(items.len(), self.meter)?;
+    fn evaluate_many(&mut self, items: &'r [Expression]) -> Outcome<ItemsBuilder<'r, 't>> {
+        let mut values = ItemsBuilder::of(items.len(), self.meter)?;
         for item in items {
             values.push(self.evaluate(item)?)?;
         }
@@ -323,14 +323,14 @@ impl<'r, 't> Renderer<'r, 't> {
         other: &'r Expression,
     ) -> Outcome<Value<'r>> {
         let value = self.evaluate(of)?;
-        let length = Filter::Length.apply(&value, Given::default(), self.meter)?;
+        let length = Filter::Length.apply(&value, CallArguments::default(), self.meter)?;
         let other = self.evaluate(other)?;
         let holds = compare(comparison, &length, &other, self.meter)?;
         if let Some(trace) = &mut self.trace {
             if value.as_text().is_some() {
                 trace.compare_length(comparison, &value, &other, holds);
             } else {
-                trace.filter(Filter::Length, &value, &Given::default(), length);
+                trace.filter(Filter::Length, &value, &CallArguments::default(), length);
             }
         }
         Ok(Value::Bool(holds))
@@ -354,12 +354,12 @@ impl<'r, 't> Renderer<'r, 't> {
         Ok(made)
     }
 
-    pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<Given<'r>> {
+    pub(crate) fn arguments(&mut self, arguments: &'r Arguments) -> Outcome<CallArguments<'r>> {
         let positional = self.evaluate_all(&arguments.positional)?;
         let mut named = Vec::with_capacity(arguments.named.len());
         for (name, value) in &arguments.named {
             named.push((&**name, self.evaluate(value)?));
         }
-        Ok(Given { positional, named })
+        Ok(CallArguments { positional, named })
     }
 }

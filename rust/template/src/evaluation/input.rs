@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Map, Value as Json};
-use crate::limits::Held;
+use crate::json::{Json, Map};
+use crate::limits::HeldMemory;
 use crate::values::text::Text;
 use crate::values::value::{Dict, Value};
 
@@ -31,7 +31,7 @@ impl<'r> Input<'r> {
             Self::Json(value) => Value::from_json(value),
             Self::Objects(objects) => {
                 let objects = objects.iter().map(|object| Value::Dict(Dict::Data(object)));
-                Value::list(objects.collect(), Held::default())
+                Value::list(objects.collect(), HeldMemory::default())
             }
         }
     }

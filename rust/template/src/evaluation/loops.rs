@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::evaluation::render::{Flow, Renderer};
+use crate::evaluation::render::{Flow, Interpreter};
 use crate::failure::{Failure, Outcome};
 use crate::language::tree::For;
 use crate::values::items::length;
 use crate::values::make::ITEM_BYTES;
 use crate::values::value::{Items, Loop, Peeked, Value};
 
-impl<'r> Renderer<'r, '_> {
+impl<'r> Interpreter<'r, '_> {
     /// Runs a loop.
     pub(crate) fn run_for(&mut self, statement: &'r For) -> Outcome<Flow> {
         let source = self.evaluate(&statement.items)?;

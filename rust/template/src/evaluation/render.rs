@@ -5,17 +5,17 @@ use std::ops::Range;
 use chrono::NaiveDateTime;
 
 use crate::evaluation::input::Input;
-use crate::evaluation::sources::{Shown, Sources};
+use crate::evaluation::sources::{PrintedInputs, TextSources};
 use crate::failure::{Failure, Outcome};
-use crate::language::tree::{Kind, Load, Scope, Slot, Statement, Target, Template};
+use crate::language::tree::{Load, Scope, Slot, Statement, StatementKind, Target, Template};
 use crate::limits::Meter;
 use crate::programs::trace::Trace;
 use crate::values::make::{ITEM_BYTES, check_nesting};
-use crate::values::value::{Function, Items, Value};
+use crate::values::value::{GlobalFunction, Items, Value};
 
 /// The output of a render.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct RenderOutput {
     /// The text.
     pub text: String,
     /// Byte ranges that `{% generation %}` blocks wrote.
@@ -23,7 +23,7 @@ pub struct Output {
     /// Units of work that the render took.
     pub work: u64,
     /// The values of the inputs that were printed, if they were followed.
-    pub shown: Option<Shown>,
+    pub shown: Option<PrintedInputs>,
 }
 
 impl Template {
@@ -36,7 +36,7 @@ impl Template {
         input: impl Fn(&str) -> Option<Input<'r>>,
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
-    ) -> Result<Output, (usize, String)> {
+    ) -> Result<RenderOutput, (usize, String)> {
         self.run(now, input, (trace, None), meter)
     }
 
@@ -48,28 +48,28 @@ impl Template {
         input: impl Fn(&str) -> Option<Input<'r>>,
         trace: Option<&mut Trace<'r>>,
         meter: &Meter<'_>,
-    ) -> Result<Output, (usize, String)> {
-        self.run(now, input, (trace, Some(Sources::default())), meter)
+    ) -> Result<RenderOutput, (usize, String)> {
+        self.run(now, input, (trace, Some(TextSources::default())), meter)
     }
 
     fn run<'r>(
         &'r self,
         now: NaiveDateTime,
         input: impl Fn(&str) -> Option<Input<'r>>,
-        (trace, sources): (Option<&mut Trace<'r>>, Option<Sources>),
+        (trace, sources): (Option<&mut Trace<'r>>, Option<TextSources>),
         meter: &Meter<'_>,
-    ) -> Result<Output, (usize, String)> {
+    ) -> Result<RenderOutput, (usize, String)> {
         let inputs = self.inputs.iter().map(|name| {
             let given = input(name).map(Input::value);
             given.or_else(|| global(name)).unwrap_or(Value::Undefined)
         });
-        let mut renderer = Renderer {
+        let mut renderer = Interpreter {
             now,
             inputs: inputs.collect(),
             root: vec![Value::Undefined; self.slots],
             local: Vec::new(),
             base: 0,
-            output: Output::default(),
+            output: RenderOutput::default(),
             line: 1,
             meter,
             trace,
@@ -78,7 +78,7 @@ impl Template {
         match renderer.run_scope(&self.scope) {
             Ok(_) => {
                 renderer.output.work = meter.done();
-                renderer.output.shown = renderer.sources.take().map(Sources::shown);
+                renderer.output.shown = renderer.sources.take().map(TextSources::shown);
                 Ok(renderer.output)
             }
             Err(failure) => Err((renderer.line, failure.message())),
@@ -89,10 +89,10 @@ impl Template {
 /// The functions that every template has, unless an input has the same name.
 fn global<'r>(name: &str) -> Option<Value<'r>> {
     Some(Value::Function(match name {
-        "raise_exception" => Function::RaiseException,
-        "strftime_now" => Function::StrftimeNow,
-        "namespace" => Function::Namespace,
-        "range" => Function::Range,
+        "raise_exception" => GlobalFunction::RaiseException,
+        "strftime_now" => GlobalFunction::StrftimeNow,
+        "namespace" => GlobalFunction::Namespace,
+        "range" => GlobalFunction::Range,
         _ => return None,
     }))
 }
@@ -106,22 +106,22 @@ pub(crate) enum Flow {
 }
 
 /// The state of a render.
-pub(crate) struct Renderer<'r, 't> {
+pub(crate) struct Interpreter<'r, 't> {
     pub(crate) now: NaiveDateTime,
     pub(crate) inputs: Vec<Value<'r>>,
     pub(crate) root: Vec<Value<'r>>,
     pub(crate) local: Vec<Value<'r>>,
     /// Index in `local` of the first variable of the running macro.
     pub(crate) base: usize,
-    pub(crate) output: Output,
+    pub(crate) output: RenderOutput,
     pub(crate) line: usize,
     pub(crate) meter: &'t Meter<'t>,
     pub(crate) trace: Option<&'t mut Trace<'r>>,
     /// The sources of what is computed and printed, if they are followed.
-    pub(crate) sources: Option<Sources>,
+    pub(crate) sources: Option<TextSources>,
 }
 
-impl<'r> Renderer<'r, '_> {
+impl<'r> Interpreter<'r, '_> {
     pub(crate) fn get(&self, slot: Slot) -> &Value<'r> {
         if slot.local { &self.local[self.base + slot.index] } else { &self.root[slot.index] }
     }
@@ -178,14 +178,14 @@ impl<'r> Renderer<'r, '_> {
 
     fn execute(&mut self, statement: &'r Statement) -> Outcome<Flow> {
         match &statement.kind {
-            Kind::Text(text) => {
+            StatementKind::Text(text) => {
                 self.meter.write(&mut self.output.text, text)?;
                 if let Some(trace) = &mut self.trace {
                     trace.literal(text);
                 }
             }
-            Kind::Print(expression) => self.print(expression)?,
-            Kind::If(branches, otherwise) => {
+            StatementKind::Print(expression) => self.print(expression)?,
+            StatementKind::If(branches, otherwise) => {
                 for (condition, body) in branches {
                     if self.holds(condition)? {
                         return self.run(body);
@@ -193,19 +193,19 @@ impl<'r> Renderer<'r, '_> {
                 }
                 return self.run(otherwise);
             }
-            Kind::For(statement) => return self.run_for(statement),
-            Kind::Set(target, expression) => {
+            StatementKind::For(statement) => return self.run_for(statement),
+            StatementKind::Set(target, expression) => {
                 let value = self.evaluate(expression)?;
                 self.assign(target, value)?;
             }
-            Kind::Capture(target, scope) => {
+            StatementKind::Capture(target, scope) => {
                 let (flow, text) = self.capture(|renderer| renderer.run_scope(scope))?;
                 if flow != Flow::Next {
                     return Ok(flow);
                 }
                 self.assign(target, text)?;
             }
-            Kind::With(variables, scope) => {
+            StatementKind::With(variables, scope) => {
                 let mut values = Vec::with_capacity(variables.len());
                 self.enter(&scope.enter)?;
                 for (target, expression) in variables {
@@ -216,8 +216,8 @@ impl<'r> Renderer<'r, '_> {
                 }
                 return self.run(&scope.body);
             }
-            Kind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
-            Kind::Generation(scope) => {
+            StatementKind::Macro(name, definition) => self.set(name.slot, Value::Macro(definition)),
+            StatementKind::Generation(scope) => {
                 let start = self.output.text.len();
                 if let Some(trace) = &mut self.trace {
                     trace.begin();
@@ -229,8 +229,8 @@ impl<'r> Renderer<'r, '_> {
                     trace.end();
                 }
             }
-            Kind::Break => return Ok(Flow::Break),
-            Kind::Continue => return Ok(Flow::Continue),
+            StatementKind::Break => return Ok(Flow::Break),
+            StatementKind::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
     }
@@ -242,7 +242,7 @@ impl<'r> Renderer<'r, '_> {
     ) -> Outcome<(T, Value<'r>)> {
         let outer = std::mem::take(&mut self.output.text);
         let printed = self.trace.as_mut().map(|trace| trace.divert());
-        let sources = self.sources.as_mut().map(Sources::divert);
+        let sources = self.sources.as_mut().map(TextSources::divert);
         let result = run(self);
         let text = std::mem::replace(&mut self.output.text, outer);
         let text = self.meter.string(text)?;

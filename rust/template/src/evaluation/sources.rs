@@ -1,11 +1,11 @@
-//! [`Sources`]: the values of the inputs that computed texts, and the output, are made of.
+//! [`TextSources`]: the values of the inputs that computed texts, and the output, are made of.
 //!
 //! A list, an object or a text of an input has an address of its own, and a part of a text lies within it. A
 //! computed text carries a [`SourceId`]: the place in a list of all that were found during the render. A value
 //! counts as printed if a text that was printed is that value, a part of it, or made of it. What is only
 //! compared, measured or tested is not printed.
 
-use crate::json::{Map, Value as Json};
+use crate::json::{Json, Map};
 use crate::values::text::{SourceId, Text};
 use crate::values::value::{Dict, List, Value};
 
@@ -17,7 +17,7 @@ const MOST_LOOKED_AT: usize = 1 << 20;
 
 /// The sources of a computed text.
 #[derive(Clone, Copy)]
-enum Source {
+enum TextSource {
     /// An address in an input, or in the template.
     Address(usize),
     /// The sources of two others.
@@ -26,26 +26,26 @@ enum Source {
 
 /// The sources that were printed into one output.
 #[derive(Default)]
-pub(crate) struct Prints {
+pub(crate) struct PrintedSources {
     addresses: Vec<usize>,
     made: Vec<SourceId>,
 }
 
 /// The sources of the computed texts of a render, and of its output.
 #[derive(Default)]
-pub(crate) struct Sources {
-    known: Vec<Source>,
-    prints: Prints,
+pub(crate) struct TextSources {
+    known: Vec<TextSource>,
+    prints: PrintedSources,
     looked_at: usize,
 }
 
-impl Sources {
+impl TextSources {
     /// Whether there are too many sources to follow.
     fn is_full(&self) -> bool {
         self.known.len() >= MOST || self.looked_at >= MOST_LOOKED_AT
     }
 
-    fn add(&mut self, source: Source) -> SourceId {
+    fn add(&mut self, source: TextSource) -> SourceId {
         self.known.push(source);
         SourceId::numbered(self.known.len())
     }
@@ -56,7 +56,7 @@ impl Sources {
             (None, _) => other,
             (_, None) => one,
             (Some(one_place), Some(other_place)) if one_place == other_place => one,
-            _ => self.add(Source::Both(one, other)),
+            _ => self.add(TextSource::Both(one, other)),
         }
     }
 
@@ -68,12 +68,12 @@ impl Sources {
         }
         match value {
             Value::String(text) | Value::Safe(text) => match text {
-                Text::Borrowed(text) => self.add(Source::Address(text.as_ptr().addr())),
+                Text::Borrowed(text) => self.add(TextSource::Address(text.as_ptr().addr())),
                 Text::Computed(text) => text.source(),
             },
-            Value::List(List::Data(items)) => self.add(Source::Address(items.as_ptr().addr())),
+            Value::List(List::Data(items)) => self.add(TextSource::Address(items.as_ptr().addr())),
             Value::Dict(Dict::Data(map)) | Value::View(_, Dict::Data(map)) => {
-                self.add(Source::Address(std::ptr::from_ref::<Map>(map).addr()))
+                self.add(TextSource::Address(std::ptr::from_ref::<Map>(map).addr()))
             }
             Value::List(List::Computed(items)) | Value::Tuple(items) => {
                 self.of_all(items.iter().cloned())
@@ -176,16 +176,16 @@ impl Sources {
     }
 
     /// Begins to capture output. Returns what was printed before.
-    pub(crate) fn divert(&mut self) -> Prints {
+    pub(crate) fn divert(&mut self) -> PrintedSources {
         std::mem::take(&mut self.prints)
     }
 
     /// Ends a capture, and restores what was printed `before`. `text` is the captured text.
-    pub(crate) fn captured(&mut self, before: Prints, text: &Value<'_>) {
-        let Prints { addresses, made } = std::mem::replace(&mut self.prints, before);
+    pub(crate) fn captured(&mut self, before: PrintedSources, text: &Value<'_>) {
+        let PrintedSources { addresses, made } = std::mem::replace(&mut self.prints, before);
         let mut all = SourceId::NONE;
         for address in addresses {
-            let one = self.add(Source::Address(address));
+            let one = self.add(TextSource::Address(address));
             all = self.both(all, one);
         }
         for one in made {
@@ -195,7 +195,7 @@ impl Sources {
     }
 
     /// The values that the output was made of.
-    pub(crate) fn shown(mut self) -> Shown {
+    pub(crate) fn shown(mut self) -> PrintedInputs {
         let is_all = self.is_full();
         let mut addresses = std::mem::take(&mut self.prints.addresses);
         let mut seen = vec![false; if self.prints.made.is_empty() { 0 } else { self.known.len() }];
@@ -205,25 +205,25 @@ impl Sources {
                 continue;
             }
             match self.known[place] {
-                Source::Address(address) => addresses.push(address),
-                Source::Both(one, other) => open.extend([one, other]),
+                TextSource::Address(address) => addresses.push(address),
+                TextSource::Both(one, other) => open.extend([one, other]),
             }
         }
         addresses.sort_unstable();
-        Shown { addresses, is_all }
+        PrintedInputs { addresses, is_all }
     }
 }
 
 /// The values of the inputs that a render printed, whole, in part or changed.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct PrintedInputs {
     /// The addresses of what was printed, ascending.
     addresses: Vec<usize>,
     /// Whether everything counts as printed.
     is_all: bool,
 }
 
-impl Shown {
+impl PrintedInputs {
     /// Whether any text of a value was printed.
     pub fn holds(&self, value: &Json) -> bool {
         match value {

@@ -2,7 +2,9 @@
 
 use crate::failure::Refusal;
 use crate::language::lexer::{Token, tokenize};
-use crate::language::tree::{Expression, For, Kind, Macro, Name, Scope, Slot, Statement, Target};
+use crate::language::tree::{
+    Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind, Target,
+};
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
 /// stack takes.
@@ -14,7 +16,7 @@ const MAX_LINKS: usize = 400;
 
 /// The blocks around a statement, which decide whether it is allowed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct EnclosingBlocks {
     /// Whether it is in a loop that belongs to the same macro or block.
     in_loop: bool,
     /// Whether it is in a block with variables of its own.
@@ -30,7 +32,7 @@ pub(crate) struct Parser {
     at: usize,
     depth: usize,
     links: usize,
-    place: Place,
+    enclosing: EnclosingBlocks,
     /// Whether a `{% generation %}` block was seen.
     pub(crate) generates: bool,
 }
@@ -42,7 +44,7 @@ pub(crate) fn parse(source: &str) -> Result<(Vec<Statement>, bool), Refusal> {
         at: 0,
         depth: 0,
         links: 0,
-        place: Place::default(),
+        enclosing: EnclosingBlocks::default(),
         generates: false,
     };
     let body = parser.body(&[])?;
@@ -164,9 +166,11 @@ impl Parser {
             let line = self.line();
             self.links = 0;
             match self.next() {
-                Token::Data(text) => body.push(Statement { line, kind: Kind::Text(text.into()) }),
+                Token::Data(text) => {
+                    body.push(Statement { line, kind: StatementKind::Text(text.into()) });
+                }
                 Token::VariableBegin => {
-                    let kind = Kind::Print(self.tuple(true, &[])?);
+                    let kind = StatementKind::Print(self.tuple(true, &[])?);
                     self.expect(&Token::VariableEnd)?;
                     body.push(Statement { line, kind });
                 }
@@ -185,69 +189,73 @@ impl Parser {
         }
     }
 
-    /// Parses the rest of a tag, then statements up to one of `ends`, as statements in `place`.
-    fn block(&mut self, ends: &[&str], place: Place) -> Result<Vec<Statement>, Refusal> {
+    /// Parses the rest of a tag, then statements up to one of `ends`, as statements in `enclosing`.
+    fn block(
+        &mut self,
+        ends: &[&str],
+        enclosing: EnclosingBlocks,
+    ) -> Result<Vec<Statement>, Refusal> {
         self.skip_operator(":");
         self.expect(&Token::BlockEnd)?;
-        let outer = std::mem::replace(&mut self.place, place);
+        let outer = std::mem::replace(&mut self.enclosing, enclosing);
         let body = self.body(ends);
-        self.place = outer;
+        self.enclosing = outer;
         body
     }
 
-    fn statement(&mut self) -> Result<Kind, Refusal> {
+    fn statement(&mut self) -> Result<StatementKind, Refusal> {
         let line = self.line();
         let keyword = self.expect_name()?;
-        let place = self.place;
+        let enclosing = self.enclosing;
         match keyword.as_str() {
             "if" => self.parse_if(),
             "for" => self.parse_for(),
             "set" => self.parse_set(),
             "with" => self.parse_with(),
-            "macro" if place.in_scope => {
+            "macro" if enclosing.in_scope => {
                 Err(Refusal::new(line, "a macro inside of another block is not supported"))
             }
             "macro" => self.parse_macro(),
-            "generation" if place.captured => Err(Refusal::new(
+            "generation" if enclosing.captured => Err(Refusal::new(
                 line,
                 "a generation block inside of a macro, a `set` block or another generation block is refused: \
                  transformers reports its place wrongly",
             )),
             "generation" => {
                 self.generates = true;
-                let place = Place { in_loop: false, in_scope: true, captured: true };
-                let body = self.block(&["endgeneration"], place)?;
+                let enclosing = EnclosingBlocks { in_loop: false, in_scope: true, captured: true };
+                let body = self.block(&["endgeneration"], enclosing)?;
                 self.next();
-                Ok(Kind::Generation(Scope { enter: Vec::new(), body }))
+                Ok(StatementKind::Generation(Scope { enter: Vec::new(), body }))
             }
-            "break" | "continue" if !place.in_loop => {
+            "break" | "continue" if !enclosing.in_loop => {
                 Err(Refusal::new(line, format!("`{keyword}` outside of a loop")))
             }
-            "break" => Ok(Kind::Break),
-            "continue" => Ok(Kind::Continue),
+            "break" => Ok(StatementKind::Break),
+            "continue" => Ok(StatementKind::Continue),
             _ => Err(Refusal::new(line, format!("the statement `{keyword}` is not supported"))),
         }
     }
 
-    fn parse_if(&mut self) -> Result<Kind, Refusal> {
+    fn parse_if(&mut self) -> Result<StatementKind, Refusal> {
         let mut branches = Vec::new();
         loop {
             let condition = self.tuple(false, &[])?;
-            let body = self.block(&["elif", "else", "endif"], self.place)?;
+            let body = self.block(&["elif", "else", "endif"], self.enclosing)?;
             branches.push((condition, body));
             if self.skip_word("elif") {
                 continue;
             }
             let mut otherwise = Vec::new();
             if self.skip_word("else") {
-                otherwise = self.block(&["endif"], self.place)?;
+                otherwise = self.block(&["endif"], self.enclosing)?;
             }
             self.next();
-            return Ok(Kind::If(branches, otherwise));
+            return Ok(StatementKind::If(branches, otherwise));
         }
     }
 
-    fn parse_for(&mut self) -> Result<Kind, Refusal> {
+    fn parse_for(&mut self) -> Result<StatementKind, Refusal> {
         let target_at = self.at;
         let target = self.target(&["in"], false)?;
         if !self.skip_word("in") {
@@ -264,14 +272,15 @@ impl Parser {
         if self.at_word("recursive") {
             return self.refuse("recursive loops are not supported");
         }
-        let place = Place { in_loop: true, in_scope: true, ..self.place };
-        let body = self.block(&["endfor", "else"], place)?;
+        let enclosing = EnclosingBlocks { in_loop: true, in_scope: true, ..self.enclosing };
+        let body = self.block(&["endfor", "else"], enclosing)?;
         let mut otherwise = Vec::new();
         if self.skip_word("else") {
-            otherwise = self.block(&["endfor"], Place { in_scope: true, ..self.place })?;
+            otherwise =
+                self.block(&["endfor"], EnclosingBlocks { in_scope: true, ..self.enclosing })?;
         }
         self.next();
-        Ok(Kind::For(Box::new(For {
+        Ok(StatementKind::For(Box::new(For {
             target,
             items,
             test,
@@ -281,21 +290,22 @@ impl Parser {
         })))
     }
 
-    fn parse_set(&mut self) -> Result<Kind, Refusal> {
+    fn parse_set(&mut self) -> Result<StatementKind, Refusal> {
         let target = self.target(&[], true)?;
         if self.skip_operator("=") {
-            return Ok(Kind::Set(target, self.tuple(true, &[])?));
+            return Ok(StatementKind::Set(target, self.tuple(true, &[])?));
         }
         if self.at_operator("|") {
             return self.refuse("a filter on a `set` block is not supported");
         }
-        let place = Place { in_loop: self.place.in_loop, in_scope: true, captured: true };
-        let body = self.block(&["endset"], place)?;
+        let enclosing =
+            EnclosingBlocks { in_loop: self.enclosing.in_loop, in_scope: true, captured: true };
+        let body = self.block(&["endset"], enclosing)?;
         self.next();
-        Ok(Kind::Capture(target, Scope { enter: Vec::new(), body }))
+        Ok(StatementKind::Capture(target, Scope { enter: Vec::new(), body }))
     }
 
-    fn parse_with(&mut self) -> Result<Kind, Refusal> {
+    fn parse_with(&mut self) -> Result<StatementKind, Refusal> {
         let mut variables = Vec::new();
         while *self.peek() != Token::BlockEnd {
             if !variables.is_empty() {
@@ -305,12 +315,13 @@ impl Parser {
             self.expect_operator("=")?;
             variables.push((target, self.expression()?));
         }
-        let body = self.block(&["endwith"], Place { in_scope: true, ..self.place })?;
+        let body =
+            self.block(&["endwith"], EnclosingBlocks { in_scope: true, ..self.enclosing })?;
         self.next();
-        Ok(Kind::With(variables, Scope { enter: Vec::new(), body }))
+        Ok(StatementKind::With(variables, Scope { enter: Vec::new(), body }))
     }
 
-    fn parse_macro(&mut self) -> Result<Kind, Refusal> {
+    fn parse_macro(&mut self) -> Result<StatementKind, Refusal> {
         let name = self.name()?;
         self.expect_operator("(")?;
         let mut parameters = Vec::new();
@@ -327,12 +338,17 @@ impl Parser {
             }
         }
         self.next();
-        let body =
-            self.block(&["endmacro"], Place { in_loop: false, in_scope: true, captured: true })?;
+        let body = self.block(
+            &["endmacro"],
+            EnclosingBlocks { in_loop: false, in_scope: true, captured: true },
+        )?;
         self.next();
         let scope = Scope { enter: Vec::new(), body };
         let of = name.name.clone();
-        Ok(Kind::Macro(name, Box::new(Macro { name: of, parameters, defaults, scope, slots: 0 })))
+        Ok(StatementKind::Macro(
+            name,
+            Box::new(Macro { name: of, parameters, defaults, scope, slots: 0 }),
+        ))
     }
 
     /// Parses the name of a variable that is assigned to.

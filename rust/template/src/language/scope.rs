@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use indexmap::IndexMap;
 
 use crate::language::tree::{
-    Expression, For, Kind, Load, Macro, Name, Scope, Slot, Statement, Target, Template,
+    Expression, For, Load, Macro, Name, Scope, Slot, Statement, StatementKind, Target, Template,
 };
 use crate::language::visit::{visit, visit_mut};
 
@@ -27,7 +27,7 @@ pub(crate) fn resolve(body: Vec<Statement>, generates: bool) -> Template {
 
 /// The variables of one scope.
 #[derive(Clone, Debug, Default)]
-struct Frame {
+struct ScopeVariables {
     id: usize,
     references: HashMap<Box<str>, Slot>,
     loads: IndexMap<Slot, Load>,
@@ -36,8 +36,8 @@ struct Frame {
 
 #[derive(Debug, Default)]
 struct Resolver {
-    frames: Vec<Frame>,
-    next_frame: usize,
+    scopes: Vec<ScopeVariables>,
+    next_scope: usize,
     inputs: indexmap::IndexSet<Box<str>>,
     known: HashMap<(usize, Box<str>), Slot>,
     /// The number of slots of the template, and of the current macro.
@@ -47,26 +47,31 @@ struct Resolver {
 
 impl Resolver {
     fn push(&mut self) {
-        self.frames.push(Frame { id: self.next_frame, ..Frame::default() });
-        self.next_frame += 1;
+        self.scopes.push(ScopeVariables { id: self.next_scope, ..ScopeVariables::default() });
+        self.next_scope += 1;
     }
 
     /// Leaves a scope, and returns the initial values of its variables.
     fn pop(&mut self) -> Vec<(Slot, Load)> {
-        let frame = self.frames.pop().expect("a scope is left once for each time it is entered");
-        frame.loads.into_iter().filter(|(_, load)| *load != Load::Parameter).collect()
+        let variables =
+            self.scopes.pop().expect("a scope is left once for each time it is entered");
+        variables.loads.into_iter().filter(|(_, load)| *load != Load::Parameter).collect()
     }
 
-    fn top(&mut self) -> &mut Frame {
-        self.frames.last_mut().expect("there is a scope while statements are visited")
+    fn top(&mut self) -> &mut ScopeVariables {
+        self.scopes.last_mut().expect("there is a scope while statements are visited")
     }
 
     fn find(&self, name: &str) -> Option<Slot> {
-        self.frames.iter().rev().find_map(|frame| frame.references.get(name).copied())
+        self.scopes.iter().rev().find_map(|variables| variables.references.get(name).copied())
     }
 
     fn find_outside(&self, name: &str) -> Option<Slot> {
-        self.frames.iter().rev().skip(1).find_map(|frame| frame.references.get(name).copied())
+        self.scopes
+            .iter()
+            .rev()
+            .skip(1)
+            .find_map(|variables| variables.references.get(name).copied())
     }
 
     fn define(&mut self, name: &str, load: Load) {
@@ -81,9 +86,9 @@ impl Resolver {
             self.known.insert(key, slot);
             slot
         };
-        let frame = self.top();
-        frame.references.insert(name.into(), slot);
-        frame.loads.insert(slot, load);
+        let variables = self.top();
+        variables.references.insert(name.into(), slot);
+        variables.loads.insert(slot, load);
     }
 
     fn input(&mut self, name: &str) -> Load {
@@ -111,15 +116,15 @@ impl Resolver {
     }
 
     /// Merges the variables of the branches of an `if`.
-    fn join(&mut self, branches: Vec<Frame>) {
+    fn join(&mut self, branches: Vec<ScopeVariables>) {
         let mut stores: BTreeSet<Box<str>> =
             branches.iter().flat_map(|branch| branch.stores.iter().cloned()).collect();
         stores.retain(|name| !self.top().stores.contains(name));
-        let frame = self.top();
+        let variables = self.top();
         for branch in branches {
-            frame.references.extend(branch.references);
-            frame.loads.extend(branch.loads);
-            frame.stores.extend(branch.stores);
+            variables.references.extend(branch.references);
+            variables.loads.extend(branch.loads);
+            variables.stores.extend(branch.stores);
         }
         for name in stores {
             let Some(slot) = self.find(&name) else { continue };
@@ -141,21 +146,24 @@ impl Resolver {
     /// it.
     fn collect(&mut self, statement: &Statement) {
         match &statement.kind {
-            Kind::Text(_) | Kind::Generation(_) | Kind::Break | Kind::Continue => {}
-            Kind::Print(value) => self.collect_expression(value),
-            Kind::If(branches, otherwise) => self.collect_if(branches, otherwise),
-            Kind::For(statement) => self.collect_expression(&statement.items),
-            Kind::Set(target, value) => {
+            StatementKind::Text(_)
+            | StatementKind::Generation(_)
+            | StatementKind::Break
+            | StatementKind::Continue => {}
+            StatementKind::Print(value) => self.collect_expression(value),
+            StatementKind::If(branches, otherwise) => self.collect_if(branches, otherwise),
+            StatementKind::For(statement) => self.collect_expression(&statement.items),
+            StatementKind::Set(target, value) => {
                 self.collect_expression(value);
                 self.collect_target(target);
             }
-            Kind::Capture(target, _) => self.collect_target(target),
-            Kind::With(variables, _) => {
+            StatementKind::Capture(target, _) => self.collect_target(target),
+            StatementKind::With(variables, _) => {
                 for (_, value) in variables {
                     self.collect_expression(value);
                 }
             }
-            Kind::Macro(name, _) => self.store(&name.name),
+            StatementKind::Macro(name, _) => self.store(&name.name),
         }
     }
 
@@ -208,25 +216,25 @@ impl Resolver {
     /// Sets the slots of a statement whose scope is known, and resolves the scopes inside of it.
     fn bind(&mut self, statement: &mut Statement) {
         match &mut statement.kind {
-            Kind::Text(_) | Kind::Break | Kind::Continue => {}
-            Kind::Print(value) => self.bind_expression(value),
-            Kind::If(branches, otherwise) => {
+            StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => {}
+            StatementKind::Print(value) => self.bind_expression(value),
+            StatementKind::If(branches, otherwise) => {
                 for (condition, body) in branches {
                     self.bind_expression(condition);
                     self.bind_all(body);
                 }
                 self.bind_all(otherwise);
             }
-            Kind::For(statement) => self.bind_for(statement),
-            Kind::Set(target, value) => {
+            StatementKind::For(statement) => self.bind_for(statement),
+            StatementKind::Set(target, value) => {
                 self.bind_expression(value);
                 self.bind_target(target);
             }
-            Kind::Capture(target, scope) => {
+            StatementKind::Capture(target, scope) => {
                 self.bind_scope(scope, |_| {});
                 self.bind_target(target);
             }
-            Kind::With(variables, scope) => {
+            StatementKind::With(variables, scope) => {
                 for (_, value) in variables.iter_mut() {
                     self.bind_expression(value);
                 }
@@ -241,11 +249,11 @@ impl Resolver {
                 self.bind_all(&mut scope.body);
                 scope.enter = self.pop();
             }
-            Kind::Macro(name, definition) => {
+            StatementKind::Macro(name, definition) => {
                 self.bind_name(name);
                 self.bind_macro(definition);
             }
-            Kind::Generation(scope) => self.bind_scope(scope, |_| {}),
+            StatementKind::Generation(scope) => self.bind_scope(scope, |_| {}),
         }
     }
 
@@ -334,22 +342,24 @@ fn uses_loop(body: &[Statement]) -> bool {
         found
     };
     body.iter().any(|statement| match &statement.kind {
-        Kind::Text(_) | Kind::Break | Kind::Continue => false,
-        Kind::Print(value) | Kind::Set(_, value) => reads(value),
-        Kind::If(branches, otherwise) => {
+        StatementKind::Text(_) | StatementKind::Break | StatementKind::Continue => false,
+        StatementKind::Print(value) | StatementKind::Set(_, value) => reads(value),
+        StatementKind::If(branches, otherwise) => {
             branches.iter().any(|(condition, body)| reads(condition) || uses_loop(body))
                 || uses_loop(otherwise)
         }
-        Kind::For(inner) => {
+        StatementKind::For(inner) => {
             reads(&inner.items)
                 || inner.test.as_ref().is_some_and(|(_, _, test)| reads(test))
                 || uses_loop(&inner.scope.body)
                 || uses_loop(&inner.otherwise.body)
         }
-        Kind::Capture(_, scope) | Kind::Generation(scope) => uses_loop(&scope.body),
-        Kind::With(variables, scope) => {
+        StatementKind::Capture(_, scope) | StatementKind::Generation(scope) => {
+            uses_loop(&scope.body)
+        }
+        StatementKind::With(variables, scope) => {
             variables.iter().any(|(_, value)| reads(value)) || uses_loop(&scope.body)
         }
-        Kind::Macro(_, definition) => uses_loop(&definition.scope.body),
+        StatementKind::Macro(_, definition) => uses_loop(&definition.scope.body),
     })
 }

@@ -61,12 +61,12 @@ pub(crate) struct Statement {
     /// The line, from 1.
     pub(crate) line: usize,
     /// The kind, with its parts.
-    pub(crate) kind: Kind,
+    pub(crate) kind: StatementKind,
 }
 
 /// The kind of a statement, with its parts.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum StatementKind {
     /// Text between tags.
     Text(Box<str>),
     /// `{{ … }}`

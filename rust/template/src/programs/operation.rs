@@ -5,11 +5,11 @@
 use std::rc::Rc;
 
 use crate::failure::{Failure, Outcome};
-use crate::json::Value as Json;
+use crate::json::Json;
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
 use crate::limits::Meter;
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::attributes;
 use crate::values::methods;
 use crate::values::print::to_text;
@@ -17,7 +17,7 @@ use crate::values::value::Value;
 
 /// The function of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum OperationFunction {
     /// `{{ value }}`
     Print,
     /// `value|filter(…)`
@@ -34,7 +34,7 @@ pub(crate) enum Function {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Operation {
     /// The function.
-    pub(crate) function: Function,
+    pub(crate) function: OperationFunction,
     /// The arguments by position.
     pub(crate) positional: Vec<Json>,
     /// The arguments by name.
@@ -43,7 +43,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     /// An operation without arguments.
-    pub(crate) fn bare(function: Function) -> Self {
+    pub(crate) fn bare(function: OperationFunction) -> Self {
         Self { function, positional: Vec::new(), named: Vec::new() }
     }
 
@@ -51,22 +51,22 @@ impl Operation {
     pub(crate) fn apply<'v>(&'v self, value: &Value<'v>, meter: &Meter<'_>) -> Outcome<Value<'v>> {
         let mut positional = self.positional.iter().map(Value::from_json);
         match self.function {
-            Function::Print => to_text(value, meter).map(Value::String),
-            Function::Item => match positional.next() {
+            OperationFunction::Print => to_text(value, meter).map(Value::String),
+            OperationFunction::Item => match positional.next() {
                 Some(index) => attributes::item(value, &index, meter),
                 None => Err(Failure::error("an item needs an index")),
             },
-            Function::Slice => {
+            OperationFunction::Slice => {
                 let mut bound = || positional.next().unwrap_or(Value::None);
                 attributes::slice(value, &[bound(), bound(), bound()], meter)
             }
-            Function::Filter(filter) => filter.apply(value, self.given(), meter),
-            Function::Method(method) => methods::call(method, value, self.given(), meter),
+            OperationFunction::Filter(filter) => filter.apply(value, self.given(), meter),
+            OperationFunction::Method(method) => methods::call(method, value, self.given(), meter),
         }
     }
 
-    fn given(&self) -> Given<'_> {
-        Given {
+    fn given(&self) -> CallArguments<'_> {
+        CallArguments {
             positional: self.positional.iter().map(Value::from_json).collect(),
             named: self
                 .named

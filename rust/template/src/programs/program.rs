@@ -8,16 +8,16 @@
 use std::ops::Range;
 
 use crate::failure::Outcome;
-use crate::json::Value as Json;
-use crate::programs::frame::{Frame, Material};
-use crate::programs::steps::{Cut, Found, Piece, Place, Question, Step};
+use crate::json::Json;
+use crate::programs::buffers::{ProgramBuffers, ReplayInput};
+use crate::programs::steps::{Cut, Guard, KeyOrIndex, OutputPiece, ProgramStep, ValueKind};
 use crate::values::cuts::trimmed;
 
 /// A recorded run of a template, for conversations of one outline.
 #[derive(Debug)]
 pub struct Program {
-    pub(super) steps: Vec<Step>,
-    pieces: Vec<Piece>,
+    pub(super) steps: Vec<ProgramStep>,
+    pieces: Vec<OutputPiece>,
 }
 
 /// The output of a program.
@@ -42,22 +42,22 @@ impl Printed {
 
 impl Program {
     /// A program of these steps and pieces. Literals in a row become one.
-    pub(crate) fn new(steps: Vec<Step>, pieces: Vec<Piece>) -> Self {
-        let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+    pub(crate) fn new(steps: Vec<ProgramStep>, pieces: Vec<OutputPiece>) -> Self {
+        let mut joined: Vec<OutputPiece> = Vec::with_capacity(pieces.len());
         let mut literal = String::new();
         for piece in pieces {
             match piece {
-                Piece::Literal(text) => literal.push_str(&text),
+                OutputPiece::Literal(text) => literal.push_str(&text),
                 other => {
                     if !literal.is_empty() {
-                        joined.push(Piece::Literal(std::mem::take(&mut literal).into()));
+                        joined.push(OutputPiece::Literal(std::mem::take(&mut literal).into()));
                     }
                     joined.push(other);
                 }
             }
         }
         if !literal.is_empty() {
-            joined.push(Piece::Literal(literal.into()));
+            joined.push(OutputPiece::Literal(literal.into()));
         }
         Self { steps, pieces: joined }
     }
@@ -67,53 +67,58 @@ impl Program {
         self.steps.len() + self.pieces.len()
     }
 
-    /// Whether the program serves a conversation within the limits of the meter of `frame`.
+    /// Whether the program serves a conversation within the limits of the meter of `buffers`.
     ///
-    /// The cuts stay in `frame` for [`Program::print`].
-    pub fn serves(&self, material: Material<'_>, frame: &mut Frame<'_>) -> bool {
-        frame.clear();
-        let mut nodes: Vec<&Json> = material.values.iter().collect();
-        self.steps.iter().all(|step| Self::follows(step, material, &mut nodes, frame) == Some(true))
+    /// The cuts stay in `buffers` for [`Program::print`].
+    pub fn serves(&self, input: ReplayInput<'_>, buffers: &mut ProgramBuffers<'_>) -> bool {
+        buffers.clear();
+        let mut nodes: Vec<&Json> = input.values.iter().collect();
+        self.steps.iter().all(|step| Self::follows(step, input, &mut nodes, buffers) == Some(true))
     }
 
     /// Whether a step has the recorded outcome; `None` if it fails, such as at a limit.
     fn follows<'n>(
-        step: &Step,
-        material: Material<'n>,
+        step: &ProgramStep,
+        input: ReplayInput<'n>,
         nodes: &mut Vec<&'n Json>,
-        frame: &mut Frame<'_>,
+        buffers: &mut ProgramBuffers<'_>,
     ) -> Option<bool> {
         let done = match step {
-            Step::Cut(cut) => frame.cut(cut, material).map(|()| true),
-            Step::Read(node) => {
+            ProgramStep::Cut(cut) => buffers.cut(cut, input).map(|()| true),
+            ProgramStep::Read(node) => {
                 let Json::String(text) = nodes[*node] else { return Some(false) };
-                frame.read(text).map(|()| true)
+                buffers.read(text).map(|()| true)
             }
-            Step::Make(operation, of) => frame.make(operation, *of, material.source, nodes),
-            Step::Join(pieces) => frame.join(pieces, material.source).map(|()| true),
-            Step::Look { of, at, found } => {
+            ProgramStep::Make(operation, of) => buffers.make(operation, *of, input.source, nodes),
+            ProgramStep::Join(pieces) => buffers.join(pieces, input.source).map(|()| true),
+            ProgramStep::Look { of, at, found } => {
                 let there = match (nodes[*of], at) {
-                    (Json::Map(map), Place::Key(key)) => map.get(&**key),
-                    (Json::List(items), Place::Index(index)) => items.get(*index),
+                    (Json::Map(map), KeyOrIndex::Key(key)) => map.get(&**key),
+                    (Json::List(items), KeyOrIndex::Index(index)) => items.get(*index),
                     _ => None,
                 };
                 nodes.extend(there.filter(|_| found.is_node()));
-                Ok(Found::of(there) == *found)
+                Ok(ValueKind::of(there) == *found)
             }
-            Step::Ask(question, answer) => {
-                frame.holds(question, material.source, nodes).map(|holds| holds == *answer)
+            ProgramStep::Check(guard, answer) => {
+                buffers.holds(guard, input.source, nodes).map(|holds| holds == *answer)
             }
         };
         done.ok()
     }
 
-    /// Appends the output to `out`. Fails at the limits of the meter of `frame`.
-    pub fn print(&self, source: &str, frame: &mut Frame<'_>, out: &mut Printed) -> Outcome<()> {
+    /// Appends the output to `out`. Fails at the limits of the meter of `buffers`.
+    pub fn print(
+        &self,
+        source: &str,
+        buffers: &mut ProgramBuffers<'_>,
+        out: &mut Printed,
+    ) -> Outcome<()> {
         let Printed { text, spans, literals } = out;
-        frame.begun.clear();
+        buffers.begun.clear();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => {
+                OutputPiece::Literal(literal) => {
                     let start = text.len();
                     text.push_str(literal);
                     match literals.last_mut().filter(|last| last.end == start) {
@@ -121,9 +126,11 @@ impl Program {
                         None => literals.push(start..text.len()),
                     }
                 }
-                Piece::Cut(cut) => frame.meter.write(text, frame.text(source, *cut))?,
-                Piece::Begin => frame.begun.push(text.len()),
-                Piece::End => spans.extend(frame.begun.pop().map(|start| start..text.len())),
+                OutputPiece::Cut(cut) => buffers.meter.write(text, buffers.text(source, *cut))?,
+                OutputPiece::Begin => buffers.begun.push(text.len()),
+                OutputPiece::End => {
+                    spans.extend(buffers.begun.pop().map(|start| start..text.len()));
+                }
             }
         }
         Ok(())
@@ -136,15 +143,15 @@ impl Program {
     pub fn places(
         &self,
         source: &str,
-        frame: &Frame<'_>,
+        buffers: &ProgramBuffers<'_>,
         mut place: impl FnMut(usize, Range<usize>),
     ) {
         let mut at = 0;
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => at += literal.len(),
-                Piece::Cut(cut) => {
-                    let text = frame.text(source, *cut);
+                OutputPiece::Literal(literal) => at += literal.len(),
+                OutputPiece::Cut(cut) => {
+                    let text = buffers.text(source, *cut);
                     let inner = trimmed(text, None, true, true);
                     if !inner.is_empty() {
                         let start = at + text.len() - trimmed(text, None, true, false).len();
@@ -152,7 +159,7 @@ impl Program {
                     }
                     at += text.len();
                 }
-                Piece::Begin | Piece::End => {}
+                OutputPiece::Begin | OutputPiece::End => {}
             }
         }
     }
@@ -164,17 +171,17 @@ impl Program {
     pub fn is_blind_to_marks(&self) -> bool {
         let blank = |text: &str| trimmed(text, None, true, true).is_empty();
         self.steps.iter().all(|step| match step {
-            Step::Cut(Cut::Whole(_) | Cut::Trim { chars: None, .. })
-            | Step::Ask(Question::Empty(_), _)
-            | Step::Ask(
-                Question::Equals(..)
-                | Question::Contains(..)
-                | Question::StartsWith(..)
-                | Question::EndsWith(..),
+            ProgramStep::Cut(Cut::Whole(_) | Cut::Trim { chars: None, .. })
+            | ProgramStep::Check(Guard::Empty(_), _)
+            | ProgramStep::Check(
+                Guard::Equals(..)
+                | Guard::Contains(..)
+                | Guard::StartsWith(..)
+                | Guard::EndsWith(..),
                 false,
             ) => true,
-            Step::Cut(Cut::Trim { chars: Some(chars), .. }) => blank(chars),
-            Step::Ask(Question::Contains(_, part), _) => {
+            ProgramStep::Cut(Cut::Trim { chars: Some(chars), .. }) => blank(chars),
+            ProgramStep::Check(Guard::Contains(_, part), _) => {
                 !part.is_empty() && !part.contains(crate::text::is_space)
             }
             _ => false,
@@ -184,8 +191,8 @@ impl Program {
     /// The number of the text that a cut is a part of.
     fn text_of(&self, cut: usize) -> usize {
         match self.steps.iter().filter(|step| step.cuts()).nth(cut) {
-            Some(Step::Cut(Cut::Whole(text))) => *text,
-            Some(Step::Cut(
+            Some(ProgramStep::Cut(Cut::Whole(text))) => *text,
+            Some(ProgramStep::Cut(
                 Cut::Trim { of, .. }
                 | Cut::First { of, .. }
                 | Cut::Last { of, .. }

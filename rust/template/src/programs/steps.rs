@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::json::Value as Json;
+use crate::json::Json;
 use crate::language::operators::Comparison;
 use crate::programs::operation::Operation;
 
@@ -33,7 +33,7 @@ pub(crate) enum Operand {
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Side {
+pub(crate) enum Comparand {
     /// A cut, by its number.
     Cut(usize),
     /// A constant, the same for all conversations.
@@ -42,7 +42,7 @@ pub(crate) enum Side {
 
 /// A guard: a condition on a conversation that a program checks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Question {
+pub(crate) enum Guard {
     /// The cut is empty.
     Empty(usize),
     /// The cut equals this text.
@@ -54,7 +54,7 @@ pub(crate) enum Question {
     /// The cut ends with this text.
     EndsWith(usize, Rc<str>),
     /// The comparison holds between the two sides.
-    Compares(Comparison, Side, Side),
+    Compares(Comparison, Comparand, Comparand),
     /// The comparison holds between the cut's number of characters and this number.
     Length(usize, Comparison, i64),
     /// The cut has this many of these separators.
@@ -73,7 +73,7 @@ pub(crate) enum Question {
 
 /// A place in a list or an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum KeyOrIndex {
     /// Under a key.
     Key(Rc<str>),
     /// At an index.
@@ -82,7 +82,7 @@ pub(crate) enum Place {
 
 /// The kind of the value at a place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum ValueKind {
     /// No value.
     Missing,
     /// A text.
@@ -95,7 +95,7 @@ pub(crate) enum Found {
     Plain(Json),
 }
 
-impl Found {
+impl ValueKind {
     /// The kind of `value`.
     pub(crate) fn of(value: Option<&Json>) -> Self {
         match value {
@@ -115,7 +115,7 @@ impl Found {
 
 /// A step of a program. All steps run before anything is printed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum ProgramStep {
     /// Adds a cut.
     Cut(Cut),
     /// Adds the text of a value as a cut.
@@ -123,15 +123,15 @@ pub(crate) enum Step {
     /// Adds the text that an operation gives as a cut.
     Make(Operation, Operand),
     /// Adds several joined pieces as a cut.
-    Join(Rc<[Piece]>),
+    Join(Rc<[OutputPiece]>),
     /// Looks up a place in a value, which has to hold this kind of value. A text, a list or an object becomes
     /// the next value.
-    Look { of: usize, at: Place, found: Found },
+    Look { of: usize, at: KeyOrIndex, found: ValueKind },
     /// Checks a guard, which has to have this outcome.
-    Ask(Question, bool),
+    Check(Guard, bool),
 }
 
-impl Step {
+impl ProgramStep {
     /// Whether it adds a cut.
     pub(crate) fn cuts(&self) -> bool {
         matches!(self, Self::Cut(_) | Self::Read(_) | Self::Make(..) | Self::Join(_))
@@ -140,7 +140,7 @@ impl Step {
 
 /// A piece of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum OutputPiece {
     /// A constant, the same for all conversations.
     Literal(Rc<str>),
     /// A cut, by its number among the cuts.

@@ -17,11 +17,13 @@ mod hooks;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::json::{Map, Value as Json};
-use crate::limits::{Allowance, Held, Meter};
-use crate::programs::operation::{Function, Operation};
+use crate::json::{Json, Map};
+use crate::limits::{Allowance, HeldMemory, Meter};
+use crate::programs::operation::{Operation, OperationFunction};
 use crate::programs::program::Program;
-use crate::programs::steps::{Cut, Found, Operand, Piece, Place, Question, Step};
+use crate::programs::steps::{
+    Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep, ValueKind,
+};
 use crate::values::print::write_str;
 use crate::values::text::Text;
 use crate::values::value::{Dict, List, Value};
@@ -39,7 +41,7 @@ const MOST_LOOKED_AT: usize = 1 << 24;
 
 /// The texts and values in which conversations of one outline differ.
 #[derive(Debug, Default)]
-pub struct Parts<'r> {
+pub struct TraceInput<'r> {
     /// The texts of the messages.
     pub texts: Vec<&'r str>,
     /// The values that are no texts: those of messages, and the tools.
@@ -54,7 +56,7 @@ pub struct Trace<'r> {
     texts: HashMap<(usize, usize), Leaf>,
     /// The strings that were computed of them, by address. They are held so that no other string gets the
     /// address.
-    made: HashMap<usize, (Text<'r>, Origin)>,
+    made: HashMap<usize, (Text<'r>, StringOrigin)>,
     /// The lists that they were split into, by address: the list, the cut that was split, and the separator.
     split: HashMap<usize, (Value<'r>, usize, Rc<str>)>,
     /// The values of the record, in the order of their numbers.
@@ -65,9 +67,9 @@ pub struct Trace<'r> {
     inside: HashSet<usize>,
     /// The messages by address: the keys of their values, and the numbers.
     messages: HashMap<usize, Vec<(&'r str, usize)>>,
-    steps: Vec<Step>,
+    steps: Vec<ProgramStep>,
     cuts: usize,
-    printed: Vec<Piece>,
+    printed: Vec<OutputPiece>,
     /// The reason that the trace stopped, if it has.
     stopped: Option<&'static str>,
     /// Bytes of the strings in `made`.
@@ -89,8 +91,8 @@ enum Leaf {
 
 /// The origin of a string: the pieces that it consists of, if they are known.
 #[derive(Clone)]
-enum Origin {
-    Pieces(Rc<[Piece]>),
+enum StringOrigin {
+    Pieces(Rc<[OutputPiece]>),
     /// A part of a text that no cut is known for.
     Part,
 }
@@ -103,7 +105,7 @@ impl std::fmt::Debug for Trace<'_> {
 
 impl<'r> Trace<'r> {
     /// A trace for the render of a conversation.
-    pub fn new(given: Parts<'r>) -> Self {
+    pub fn new(given: TraceInput<'r>) -> Self {
         let texts = given.texts.into_iter().enumerate();
         let messages = given.messages.into_iter();
         let mut trace = Self {
@@ -160,7 +162,7 @@ impl<'r> Trace<'r> {
     }
 
     /// The number of the cut that a step adds. An equal earlier step is used again.
-    fn cut(&mut self, step: Step) -> usize {
+    fn cut(&mut self, step: ProgramStep) -> usize {
         self.looks_at(self.steps.len());
         let mut cuts = self.steps.iter().filter(|step| step.cuts());
         if let Some(at) = cuts.position(|known| *known == step) {
@@ -171,8 +173,8 @@ impl<'r> Trace<'r> {
         self.cuts - 1
     }
 
-    fn ask(&mut self, question: Question, answer: bool) {
-        let step = Step::Ask(question, answer);
+    fn add_guard(&mut self, guard: Guard, answer: bool) {
+        let step = ProgramStep::Check(guard, answer);
         self.looks_at(self.steps.len());
         if !self.steps.contains(&step) {
             self.steps.push(step);
@@ -200,15 +202,15 @@ impl<'r> Trace<'r> {
     }
 
     /// Records the lookup of a place in a value of the record.
-    fn look(&mut self, of: usize, at: Place) {
+    fn look(&mut self, of: usize, at: KeyOrIndex) {
         let there = match (self.nodes[of], &at) {
-            (Json::Map(map), Place::Key(key)) => map.get(&**key),
-            (Json::List(items), Place::Index(index)) => items.get(*index),
+            (Json::Map(map), KeyOrIndex::Key(key)) => map.get(&**key),
+            (Json::List(items), KeyOrIndex::Index(index)) => items.get(*index),
             _ => None,
         };
-        let found = Found::of(there);
+        let found = ValueKind::of(there);
         let is_node = found.is_node();
-        let step = Step::Look { of, at, found };
+        let step = ProgramStep::Look { of, at, found };
         self.looks_at(self.steps.len());
         if self.steps.contains(&step) {
             return;
@@ -224,16 +226,16 @@ impl<'r> Trace<'r> {
     fn look_at_all(&mut self, of: usize, values: bool) {
         match self.nodes[of] {
             Json::List(items) => {
-                self.ask(Question::Items(of, items.len()), true);
+                self.add_guard(Guard::Items(of, items.len()), true);
                 if values {
-                    (0..items.len()).for_each(|index| self.look(of, Place::Index(index)));
+                    (0..items.len()).for_each(|index| self.look(of, KeyOrIndex::Index(index)));
                 }
             }
             Json::Map(map) => {
                 let keys: Rc<[Rc<str>]> = map.keys().map(|key| Rc::from(&**key)).collect();
-                self.ask(Question::Keys(of, Rc::clone(&keys)), true);
+                self.add_guard(Guard::Keys(of, Rc::clone(&keys)), true);
                 if values {
-                    keys.iter().for_each(|key| self.look(of, Place::Key(Rc::clone(key))));
+                    keys.iter().for_each(|key| self.look(of, KeyOrIndex::Key(Rc::clone(key))));
                 }
             }
             _ => {}
@@ -243,7 +245,7 @@ impl<'r> Trace<'r> {
     /// Adds a guard that a value of the record is the same, so that every use of it has the same outcome.
     fn pin(&mut self, node: usize) {
         let value = self.nodes[node];
-        self.ask(Question::Same(node, value.clone()), true);
+        self.add_guard(Guard::Same(node, value.clone()), true);
         walk(value, &mut |address| {
             self.inside.remove(&address);
             self.containers.remove(&address);
@@ -264,29 +266,29 @@ impl<'r> Trace<'r> {
         } else if let (Some(text), Some(cut)) = (value.as_text().cloned(), self.register(value))
             && text.len() <= LONGEST_WORD
         {
-            self.ask(Question::Equals(cut, Rc::from(&*text)), true);
+            self.add_guard(Guard::Equals(cut, Rc::from(&*text)), true);
         } else {
             self.stop(reason);
         }
     }
 
     /// The origin of a text; `None` if no text of the conversation is in it.
-    fn origin(&mut self, text: &Text<'r>) -> Option<Origin> {
+    fn origin(&mut self, text: &Text<'r>) -> Option<StringOrigin> {
         match text {
             Text::Borrowed(text) => {
                 if let Some(leaf) = self.texts.get(&place(text)).copied() {
                     let whole = self.cut(match leaf {
-                        Leaf::Text(at) => Step::Cut(Cut::Whole(at)),
-                        Leaf::Node(node) => Step::Read(node),
+                        Leaf::Text(at) => ProgramStep::Cut(Cut::Whole(at)),
+                        Leaf::Node(node) => ProgramStep::Read(node),
                     });
-                    return Some(Origin::Pieces([Piece::Cut(whole)].into()));
+                    return Some(StringOrigin::Pieces([OutputPiece::Cut(whole)].into()));
                 }
                 self.looks_at(self.texts.len());
                 let (from, _) = place(text);
                 let within =
                     |(start, size): &(usize, usize)| (*start..start + size).contains(&from);
                 let part = self.inside.contains(&from) || self.texts.keys().any(within);
-                part.then_some(Origin::Part)
+                part.then_some(StringOrigin::Part)
             }
             Text::Computed(text) => {
                 self.made.get(&Rc::as_ptr(text).addr()).map(|(_, origin)| origin.clone())
@@ -320,10 +322,10 @@ impl<'r> Trace<'r> {
     }
 
     /// The pieces of a string that contains a text of the conversation; `None` for any other value.
-    fn pieces(&mut self, value: &Value<'r>) -> Option<Rc<[Piece]>> {
+    fn pieces(&mut self, value: &Value<'r>) -> Option<Rc<[OutputPiece]>> {
         match self.origin(value.as_text()?)? {
-            Origin::Pieces(pieces) => Some(pieces),
-            Origin::Part => {
+            StringOrigin::Pieces(pieces) => Some(pieces),
+            StringOrigin::Part => {
                 self.stop("a part of a text");
                 None
             }
@@ -334,8 +336,8 @@ impl<'r> Trace<'r> {
     fn register(&mut self, value: &Value<'r>) -> Option<usize> {
         let pieces = self.pieces(value)?;
         match *pieces {
-            [Piece::Cut(cut)] => Some(cut),
-            _ => Some(self.cut(Step::Join(pieces))),
+            [OutputPiece::Cut(cut)] => Some(cut),
+            _ => Some(self.cut(ProgramStep::Join(pieces))),
         }
     }
 
@@ -348,12 +350,12 @@ impl<'r> Trace<'r> {
     }
 
     /// Appends the pieces that print a value.
-    fn append(&mut self, value: &Value<'r>, to: &mut Vec<Piece>) {
+    fn append(&mut self, value: &Value<'r>, to: &mut Vec<OutputPiece>) {
         if let Some(pieces) = self.pieces(value) {
             to.extend(pieces.iter().cloned());
         } else if let Some(node) = self.node(value) {
-            let print = Operation::bare(Function::Print);
-            to.push(Piece::Cut(self.cut(Step::Make(print, Operand::Node(node)))));
+            let print = Operation::bare(OperationFunction::Print);
+            to.push(OutputPiece::Cut(self.cut(ProgramStep::Make(print, Operand::Node(node)))));
         } else if self.holds(value) {
             self.stop("printing what is no text");
         } else {
@@ -361,50 +363,50 @@ impl<'r> Trace<'r> {
             if write_str(&mut printed, value, &self.meter).is_err() {
                 self.stop("printing what cannot be");
             }
-            to.push(Piece::Literal(printed.into()));
+            to.push(OutputPiece::Literal(printed.into()));
         }
     }
 
     /// A new string that is known to consist of these pieces.
-    fn string(&mut self, value: &Value<'r>, pieces: Vec<Piece>) -> Value<'r> {
+    fn string(&mut self, value: &Value<'r>, pieces: Vec<OutputPiece>) -> Value<'r> {
         let Some(text) = value.as_text() else { return value.clone() };
-        if pieces.iter().any(|piece| matches!(piece, Piece::Begin | Piece::End)) {
+        if pieces.iter().any(|piece| matches!(piece, OutputPiece::Begin | OutputPiece::End)) {
             self.stop("a generation block whose text is a value");
         }
         self.looks_at(pieces.len());
-        if !pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))) {
+        if !pieces.iter().any(|piece| matches!(piece, OutputPiece::Cut(_))) {
             return Value::String(text.clone());
         }
-        match self.own(text, Origin::Pieces(pieces.into())) {
+        match self.own(text, StringOrigin::Pieces(pieces.into())) {
             Some(own) => Value::String(own),
             None => value.clone(),
         }
     }
 
     /// A new string of the same text, known by its address; `None` if the trace would hold too many bytes.
-    fn own(&mut self, text: &str, origin: Origin) -> Option<Text<'r>> {
+    fn own(&mut self, text: &str, origin: StringOrigin) -> Option<Text<'r>> {
         self.held += text.len();
         if self.held > MOST_HELD {
             self.stop("too much is made of the texts");
             return None;
         }
-        let own = Text::made(text.to_owned(), Held::default());
+        let own = Text::made(text.to_owned(), HeldMemory::default());
         self.remember(&own, origin);
         Some(own)
     }
 
     /// Records the origin of a computed string by its address: that of its `Rc`, because the bytes of all
     /// empty strings have one address.
-    fn remember(&mut self, text: &Text<'r>, origin: Origin) {
+    fn remember(&mut self, text: &Text<'r>, origin: StringOrigin) {
         if let Text::Computed(computed) = text {
             self.made.insert(Rc::as_ptr(computed).addr(), (text.clone(), origin));
         }
     }
 
     /// A new string for the cut that a step adds.
-    fn cut_out(&mut self, value: &Value<'r>, step: Step) -> Value<'r> {
+    fn cut_out(&mut self, value: &Value<'r>, step: ProgramStep) -> Value<'r> {
         let cut = self.cut(step);
-        self.string(value, vec![Piece::Cut(cut)])
+        self.string(value, vec![OutputPiece::Cut(cut)])
     }
 }
 

@@ -5,14 +5,14 @@ use crate::values::value::Value;
 
 /// Evaluated arguments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given<'r> {
+pub(crate) struct CallArguments<'r> {
     /// By position.
     pub(crate) positional: Vec<Value<'r>>,
     /// By name.
     pub(crate) named: Vec<(&'r str, Value<'r>)>,
 }
 
-impl<'r> Given<'r> {
+impl<'r> CallArguments<'r> {
     /// A copy with lists in place of generators.
     pub(crate) fn unspent(&self) -> Self {
         let named = self.named.iter().map(|(name, value)| (*name, value.unspent()));

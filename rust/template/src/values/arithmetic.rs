@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use crate::failure::{Failure, Outcome};
 use crate::language::operators::Binary;
 use crate::limits::{Meter, PIECE};
-use crate::values::make::Many;
+use crate::values::make::ItemsBuilder;
 use crate::values::value::Value;
 
 /// Most bytes of a string made by `*`.
@@ -108,12 +108,12 @@ fn add<'r>(left: &Value<'r>, right: &Value<'r>, meter: &Meter<'_>) -> Outcome<Va
             Err(Failure::unsupported("`+` after the filter `safe`"))
         }
         (Value::List(left), Value::List(right)) => {
-            let mut sum = Many::of(left.len() + right.len(), meter)?;
+            let mut sum = ItemsBuilder::of(left.len() + right.len(), meter)?;
             left.iter().chain(right.iter()).try_for_each(|item| sum.push(item))?;
             Ok(sum.into_list())
         }
         (Value::Tuple(left), Value::Tuple(right)) => {
-            let mut sum = Many::of(left.len() + right.len(), meter)?;
+            let mut sum = ItemsBuilder::of(left.len() + right.len(), meter)?;
             left.iter().chain(right.iter()).try_for_each(|item| sum.push(item.clone()))?;
             Ok(sum.into_tuple())
         }

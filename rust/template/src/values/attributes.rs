@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::text::byte_of;
-use crate::values::make::Many;
+use crate::values::make::ItemsBuilder;
 use crate::values::methods::{self, Attribute};
 use crate::values::text::Text;
 use crate::values::value::{List, Value, range_length};
@@ -179,7 +179,7 @@ pub(crate) fn slice<'r>(
             meter.string(cut)?
         }
         Value::Tuple(items) => {
-            let mut cut = Many::of(places.len(), meter)?;
+            let mut cut = ItemsBuilder::of(places.len(), meter)?;
             places.into_iter().try_for_each(|at| cut.push(items[at].clone()))?;
             cut.into_tuple()
         }
@@ -188,7 +188,7 @@ pub(crate) fn slice<'r>(
             Value::List(List::Data(&items[from..from + places.len()]))
         }
         Value::List(items) => {
-            let mut cut = Many::of(places.len(), meter)?;
+            let mut cut = ItemsBuilder::of(places.len(), meter)?;
             places
                 .into_iter()
                 .filter_map(|at| items.get(at))
@@ -214,19 +214,19 @@ fn bound(bound: Option<i64>, length: usize, lowest: i64, missing: i64) -> i64 {
 }
 
 /// The positions that a slice takes: `count` of them, from `first` on, `step` apart.
-struct Places {
+struct SlicePositions {
     first: usize,
     count: usize,
     step: i64,
 }
 
-impl Places {
+impl SlicePositions {
     fn len(&self) -> usize {
         self.count
     }
 }
 
-impl IntoIterator for Places {
+impl IntoIterator for SlicePositions {
     type Item = usize;
     type IntoIter = Box<dyn Iterator<Item = usize>>;
 
@@ -243,7 +243,7 @@ impl IntoIterator for Places {
 }
 
 /// The positions that a slice takes in a sequence of this length.
-fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Places {
+fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> SlicePositions {
     let count = length_of(length);
     let lowest = if step < 0 { -1 } else { 0 };
     let first = bound(from, length, lowest, if step < 0 { count - 1 } else { 0 });
@@ -251,5 +251,5 @@ fn places(from: Option<i64>, to: Option<i64>, step: i64, length: usize) -> Place
     let span = if step > 0 { end - first } else { first - end };
     let count = if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 };
     let as_place = |number: i64| usize::try_from(number).unwrap_or(0);
-    Places { first: as_place(first), count: as_place(count), step }
+    SlicePositions { first: as_place(first), count: as_place(count), step }
 }

@@ -27,27 +27,27 @@ fn compare_numbers(
 
 /// The depth of a comparison, and its meter.
 #[derive(Clone, Copy)]
-struct Comparing<'m> {
+struct ComparisonDepth<'m> {
     depth: usize,
     meter: &'m Meter<'m>,
 }
 
 /// `left == right`
 pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>, meter: &Meter<'_>) -> Outcome<bool> {
-    equal_within(left, right, Comparing { depth: 0, meter })
+    equal_within(left, right, ComparisonDepth { depth: 0, meter })
 }
 
 fn equal_within(
     left: &Value<'_>,
     right: &Value<'_>,
-    Comparing { depth, meter }: Comparing<'_>,
+    ComparisonDepth { depth, meter }: ComparisonDepth<'_>,
 ) -> Outcome<bool> {
     if depth == MAX_NESTING {
         return Err(Failure::unsupported(format_args!(
             "comparing what nests deeper than {MAX_NESTING} levels"
         )));
     }
-    equal_parts(left, right, Comparing { depth: depth + 1, meter })
+    equal_parts(left, right, ComparisonDepth { depth: depth + 1, meter })
 }
 
 /// `left == right` for texts.
@@ -77,7 +77,11 @@ pub(crate) fn order_texts(left: &str, right: &str, meter: &Meter<'_>) -> Outcome
     Ok(left.len().cmp(&right.len()))
 }
 
-fn equal_parts(left: &Value<'_>, right: &Value<'_>, comparing: Comparing<'_>) -> Outcome<bool> {
+fn equal_parts(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    comparing: ComparisonDepth<'_>,
+) -> Outcome<bool> {
     match (left, right) {
         (Value::Undefined, Value::Undefined) | (Value::None, Value::None) => Ok(true),
         (Value::Int(left), Value::Int(right)) => Ok(left == right),
@@ -125,7 +129,7 @@ fn all_equal<'a, 'b>(
     left: usize,
     right: usize,
     mut items: impl Iterator<Item = (Value<'a>, Value<'b>)>,
-    comparing: Comparing<'_>,
+    comparing: ComparisonDepth<'_>,
 ) -> Outcome<bool> {
     if left != right {
         return Ok(false);
@@ -144,7 +148,7 @@ fn all_equal<'a, 'b>(
 fn identical_or_equal(
     left: &Value<'_>,
     right: &Value<'_>,
-    comparing: Comparing<'_>,
+    comparing: ComparisonDepth<'_>,
 ) -> Outcome<bool> {
     match (left, right) {
         (Value::Float(left), Value::Float(right)) if left.is_nan() && right.is_nan() => {
@@ -154,7 +158,7 @@ fn identical_or_equal(
     }
 }
 
-fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: Comparing<'_>) -> Outcome<bool> {
+fn equal_dicts(left: &Dict<'_>, right: &Dict<'_>, comparing: ComparisonDepth<'_>) -> Outcome<bool> {
     if left.len() != right.len() {
         return Ok(false);
     }
@@ -242,7 +246,7 @@ pub(crate) fn contains(
         Value::List(_) | Value::Tuple(_) | Value::Range(_) => {
             let Some(items) = Items::of(container) else { return Ok(false) };
             while let Some(other) = items.next(meter)? {
-                if identical_or_equal(&other, item, Comparing { depth: 0, meter })? {
+                if identical_or_equal(&other, item, ComparisonDepth { depth: 0, meter })? {
                     return Ok(true);
                 }
             }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::text::is_space;
-use crate::values::make::Many;
+use crate::values::make::ItemsBuilder;
 use crate::values::search::{Matches, MatchesFromRight};
 use crate::values::text::Text;
 use crate::values::value::Value;
@@ -84,7 +84,7 @@ pub(crate) fn split<'r>(
     (separator, limit): (Option<Text<'r>>, usize),
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let mut parts = Many::new(meter);
+    let mut parts = ItemsBuilder::new(meter);
     let mut part = |from: usize, to: usize| {
         parts.push(Value::String(text.cut(meter, |text| &text[from..to])?))
     };
@@ -132,7 +132,7 @@ pub(crate) fn right_split<'r>(
     let Some(separator) = separator else {
         return Err(Failure::unsupported("`rsplit` without a separator"));
     };
-    let mut parts = Many::new(meter);
+    let mut parts = ItemsBuilder::new(meter);
     let mut part = |from: usize, to: usize| {
         parts.push(Value::String(text.cut(meter, |text| &text[from..to])?))
     };

@@ -7,10 +7,10 @@ use crate::failure::{Failure, Outcome};
 use crate::language::filters::Filter;
 use crate::limits::Meter;
 use crate::text::{capitalize, lower, upper};
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::cuts::trim;
 use crate::values::items::length;
-use crate::values::make::Many;
+use crate::values::make::ItemsBuilder;
 use crate::values::print::to_text;
 use crate::values::text::Text;
 use crate::values::tojson::Style;
@@ -23,7 +23,7 @@ impl Filter {
     pub(crate) fn apply<'r>(
         self,
         value: &Value<'r>,
-        given: Given<'r>,
+        given: CallArguments<'r>,
         meter: &Meter<'_>,
     ) -> Outcome<Value<'r>> {
         let text = || to_text(value, meter);
@@ -53,8 +53,8 @@ impl Filter {
             Self::String => Ok(marked(value, text()?)),
             Self::Safe => text().map(Value::Safe),
             Self::Items => match value {
-                Value::Undefined => Ok(Many::new(meter).into_generator()),
-                Value::Dict(_) => entries(value, meter).map(Many::into_generator),
+                Value::Undefined => Ok(ItemsBuilder::new(meter).into_generator()),
+                Value::Dict(_) => entries(value, meter).map(ItemsBuilder::into_generator),
                 other => {
                     Err(Failure::error(format!("`items` needs a dict, not {}", other.type_name())))
                 }
@@ -69,7 +69,7 @@ impl Filter {
                 })
             }
             Self::Join => join(value, given, meter),
-            Self::List => items(value, meter).map(Many::into_list),
+            Self::List => items(value, meter).map(ItemsBuilder::into_list),
             Self::Upper => upper(&text()?, meter).and_then(made),
             Self::Lower => lower(&text()?, meter).and_then(made),
             Self::Capitalize => capitalize(&text()?, meter).and_then(made),

@@ -3,7 +3,7 @@
 use super::text::Text;
 use super::value::Value;
 use crate::failure::{Failure, Outcome};
-use crate::limits::{Held, MAX_NESTING, Meter};
+use crate::limits::{HeldMemory, MAX_NESTING, Meter};
 
 /// Bytes counted for an item of a list, and for a value without a size.
 pub(crate) const ITEM_BYTES: usize = size_of::<Value<'_>>() + 16;
@@ -75,12 +75,12 @@ impl Text<'_> {
 }
 
 /// Values that become a list, a tuple or a generator.
-pub(crate) struct Many<'r, 'm> {
+pub(crate) struct ItemsBuilder<'r, 'm> {
     items: Vec<Value<'r>>,
     meter: &'m Meter<'m>,
 }
 
-impl<'r, 'm> Many<'r, 'm> {
+impl<'r, 'm> ItemsBuilder<'r, 'm> {
     /// An empty collection.
     pub(crate) fn new(meter: &'m Meter<'_>) -> Self {
         Self { items: Vec::new(), meter }
@@ -106,7 +106,7 @@ impl<'r, 'm> Many<'r, 'm> {
         &mut self.items
     }
 
-    fn finish(self) -> (Vec<Value<'r>>, Held) {
+    fn finish(self) -> (Vec<Value<'r>>, HeldMemory) {
         let held = self.meter.held(self.items.len() * ITEM_BYTES);
         (self.items, held)
     }

@@ -7,9 +7,9 @@ use crate::language::methods::{
 };
 use crate::limits::Meter;
 use crate::text::{capitalize, lower, title, upper};
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::cuts::{for_each_line, replace, right_split, split, trim};
-use crate::values::make::Many;
+use crate::values::make::ItemsBuilder;
 use crate::values::print::write_str;
 use crate::values::search::Matches;
 use crate::values::text::Text;
@@ -68,7 +68,7 @@ pub(crate) fn find(value: &Value<'_>, name: &str) -> Attribute {
 pub(crate) fn call<'r>(
     method: Method,
     receiver: &Value<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     match receiver {
@@ -99,17 +99,17 @@ pub(crate) fn call<'r>(
 fn call_string<'r>(
     method: Method,
     text: &Text<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let none = |given: Given<'r>| given.positional().map(|[]: [_; 0]| ());
+    let none = |given: CallArguments<'r>| given.positional().map(|[]: [_; 0]| ());
     let made = |made: Outcome<String>| made.and_then(|made| meter.string(made));
     match method {
         Method::Split => split(text, split_arguments(given)?, meter),
         Method::RightSplit => right_split(text, split_arguments(given)?, meter),
         Method::SplitLines => {
             none(given)?;
-            let mut lines = Many::new(meter);
+            let mut lines = ItemsBuilder::new(meter);
             for_each_line(text, meter, |from, to| {
                 lines.push(Value::String(text.cut(meter, |text| &text[from..to])?))
             })?;
@@ -192,7 +192,7 @@ fn call_string<'r>(
     }
 }
 
-/// The one argument, which has to be a string.
+/// The single argument, which has to be a string.
 fn string([value]: [Option<Value<'_>>; 1]) -> Outcome<Text<'_>> {
     match value {
         Some(Value::String(text)) => Ok(text),
@@ -244,7 +244,7 @@ fn strip<'r>(
 }
 
 /// The separator, if there is one, and the largest number of splits.
-fn split_arguments(given: Given<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
+fn split_arguments(given: CallArguments<'_>) -> Outcome<(Option<Text<'_>>, usize)> {
     let [separator, limit] = given.bind(["sep", "maxsplit"])?;
     let limit = match limit {
         None => -1,

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use crate::limits::Held;
+use crate::limits::HeldMemory;
 
 /// A string, borrowed if it can be.
 #[derive(Clone)]
@@ -43,12 +43,12 @@ impl SourceId {
 pub(crate) struct Computed<T> {
     inner: T,
     source: Cell<SourceId>,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl<T> Computed<T> {
     /// A value that holds this memory.
-    pub(super) fn new(inner: T, held: Held) -> Rc<Self> {
+    pub(super) fn new(inner: T, held: HeldMemory) -> Rc<Self> {
         Rc::new(Self { inner, source: Cell::new(SourceId::UNKNOWN), _held: held })
     }
 
@@ -107,7 +107,7 @@ impl Eq for Text<'_> {}
 
 impl Text<'_> {
     /// A string that was computed and holds this memory.
-    pub(crate) fn made(text: String, held: Held) -> Self {
+    pub(crate) fn made(text: String, held: HeldMemory) -> Self {
         Self::Computed(Computed::new(text, held))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::failure::{Failure, Outcome};
 use crate::limits::{MAX_NESTING, Meter, pieces};
 use crate::text::write_float;
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::comparing::order_texts;
 use crate::values::print::write_big;
 use crate::values::sort::sort;
@@ -31,7 +31,7 @@ pub(crate) struct Style<'r> {
 
 impl<'r> Style<'r> {
     /// The options that a template gives.
-    pub(crate) fn given(given: Given<'r>) -> Outcome<Self> {
+    pub(crate) fn given(given: CallArguments<'r>) -> Outcome<Self> {
         let [ensure_ascii, indent, separators, sort_keys] =
             given.bind(["ensure_ascii", "indent", "separators", "sort_keys"])?;
         let indent = match indent {

@@ -12,10 +12,10 @@ use indexmap::IndexMap;
 use num_bigint::BigInt;
 
 use super::text::{Computed, Text};
-use crate::json::{Map, Value as Json};
+use crate::json::{Json, Map};
 use crate::language::methods::{Method, View};
 use crate::language::tree::{Literal, LoopTest, Macro};
-use crate::limits::{Held, MAX_NESTING};
+use crate::limits::{HeldMemory, MAX_NESTING};
 
 /// Keys of an object up to which they are compared one after the other.
 const FEW: usize = 8;
@@ -24,11 +24,11 @@ const FEW: usize = 8;
 pub(crate) struct Nested<T> {
     items: T,
     depth: usize,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl<T> Nested<T> {
-    fn around(items: T, depth: usize, held: Held) -> Rc<Self> {
+    fn around(items: T, depth: usize, held: HeldMemory) -> Rc<Self> {
         Rc::new(Self { items, depth: depth + 1, _held: held })
     }
 }
@@ -148,7 +148,7 @@ impl Deref for Big<'_> {
 
 /// A function that every template can call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum GlobalFunction {
     /// `raise_exception(message)`
     RaiseException,
     /// `strftime_now(format)`
@@ -202,7 +202,7 @@ pub(crate) enum Value<'r> {
     /// A method that exists in Python but is not supported.
     UnknownMethod(&'r str),
     /// A function.
-    Function(Function),
+    Function(GlobalFunction),
     /// A macro.
     Macro(&'r Macro),
     /// The `loop` of a loop.
@@ -220,7 +220,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) items: Items<'r>,
     pub(crate) source: Value<'r>,
     pub(crate) test: Option<&'r LoopTest>,
-    pub(crate) state: RefCell<Turn<'r>>,
+    pub(crate) state: RefCell<Iteration<'r>>,
 }
 
 /// The item after the current one, if the loop has looked at it.
@@ -234,7 +234,7 @@ pub(crate) enum Peeked<'r> {
 
 /// The current turn of a loop.
 #[derive(Default)]
-pub(crate) struct Turn<'r> {
+pub(crate) struct Iteration<'r> {
     pub(crate) index: usize,
     pub(crate) length: Option<usize>,
     pub(crate) before: Option<Value<'r>>,
@@ -244,7 +244,7 @@ pub(crate) struct Turn<'r> {
     /// Items that were fetched to count them.
     pub(crate) ahead: VecDeque<Value<'r>>,
     /// The memory that these hold.
-    pub(crate) held: Held,
+    pub(crate) held: HeldMemory,
 }
 
 impl<'r> Value<'r> {
@@ -296,7 +296,7 @@ impl<'r> Value<'r> {
     }
 
     /// An integer of any size, which holds this memory.
-    pub(crate) fn big(value: BigInt, held: Held) -> Self {
+    pub(crate) fn big(value: BigInt, held: HeldMemory) -> Self {
         match i64::try_from(&value) {
             Ok(value) => Self::Int(value),
             Err(_) => Self::Big(Big::Computed(Computed::new(value, held))),
@@ -304,25 +304,25 @@ impl<'r> Value<'r> {
     }
 
     /// A computed list.
-    pub(crate) fn list(items: Vec<Self>, held: Held) -> Self {
+    pub(crate) fn list(items: Vec<Self>, held: HeldMemory) -> Self {
         let depth = deepest(&items);
         Self::List(List::Computed(Nested::around(items, depth, held)))
     }
 
     /// A computed tuple.
-    pub(crate) fn tuple(items: Vec<Self>, held: Held) -> Self {
+    pub(crate) fn tuple(items: Vec<Self>, held: HeldMemory) -> Self {
         let depth = deepest(&items);
         Self::Tuple(Nested::around(items, depth, held))
     }
 
     /// A computed dict.
-    pub(crate) fn dict(items: IndexMap<Text<'r>, Self>, held: Held) -> Self {
+    pub(crate) fn dict(items: IndexMap<Text<'r>, Self>, held: HeldMemory) -> Self {
         let depth = deepest(items.values());
         Self::Dict(Dict::Computed(Nested::around(items, depth, held)))
     }
 
     /// A generator.
-    pub(crate) fn generator(items: Vec<Self>, held: Held) -> Self {
+    pub(crate) fn generator(items: Vec<Self>, held: HeldMemory) -> Self {
         let depth = deepest(&items);
         Self::Generator(Nested::around(RefCell::new(items.into_iter()), depth, held))
     }
@@ -331,7 +331,7 @@ impl<'r> Value<'r> {
     pub(crate) fn unspent(&self) -> Self {
         match self {
             Self::Generator(items) => {
-                Self::list(items.borrow().as_slice().to_vec(), Held::default())
+                Self::list(items.borrow().as_slice().to_vec(), HeldMemory::default())
             }
             other => other.clone(),
         }

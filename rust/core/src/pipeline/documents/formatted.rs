@@ -2,7 +2,7 @@
 //!
 //! Only the two ends of a text are looked at, so it takes the same time for any text.
 
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Conversation, Skim, is_assistant};
@@ -198,25 +198,25 @@ impl MarkersInTexts {
 
 /// The role of a message, and its first and last text.
 fn said(message: &Map) -> Option<(&str, (&str, &str))> {
-    let Value::String(role) = message.get("role")? else { return None };
+    let Json::String(role) = message.get("role")? else { return None };
     Some((role, ends_of(message.get(CONTENT)?)?))
 }
 
 /// The first and the last text of a content.
-fn ends_of(content: &Value) -> Option<(&str, &str)> {
+fn ends_of(content: &Json) -> Option<(&str, &str)> {
     match content {
-        Value::String(text) => Some((text, text)),
-        Value::List(parts) => Some((text_of(parts.first()?)?, text_of(parts.last()?)?)),
+        Json::String(text) => Some((text, text)),
+        Json::List(parts) => Some((text_of(parts.first()?)?, text_of(parts.last()?)?)),
         _ => None,
     }
 }
 
 /// The text of a part.
-fn text_of(part: &Value) -> Option<&str> {
+fn text_of(part: &Json) -> Option<&str> {
     match part {
-        Value::String(text) => Some(text),
-        Value::Map(part) => match part.get("text")? {
-            Value::String(text) => Some(text),
+        Json::String(text) => Some(text),
+        Json::Map(part) => match part.get("text")? {
+            Json::String(text) => Some(text),
             _ => None,
         },
         _ => None,

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use fastpack_template::json::{Map, Value};
+use fastpack_template::json::{Json, Map};
 
 use crate::config::{Options, TrainOn, TrainOnEos};
 use crate::document::ids::Trains;
@@ -152,7 +152,7 @@ impl Training {
                 });
                 let completion = completion.transpose()?;
                 let (text, turns) = template.render_turns(conversation, noted)?;
-                let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Value::String(role)) if is_assistant(role));
+                let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
                 let choice = Choice {
                     training: self,
                     weights: weights.as_deref(),

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use fastpack_template::json::{Map, Value as Json};
-use fastpack_template::{Frame, Material, Parts, Printed, Program, Trace};
+use fastpack_template::json::{Json, Map};
+use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace, TraceInput};
 
 use super::wanted::Wanted;
 use crate::record::{Conversation, Skim, is_assistant};
@@ -57,7 +57,7 @@ pub struct Replayer<'t> {
     cuts: bool,
     known: HashMap<Box<[u8]>, Known<'t>>,
     pieces: usize,
-    frame: Frame<'t>,
+    buffers: ProgramBuffers<'t>,
     /// The text before the last turn or the completion, rendered to find its length.
     scratch: Printed,
     places: Vec<Place>,
@@ -102,10 +102,10 @@ enum Unprinted {
 
 impl Unprinted {
     /// Whether it holds a text that is not blank.
-    fn speaks(self, material: Material<'_>) -> bool {
+    fn speaks(self, input: ReplayInput<'_>) -> bool {
         match self {
-            Self::Text(text) => !material.source[material.texts[text].clone()].trim().is_empty(),
-            Self::Value(value) => left_out::speaks(&material.values[value]),
+            Self::Text(text) => !input.source[input.texts[text].clone()].trim().is_empty(),
+            Self::Value(value) => left_out::speaks(&input.values[value]),
         }
     }
 }
@@ -132,7 +132,7 @@ impl<'t> Replayer<'t> {
             cuts,
             known: HashMap::new(),
             pieces: 0,
-            frame: Frame::new(template.meter(&|| 0)),
+            buffers: ProgramBuffers::new(template.meter(&|| 0)),
             scratch: Printed::default(),
             places: Vec::new(),
             refused: "",
@@ -195,20 +195,20 @@ impl<'t> Replayer<'t> {
         if skim.size() > LONGEST {
             return Some(false);
         }
-        let material = material(skim);
-        let frame = &mut self.frame;
-        frame.meter.restart(self.template.source.len() + skim.size());
+        let input = replay_input(skim);
+        let buffers = &mut self.buffers;
+        buffers.meter.restart(self.template.source.len() + skim.size());
         let mut serves = |programs: &&Programs| {
             let before = programs.before.as_ref();
-            before.is_none_or(|before| before.serves(material, frame))
-                && programs.whole.serves(material, frame)
+            before.is_none_or(|before| before.serves(input, buffers))
+                && programs.whole.serves(input, buffers)
         };
         let Programs { whole, before, unprinted } = kind.programs.iter().find(&mut serves)?;
-        if whole.print(material.source, frame, printed).is_err() {
+        if whole.print(input.source, buffers, printed).is_err() {
             return Some(false);
         }
         for (value, field) in unprinted {
-            if value.speaks(material) {
+            if value.speaks(input) {
                 left_out::add(left_out, field);
             }
         }
@@ -219,7 +219,7 @@ impl<'t> Replayer<'t> {
         }
         if wanted.needs_turns() && !kind.template.generates {
             self.places.clear();
-            let found = kind.derived(skim, whole, text, frame, &mut self.places);
+            let found = kind.derived(skim, whole, text, buffers, &mut self.places);
             let Some(found) = found else {
                 self.refused = "turns that are found by rendering prefixes";
                 return Some(false);
@@ -228,9 +228,9 @@ impl<'t> Replayer<'t> {
         }
         // Bytes of the text before the last turn, or before the completion.
         let reached = before.as_ref().and_then(|before| {
-            before.serves(material, frame);
+            before.serves(input, buffers);
             self.scratch.clear();
-            before.print(material.source, frame, &mut self.scratch).ok()?;
+            before.print(input.source, buffers, &mut self.scratch).ok()?;
             text.starts_with(&self.scratch.text).then_some(self.scratch.text.len())
         });
         let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
@@ -373,7 +373,7 @@ impl Kind<'_> {
         skim: &Skim,
         program: &Program,
         text: &str,
-        frame: &mut Frame<'_>,
+        buffers: &mut ProgramBuffers<'_>,
         places: &mut Vec<Place>,
     ) -> Option<Vec<Range<usize>>> {
         let said = |role| Said { by_assistant: is_assistant(role), is_text: false };
@@ -394,7 +394,7 @@ impl Kind<'_> {
         }
         let turn = self.turn.as_deref()?;
         if program.is_blind_to_marks() {
-            program.places(skim.decoded(), frame, |text, range| {
+            program.places(skim.decoded(), buffers, |text, range| {
                 if let Some((message, key)) = skim.places().nth(text)
                     && MARKED.contains(&key)
                 {
@@ -404,7 +404,7 @@ impl Kind<'_> {
             });
         } else {
             let marks = Marks::absent_from([text], messages.len())?;
-            let (plain, found) = marks.unmark(&with_marks(skim, marks, program, frame)?);
+            let (plain, found) = marks.unmark(&with_marks(skim, marks, program, buffers)?);
             if plain != text {
                 return None;
             }
@@ -419,7 +419,7 @@ fn with_marks(
     skim: &Skim,
     marks: Marks,
     program: &Program,
-    frame: &mut Frame<'_>,
+    buffers: &mut ProgramBuffers<'_>,
 ) -> Option<String> {
     let mut source = String::with_capacity(skim.decoded().len());
     let mut texts = Vec::with_capacity(skim.ranges().len());
@@ -435,12 +435,12 @@ fn with_marks(
         None => Some(value.clone()),
     });
     let values: Vec<Json> = values.collect::<Option<_>>()?;
-    let material = Material { source: &source, texts: &texts, values: &values };
-    if !program.serves(material, frame) {
+    let input = ReplayInput { source: &source, texts: &texts, values: &values };
+    if !program.serves(input, buffers) {
         return None;
     }
     let mut printed = Printed::default();
-    program.print(&source, frame, &mut printed).ok()?;
+    program.print(&source, buffers, &mut printed).ok()?;
     Some(printed.text)
 }
 
@@ -457,8 +457,8 @@ fn numbered(skim: &Skim, message: Option<usize>, key: &str) -> Option<(Unprinted
 }
 
 /// The texts and values of a conversation, which its outline does not hold.
-fn material(skim: &Skim) -> Material<'_> {
-    Material { source: skim.decoded(), texts: skim.ranges(), values: skim.values() }
+fn replay_input(skim: &Skim) -> ReplayInput<'_> {
+    ReplayInput { source: skim.decoded(), texts: skim.ranges(), values: skim.values() }
 }
 
 /// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `skim`.
@@ -466,8 +466,8 @@ fn given<'r>(
     skim: &Skim,
     conversation: &'r Conversation,
     prepared: &'r [Cow<'_, Map>],
-) -> Option<Parts<'r>> {
-    let mut given = Parts::default();
+) -> Option<TraceInput<'r>> {
+    let mut given = TraceInput::default();
     for ((message, key), range) in skim.places().zip(skim.ranges()) {
         let Json::String(text) = prepared.get(message)?.get(key)? else { return None };
         if **text != skim.decoded()[range.clone()] {

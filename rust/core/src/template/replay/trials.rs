@@ -242,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_forgets_its_questions_is_caught() {
+    fn a_program_that_forgets_its_guards_is_caught() {
         let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
         assert_eq!(template(source).replays(Wanted::Text), Ok(()));
-        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
+        assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 
     #[test]
@@ -267,6 +267,6 @@ mod tests {
         let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
                       {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
         assert_eq!(template(source).replays(Wanted::Text), Ok(()));
-        assert!(is_caught(&spoilt(source, Program::ask_no_more)));
+        assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 }

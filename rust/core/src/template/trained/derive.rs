@@ -18,7 +18,7 @@ use crate::record::{self, Conversation, Fault};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 use crate::template::left_out::LeftOut;
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::json::{Json, Map};
 
 /// Most assistant turns that are searched for by rendering prefixes. Each turn takes three renders.
 const MAX_PREFIXES: usize = 32;

@@ -7,7 +7,7 @@ use super::marks::{Extent, Marks, extents};
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::json::{Json, Map};
 
 /// The roles of the longest conversation that turns are learned from.
 const TWO_EXCHANGES: [&str; 4] = ["user", "assistant", "user", "assistant"];

@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use fastpack_template::is_space;
-use fastpack_template::json::{Map, Value as Json};
+use fastpack_template::json::{Json, Map};
 
 /// The two planes of private-use characters.
 const PLANES: [RangeInclusive<u32>; 2] = [0xF_0000..=0xF_FFFD, 0x10_0000..=0x10_FFFD];

@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use super::{Origin, Trace};
+use super::{StringOrigin, Trace};
 use crate::language::filters::Filter;
 use crate::language::methods::Method;
 use crate::language::operators::Comparison;
 use crate::language::predicates::Predicate;
-use crate::limits::Held;
-use crate::programs::operation::{Function, Operation};
-use crate::programs::steps::{Cut, Piece, Question, Step};
-use crate::values::arguments::Given;
+use crate::limits::HeldMemory;
+use crate::programs::operation::{Operation, OperationFunction};
+use crate::programs::steps::{Cut, Guard, OutputPiece, ProgramStep};
+use crate::values::arguments::CallArguments;
 use crate::values::text::Text;
 use crate::values::value::{List, Value};
 
@@ -38,7 +38,7 @@ impl<'r> Trace<'r> {
         &mut self,
         filter: Filter,
         value: &Value<'r>,
-        given: &Given<'r>,
+        given: &CallArguments<'r>,
         made: Value<'r>,
     ) -> Value<'r> {
         if filter == Filter::Default {
@@ -89,7 +89,7 @@ impl<'r> Trace<'r> {
                 made
             }
             Filter::Join if self.node(value).is_none() => self.join(value, given, made),
-            _ => self.again(Function::Filter(filter), value, given, made),
+            _ => self.record_operation(OperationFunction::Filter(filter), value, given, made),
         }
     }
 
@@ -101,18 +101,18 @@ impl<'r> Trace<'r> {
     }
 
     /// Adds guards that all arguments are the same, or stops the trace.
-    fn arguments(&mut self, given: &Given<'r>) {
+    fn arguments(&mut self, given: &CallArguments<'r>) {
         for argument in given.positional.iter().chain(given.named.iter().map(|(_, value)| value)) {
             self.plain(argument, "a text as an argument");
         }
     }
 
     /// Records a function as an operation that is applied again, with the same arguments.
-    fn again(
+    fn record_operation(
         &mut self,
-        function: Function,
+        function: OperationFunction,
         value: &Value<'r>,
-        given: &Given<'r>,
+        given: &CallArguments<'r>,
         made: Value<'r>,
     ) -> Value<'r> {
         if let Some(operation) = Self::operation(function, given) {
@@ -122,7 +122,7 @@ impl<'r> Trace<'r> {
         made
     }
 
-    fn operation(function: Function, given: &Given<'r>) -> Option<Operation> {
+    fn operation(function: OperationFunction, given: &CallArguments<'r>) -> Option<Operation> {
         let named =
             given.named.iter().map(|(name, value)| Some((Rc::from(*name), value.to_json()?)));
         Some(Operation {
@@ -151,7 +151,7 @@ impl<'r> Trace<'r> {
         }
     }
 
-    fn join(&mut self, value: &Value<'r>, given: &Given<'r>, made: Value<'r>) -> Value<'r> {
+    fn join(&mut self, value: &Value<'r>, given: &CallArguments<'r>, made: Value<'r>) -> Value<'r> {
         let (Value::List(List::Computed(_)), true, [] | [Value::String(_)]) =
             (value, given.named.is_empty(), &*given.positional)
         else {
@@ -170,7 +170,7 @@ impl<'r> Trace<'r> {
             self.stop("joining what is no list");
             return made;
         };
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<OutputPiece> = Vec::new();
         for (at, item) in items.iter().enumerate() {
             if at > 0 {
                 self.append(separator, &mut pieces);
@@ -194,7 +194,7 @@ impl<'r> Trace<'r> {
         match self.register(value) {
             Some(of) => {
                 let cut = Cut::Trim { of, chars, left, right };
-                self.cut_out(&made, Step::Cut(cut))
+                self.cut_out(&made, ProgramStep::Cut(cut))
             }
             None => made,
         }
@@ -205,7 +205,7 @@ impl<'r> Trace<'r> {
         &mut self,
         method: Method,
         receiver: &Value<'r>,
-        given: &Given<'r>,
+        given: &CallArguments<'r>,
         made: Value<'r>,
     ) -> Value<'r> {
         if let Value::Dict(_) = receiver {
@@ -235,11 +235,11 @@ impl<'r> Trace<'r> {
             (Method::LeftStrip, _, _) => self.trim(receiver, argument, (true, false), made),
             (Method::RightStrip, _, _) => self.trim(receiver, argument, (false, true), made),
             (Method::StartsWith, Some(text), true) => {
-                self.ask(Question::StartsWith(cut, text), made.is_true());
+                self.add_guard(Guard::StartsWith(cut, text), made.is_true());
                 made
             }
             (Method::EndsWith, Some(text), true) => {
-                self.ask(Question::EndsWith(cut, text), made.is_true());
+                self.add_guard(Guard::EndsWith(cut, text), made.is_true());
                 made
             }
             (Method::Split, Some(separator), true) => self.parts(cut, separator, &made),
@@ -248,7 +248,7 @@ impl<'r> Trace<'r> {
                 self.stop("the ends of a text among several");
                 made
             }
-            _ => self.again(Function::Method(method), receiver, given, made),
+            _ => self.record_operation(OperationFunction::Method(method), receiver, given, made),
         }
     }
 
@@ -257,9 +257,9 @@ impl<'r> Trace<'r> {
         let Value::List(list) = made else { return made.clone() };
         let parts = list.iter().map(|part| {
             let text = part.as_text().map_or("", |text| text);
-            Value::String(self.own(text, Origin::Part).unwrap_or(Text::Borrowed("")))
+            Value::String(self.own(text, StringOrigin::Part).unwrap_or(Text::Borrowed("")))
         });
-        let parts = Value::list(parts.collect(), Held::default());
+        let parts = Value::list(parts.collect(), HeldMemory::default());
         if self.is_stopped() {
             return made.clone();
         }
@@ -272,7 +272,7 @@ impl<'r> Trace<'r> {
     /// Makes a part of a text known as a cut.
     pub(crate) fn become_cut(&mut self, part: &Value<'r>, cut: usize) {
         if let Value::String(text) = part {
-            self.remember(text, Origin::Pieces([Piece::Cut(cut)].into()));
+            self.remember(text, StringOrigin::Pieces([OutputPiece::Cut(cut)].into()));
         }
     }
 }

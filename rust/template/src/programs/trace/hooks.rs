@@ -3,12 +3,14 @@
 use std::rc::Rc;
 
 use super::{Trace, address_of};
-use crate::json::Value as Json;
+use crate::json::Json;
 use crate::language::methods::View;
 use crate::language::operators::{Binary, Comparison};
-use crate::limits::Held;
-use crate::programs::operation::{Function, Operation};
-use crate::programs::steps::{Cut, Operand, Piece, Place, Question, Side, Step};
+use crate::limits::HeldMemory;
+use crate::programs::operation::{Operation, OperationFunction};
+use crate::programs::steps::{
+    Comparand, Cut, Guard, KeyOrIndex, Operand, OutputPiece, ProgramStep,
+};
 use crate::values::comparing::equal;
 use crate::values::value::{Dict, List, Value};
 
@@ -28,7 +30,7 @@ fn is_plain(value: &Value<'_>) -> bool {
 impl<'r> Trace<'r> {
     /// Text between tags.
     pub(crate) fn literal(&mut self, text: &str) {
-        self.printed.push(Piece::Literal(text.into()));
+        self.printed.push(OutputPiece::Literal(text.into()));
     }
 
     /// `{{ value }}`
@@ -40,21 +42,21 @@ impl<'r> Trace<'r> {
 
     /// The beginning of a generation block.
     pub(crate) fn begin(&mut self) {
-        self.printed.push(Piece::Begin);
+        self.printed.push(OutputPiece::Begin);
     }
 
     /// The end of a generation block.
     pub(crate) fn end(&mut self) {
-        self.printed.push(Piece::End);
+        self.printed.push(OutputPiece::End);
     }
 
     /// Begins to capture output. Returns the pieces that were printed before.
-    pub(crate) fn divert(&mut self) -> Vec<Piece> {
+    pub(crate) fn divert(&mut self) -> Vec<OutputPiece> {
         std::mem::take(&mut self.printed)
     }
 
     /// Ends a capture, and restores the pieces printed `before`. `value` is the captured text.
-    pub(crate) fn captured(&mut self, before: Vec<Piece>, value: &Value<'r>) -> Value<'r> {
+    pub(crate) fn captured(&mut self, before: Vec<OutputPiece>, value: &Value<'r>) -> Value<'r> {
         let pieces = std::mem::replace(&mut self.printed, before);
         self.string(value, pieces)
     }
@@ -65,7 +67,7 @@ impl<'r> Trace<'r> {
             Value::String(_) | Value::Safe(_) => self.text_truth(value, truth),
             Value::List(List::Data(_)) | Value::Dict(Dict::Data(_)) => {
                 if let Some(node) = self.node(value) {
-                    self.ask(Question::Filled(node), truth);
+                    self.add_guard(Guard::Filled(node), truth);
                 }
             }
             Value::View(_, dict) => self.truth(&Value::Dict(dict.clone()), truth),
@@ -75,11 +77,12 @@ impl<'r> Trace<'r> {
 
     fn text_truth(&mut self, value: &Value<'r>, truth: bool) {
         let Some(pieces) = self.pieces(value) else { return };
-        let speaks = |piece: &Piece| matches!(piece, Piece::Literal(text) if !text.is_empty());
+        let speaks =
+            |piece: &OutputPiece| matches!(piece, OutputPiece::Literal(text) if !text.is_empty());
         if !pieces.iter().any(speaks)
             && let Some(cut) = self.register(value)
         {
-            self.ask(Question::Empty(cut), !truth);
+            self.add_guard(Guard::Empty(cut), !truth);
         }
     }
 
@@ -141,7 +144,7 @@ impl<'r> Trace<'r> {
             if let (Some(node), Value::Dict(_)) = (self.node(right), right) {
                 self.plain(left, "a text as a key");
                 let key = left.as_text().map(|key| Rc::from(&**key));
-                return key.into_iter().for_each(|key| self.look(node, Place::Key(key)));
+                return key.into_iter().for_each(|key| self.look(node, KeyOrIndex::Key(key)));
             }
             let is_message = address_of(right).is_some_and(|it| self.messages.contains_key(&it));
             if is_message {
@@ -155,26 +158,26 @@ impl<'r> Trace<'r> {
             return self.stop("comparing texts");
         };
         let is = |wanted: Comparison| outcome == (comparison == wanted);
-        let (question, answer) = match (comparison, left, right) {
-            (_, Side::Constant(_), Side::Constant(_)) => return,
+        let (guard, answer) = match (comparison, left, right) {
+            (_, Comparand::Constant(_), Comparand::Constant(_)) => return,
             (
                 Comparison::Equal | Comparison::NotEqual,
-                Side::Cut(cut),
-                Side::Constant(Json::String(text)),
+                Comparand::Cut(cut),
+                Comparand::Constant(Json::String(text)),
             )
             | (
                 Comparison::Equal | Comparison::NotEqual,
-                Side::Constant(Json::String(text)),
-                Side::Cut(cut),
-            ) => (Question::Equals(cut, Rc::from(&*text)), is(Comparison::Equal)),
+                Comparand::Constant(Json::String(text)),
+                Comparand::Cut(cut),
+            ) => (Guard::Equals(cut, Rc::from(&*text)), is(Comparison::Equal)),
             (
                 Comparison::In | Comparison::NotIn,
-                Side::Constant(Json::String(part)),
-                Side::Cut(cut),
-            ) => (Question::Contains(cut, Rc::from(&*part)), is(Comparison::In)),
-            (_, left, right) => (Question::Compares(comparison, left, right), outcome),
+                Comparand::Constant(Json::String(part)),
+                Comparand::Cut(cut),
+            ) => (Guard::Contains(cut, Rc::from(&*part)), is(Comparison::In)),
+            (_, left, right) => (Guard::Compares(comparison, left, right), outcome),
         };
-        self.ask(question, answer);
+        self.add_guard(guard, answer);
     }
 
     /// Records a search for a value among several, as a comparison with each of them.
@@ -188,19 +191,19 @@ impl<'r> Trace<'r> {
     }
 
     /// The side of a comparison that a value is.
-    fn side(&mut self, value: &Value<'r>) -> Option<Side> {
+    fn side(&mut self, value: &Value<'r>) -> Option<Comparand> {
         if let Some(node) = self.node(value) {
             self.pin(node);
         }
         if self.holds(value) {
-            return self.register(value).map(Side::Cut);
+            return self.register(value).map(Comparand::Cut);
         }
         match value {
             // As a container, a tuple is the same as a list.
-            Value::Tuple(items) => Value::list(items.to_vec(), Held::default()).to_json(),
+            Value::Tuple(items) => Value::list(items.to_vec(), HeldMemory::default()).to_json(),
             other => other.to_json(),
         }
-        .map(Side::Constant)
+        .map(Comparand::Constant)
     }
 
     /// A comparison of a text's number of characters with a value.
@@ -213,7 +216,7 @@ impl<'r> Trace<'r> {
     ) {
         match (self.register(value), other) {
             (Some(cut), Value::Int(other)) => {
-                self.ask(Question::Length(cut, comparison, *other), outcome);
+                self.add_guard(Guard::Length(cut, comparison, *other), outcome);
             }
             (Some(_), _) => self.stop("comparing the length of a text with what is no number"),
             (None, _) => {}
@@ -243,7 +246,7 @@ impl<'r> Trace<'r> {
                 self.pin_plain(number);
             }
         } else if let Some(node) = self.node(value) {
-            self.look(node, Place::Key(key.into()));
+            self.look(node, KeyOrIndex::Key(key.into()));
         }
     }
 
@@ -270,7 +273,7 @@ impl<'r> Trace<'r> {
         if let Value::String(_) = value {
             let item = Operation {
                 positional: index.to_json().into_iter().collect(),
-                ..Operation::bare(Function::Item)
+                ..Operation::bare(OperationFunction::Item)
             };
             return self.done(item, value, made);
         }
@@ -301,7 +304,7 @@ impl<'r> Trace<'r> {
         }
         let bounds = bounds.iter().map(Value::to_json).collect::<Option<Vec<Json>>>();
         let Some(positional) = bounds else { return made };
-        let slice = Operation { positional, ..Operation::bare(Function::Slice) };
+        let slice = Operation { positional, ..Operation::bare(OperationFunction::Slice) };
         self.done(slice, value, made)
     }
 
@@ -313,7 +316,7 @@ impl<'r> Trace<'r> {
         };
         let (of, separator) = (*of, Rc::clone(separator));
         let cut = if first { Cut::First { of, separator } } else { Cut::Last { of, separator } };
-        self.cut_out(&made, Step::Cut(cut))
+        self.cut_out(&made, ProgramStep::Cut(cut))
     }
 
     /// A use of a value as a list, by a loop, an assignment to a tuple or the like.
@@ -359,10 +362,10 @@ impl<'r> Trace<'r> {
     ) where
         'r: 'p,
     {
-        self.ask(Question::Separators(of, Rc::clone(separator), parts.len() - 1), true);
+        self.add_guard(Guard::Separators(of, Rc::clone(separator), parts.len() - 1), true);
         for (index, part) in parts.enumerate() {
             let cut = Cut::Part { of, separator: Rc::clone(separator), index };
-            let cut = self.cut(Step::Cut(cut));
+            let cut = self.cut(ProgramStep::Cut(cut));
             self.become_cut(part, cut);
         }
     }
@@ -388,7 +391,7 @@ impl<'r> Trace<'r> {
             return made;
         };
         match (&made, made.to_json()) {
-            (Value::String(_), _) => self.cut_out(&made, Step::Make(operation, of)),
+            (Value::String(_), _) => self.cut_out(&made, ProgramStep::Make(operation, of)),
             (Value::List(_) | Value::Dict(_), _) | (_, None) => {
                 match of {
                     Operand::Node(node) => self.pin(node),
@@ -397,7 +400,7 @@ impl<'r> Trace<'r> {
                 made
             }
             (_, Some(answer)) => {
-                self.ask(Question::Gives(operation, of, answer), true);
+                self.add_guard(Guard::Gives(operation, of, answer), true);
                 made
             }
         }

@@ -5,10 +5,10 @@ use crate::language::filters::Filter;
 use crate::language::predicates::Predicate;
 use crate::limits::Meter;
 use crate::text::lower;
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::attributes::item;
 use crate::values::comparing::{order, order_texts};
-use crate::values::make::{ITEM_BYTES, Many};
+use crate::values::make::{ITEM_BYTES, ItemsBuilder};
 use crate::values::print::{to_text, write_str};
 use crate::values::sort::sort;
 use crate::values::text::Text;
@@ -21,8 +21,11 @@ pub(crate) fn iterate<'r>(value: &Value<'r>) -> Outcome<Items<'r>> {
 }
 
 /// The items of a value, all at once.
-pub(crate) fn items<'r, 'm>(value: &Value<'r>, meter: &'m Meter<'_>) -> Outcome<Many<'r, 'm>> {
-    let mut items = Many::new(meter);
+pub(crate) fn items<'r, 'm>(
+    value: &Value<'r>,
+    meter: &'m Meter<'_>,
+) -> Outcome<ItemsBuilder<'r, 'm>> {
+    let mut items = ItemsBuilder::new(meter);
     iterate(value)?.each(meter, |item| items.push(item))?;
     Ok(items)
 }
@@ -52,12 +55,15 @@ pub(crate) fn last<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r
 }
 
 /// A dict as pairs of keys and values.
-pub(crate) fn entries<'r, 'm>(value: &Value<'r>, meter: &'m Meter<'_>) -> Outcome<Many<'r, 'm>> {
+pub(crate) fn entries<'r, 'm>(
+    value: &Value<'r>,
+    meter: &'m Meter<'_>,
+) -> Outcome<ItemsBuilder<'r, 'm>> {
     let Value::Dict(dict) = value else {
         let reason = format!("a dict is needed, not {}", value.type_name());
         return Err(Failure::error(reason));
     };
-    let mut pairs = Many::new(meter);
+    let mut pairs = ItemsBuilder::new(meter);
     for (key, value) in dict.iter() {
         pairs.push(meter.tuple(vec![Value::String(key), value])?)?;
     }
@@ -67,7 +73,7 @@ pub(crate) fn entries<'r, 'm>(value: &Value<'r>, meter: &'m Meter<'_>) -> Outcom
 /// The items as one text, with a separator between them.
 pub(crate) fn join<'r>(
     value: &Value<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let [separator, attribute] = given.bind(["d", "attribute"])?;
@@ -134,7 +140,7 @@ fn into_list<'r>(
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     meter.release(items.len() * ITEM_BYTES);
-    let mut list = Many::new(meter);
+    let mut list = ItemsBuilder::new(meter);
     for item in items {
         list.push(item)?;
     }
@@ -144,10 +150,10 @@ fn into_list<'r>(
 /// Applies a filter to each item, or takes an attribute of each.
 pub(crate) fn map<'r>(
     value: &Value<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let mut mapped = Many::new(meter);
+    let mut mapped = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(mapped.into_generator());
     }
@@ -155,8 +161,9 @@ pub(crate) fn map<'r>(
         Some(name) if given.named.is_empty() => {
             let filter = name.as_text().and_then(|name| Filter::named(name));
             let filter = filter.ok_or_else(|| Failure::unsupported("`map` with such a filter"))?;
-            iterate(value)?
-                .each(meter, |item| mapped.push(filter.apply(&item, Given::default(), meter)?))?;
+            iterate(value)?.each(meter, |item| {
+                mapped.push(filter.apply(&item, CallArguments::default(), meter)?)
+            })?;
         }
         Some(_) => return Err(Failure::unsupported("`map` with such arguments")),
         None => {
@@ -182,7 +189,7 @@ pub(crate) fn select<'r>(
     given: Vec<Value<'r>>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
-    let mut selected = Many::new(meter);
+    let mut selected = ItemsBuilder::new(meter);
     if !value.is_true() {
         return Ok(selected.into_generator());
     }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::limits::Meter;
 use crate::text::{is_space, lower, upper};
-use crate::values::arguments::Given;
+use crate::values::arguments::CallArguments;
 use crate::values::cuts::{for_each_line, is_line_end, replace};
 use crate::values::print::to_text;
 use crate::values::tojson::MAX_INDENT;
@@ -12,7 +12,7 @@ use crate::values::value::Value;
 /// A text with parts replaced by others.
 pub(crate) fn replaced<'r>(
     value: &Value<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let [old, new, count] = given.bind(["old", "new", "count"])?;
@@ -77,7 +77,7 @@ pub(crate) fn int<'r>(value: &Value<'r>, meter: &Meter<'_>) -> Outcome<Value<'r>
 /// A text whose lines are indented.
 pub(crate) fn indent<'r>(
     value: &Value<'r>,
-    given: Given<'r>,
+    given: CallArguments<'r>,
     meter: &Meter<'_>,
 ) -> Outcome<Value<'r>> {
     let [width, first, blank] = given.bind(["width", "first", "blank"])?;

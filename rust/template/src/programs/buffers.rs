@@ -1,13 +1,13 @@
-//! [`Frame`]: the buffers of a [program](crate::programs::program): the cuts of one conversation, and the
+//! [`ProgramBuffers`]: the buffers of a [program](crate::programs::program): the cuts of one conversation, and the
 //! texts computed of them.
 
 use std::ops::Range;
 
 use crate::failure::Outcome;
-use crate::json::Value as Json;
+use crate::json::Json;
 use crate::limits::Meter;
 use crate::programs::operation::Operation;
-use crate::programs::steps::{Cut, Operand, Piece, Question, Side};
+use crate::programs::steps::{Comparand, Cut, Guard, Operand, OutputPiece};
 use crate::values::comparing::compare;
 use crate::values::cuts::trimmed;
 use crate::values::search::{self, Matches};
@@ -16,7 +16,7 @@ use crate::values::value::Value;
 
 /// The texts and values of a conversation, in which conversations of one outline differ.
 #[derive(Clone, Copy, Debug)]
-pub struct Material<'m> {
+pub struct ReplayInput<'m> {
     /// The texts, end to end.
     pub source: &'m str,
     /// The byte range of each text in `source`.
@@ -27,15 +27,15 @@ pub struct Material<'m> {
 
 /// The place of a cut: a byte range of the conversation's texts, or of the computed texts.
 #[derive(Clone, Debug)]
-struct Spot {
+struct CutRange {
     made: bool,
     range: Range<usize>,
 }
 
 /// The buffers of a program, reused from record to record.
 #[derive(Debug)]
-pub struct Frame<'m> {
-    cuts: Vec<Spot>,
+pub struct ProgramBuffers<'m> {
+    cuts: Vec<CutRange>,
     /// The computed texts, end to end.
     made: String,
     /// The starts of the generation blocks that are open.
@@ -47,8 +47,8 @@ pub struct Frame<'m> {
 /// Finds the part of a text to cut out.
 type Part<'p> = dyn Fn(&str, &Meter<'_>) -> Outcome<Range<usize>> + 'p;
 
-impl<'m> Frame<'m> {
-    /// An empty frame, whose work `meter` counts.
+impl<'m> ProgramBuffers<'m> {
+    /// An empty buffers, whose work `meter` counts.
     pub fn new(meter: Meter<'m>) -> Self {
         Self { cuts: Vec::new(), made: String::new(), begun: Vec::new(), meter }
     }
@@ -70,21 +70,21 @@ impl<'m> Frame<'m> {
 
     /// The text of a cut.
     pub(crate) fn text<'b>(&'b self, source: &'b str, cut: usize) -> &'b str {
-        let Spot { made, range } = &self.cuts[cut];
+        let CutRange { made, range } = &self.cuts[cut];
         let within = if *made { &self.made } else { source };
         &within[range.clone()]
     }
 
     /// Adds the computed text from `start` on as the next cut.
     fn push_made(&mut self, start: usize) {
-        self.cuts.push(Spot { made: true, range: start..self.made.len() });
+        self.cuts.push(CutRange { made: true, range: start..self.made.len() });
     }
 
     /// Adds the next cut: a text, or a part of another cut.
-    pub(crate) fn cut(&mut self, cut: &Cut, material: Material<'_>) -> Outcome<()> {
+    pub(crate) fn cut(&mut self, cut: &Cut, input: ReplayInput<'_>) -> Outcome<()> {
         let (of, part): (usize, &Part<'_>) = match cut {
             Cut::Whole(text) => {
-                self.cuts.push(Spot { made: false, range: material.texts[*text].clone() });
+                self.cuts.push(CutRange { made: false, range: input.texts[*text].clone() });
                 return Ok(());
             }
             Cut::Trim { of, chars, left, right } => (*of, &|text, meter| {
@@ -114,21 +114,22 @@ impl<'m> Frame<'m> {
                 Ok(start..places.next()?.unwrap_or(text.len()))
             }),
         };
-        let part = part(self.text(material.source, of), &self.meter)?;
-        let Spot { made, range } = &self.cuts[of];
-        let spot = Spot { made: *made, range: range.start + part.start..range.start + part.end };
+        let part = part(self.text(input.source, of), &self.meter)?;
+        let CutRange { made, range } = &self.cuts[of];
+        let spot =
+            CutRange { made: *made, range: range.start + part.start..range.start + part.end };
         self.cuts.push(spot);
         Ok(())
     }
 
     /// Adds the joined pieces as the next cut.
-    pub(crate) fn join(&mut self, pieces: &[Piece], source: &str) -> Outcome<()> {
+    pub(crate) fn join(&mut self, pieces: &[OutputPiece], source: &str) -> Outcome<()> {
         let start = self.made.len();
         for piece in pieces {
             match piece {
-                Piece::Literal(literal) => self.meter.write(&mut self.made, literal)?,
-                Piece::Cut(cut) => {
-                    let Spot { made, range } = self.cuts[*cut].clone();
+                OutputPiece::Literal(literal) => self.meter.write(&mut self.made, literal)?,
+                OutputPiece::Cut(cut) => {
+                    let CutRange { made, range } = self.cuts[*cut].clone();
                     if made {
                         self.meter.bytes(range.len())?;
                         self.meter.hold(range.len())?;
@@ -137,7 +138,7 @@ impl<'m> Frame<'m> {
                         self.meter.write(&mut self.made, &source[range])?;
                     }
                 }
-                Piece::Begin | Piece::End => {}
+                OutputPiece::Begin | OutputPiece::End => {}
             }
         }
         self.push_made(start);
@@ -173,38 +174,33 @@ impl<'m> Frame<'m> {
     }
 
     /// The value of a side of a comparison.
-    fn side<'v>(&'v self, side: &'v Side, source: &'v str) -> Value<'v> {
+    fn side<'v>(&'v self, side: &'v Comparand, source: &'v str) -> Value<'v> {
         match side {
-            Side::Cut(cut) => Value::String(Text::Borrowed(self.text(source, *cut))),
-            Side::Constant(value) => Value::from_json(value),
+            Comparand::Cut(cut) => Value::String(Text::Borrowed(self.text(source, *cut))),
+            Comparand::Constant(value) => Value::from_json(value),
         }
     }
 
     /// Whether a guard holds.
-    pub(crate) fn holds(
-        &self,
-        question: &Question,
-        source: &str,
-        nodes: &[&Json],
-    ) -> Outcome<bool> {
+    pub(crate) fn holds(&self, guard: &Guard, source: &str, nodes: &[&Json]) -> Outcome<bool> {
         let meter = &self.meter;
         meter.items(1)?;
         let text = |cut: &usize| self.text(source, *cut);
-        match question {
-            Question::Empty(cut) => Ok(text(cut).is_empty()),
-            Question::Equals(cut, other) => Ok(*text(cut) == **other),
-            Question::Contains(cut, part) => search::contains(text(cut), part, meter),
-            Question::StartsWith(cut, part) => Ok(text(cut).starts_with(&**part)),
-            Question::EndsWith(cut, part) => Ok(text(cut).ends_with(&**part)),
-            Question::Compares(comparison, left, right) => {
+        match guard {
+            Guard::Empty(cut) => Ok(text(cut).is_empty()),
+            Guard::Equals(cut, other) => Ok(*text(cut) == **other),
+            Guard::Contains(cut, part) => search::contains(text(cut), part, meter),
+            Guard::StartsWith(cut, part) => Ok(text(cut).starts_with(&**part)),
+            Guard::EndsWith(cut, part) => Ok(text(cut).ends_with(&**part)),
+            Guard::Compares(comparison, left, right) => {
                 compare(*comparison, &self.side(left, source), &self.side(right, source), meter)
             }
-            Question::Length(cut, comparison, other) => {
+            Guard::Length(cut, comparison, other) => {
                 meter.bytes(text(cut).len())?;
                 let length = i64::try_from(text(cut).chars().count()).unwrap_or(i64::MAX);
                 compare(*comparison, &Value::Int(length), &Value::Int(*other), meter)
             }
-            Question::Separators(cut, separator, count) => {
+            Guard::Separators(cut, separator, count) => {
                 let mut places = Matches::new(text(cut), separator, meter)?;
                 let mut found = 0;
                 while places.next()?.is_some() {
@@ -212,16 +208,16 @@ impl<'m> Frame<'m> {
                 }
                 Ok(found == *count)
             }
-            Question::Gives(operation, of, answer) => {
+            Guard::Gives(operation, of, answer) => {
                 let given = operation.apply(&self.operand(*of, source, nodes), meter);
                 Ok(given.is_ok_and(|given| given.to_json().as_ref() == Some(answer)))
             }
-            Question::Same(node, value) => Ok(nodes[*node] == value),
-            Question::Filled(node) => Ok(Value::from_json(nodes[*node]).is_true()),
-            Question::Items(node, count) => {
+            Guard::Same(node, value) => Ok(nodes[*node] == value),
+            Guard::Filled(node) => Ok(Value::from_json(nodes[*node]).is_true()),
+            Guard::Items(node, count) => {
                 Ok(matches!(nodes[*node], Json::List(items) if items.len() == *count))
             }
-            Question::Keys(node, keys) => Ok(
+            Guard::Keys(node, keys) => Ok(
                 matches!(nodes[*node], Json::Map(map) if map.keys().map(|key| &**key).eq(keys.iter().map(|key| &**key))),
             ),
         }
