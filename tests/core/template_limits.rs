@@ -8,7 +8,7 @@ use chrono::NaiveDateTime;
 use fastpack_core::Control;
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::Conversation;
-use fastpack_core::template::{ChatTemplate, TemplateContext, Wanted};
+use fastpack_core::template::{ChatTemplate, TemplateContext, WantedSpans};
 use proptest::prelude::*;
 
 /// CPU time that each of these templates may take in a build with few optimisations.
@@ -255,7 +255,9 @@ fn trying_programs_out_takes_no_more_than_the_many_tiny_renders_may() {
         let template = template(&source);
         let started = Instant::now();
         let before = cpu_time(started);
-        for wanted in [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns] {
+        for wanted in
+            [WantedSpans::Text, WantedSpans::Spans, WantedSpans::LastTurn, WantedSpans::Turns]
+        {
             let _ = template.replays(wanted);
         }
         let took = cpu_time(started).saturating_sub(before);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::NaiveDateTime;
 use fastpack_core::json::Map;
 use fastpack_core::pipeline::{Job, JobTemplate};
-use fastpack_core::template::{ChatTemplate, Launch, TemplateContext, select_template};
+use fastpack_core::template::{ChatTemplate, RenderCommand, TemplateContext, select_template};
 use fastpack_core::{Error, Options, Result};
 use fastpack_tokenize::{NamedTemplate, Pretrained};
 use pyo3::prelude::*;
@@ -128,7 +128,8 @@ impl Renderer {
             now,
             kwargs: self.kwargs,
         };
-        let launch = self.command.map(|command| Launch { command, control: caller.control() });
+        let launch =
+            self.command.map(|command| RenderCommand { command, control: caller.control() });
         let compile = |template: &NamedTemplate| {
             let (name, source, context) = (&template.name, &template.source, context.clone());
             match &launch {

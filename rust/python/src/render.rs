@@ -3,7 +3,9 @@
 
 use fastpack_core::json::Map;
 use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
-use fastpack_core::template::{ChatTemplate, Printed, Replayed, Replayer, TemplateContext, Wanted};
+use fastpack_core::template::{
+    ChatTemplate, Printed, Replayed, Replayer, TemplateContext, WantedSpans,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -74,7 +76,7 @@ pub(crate) fn template_road(
     turn_ends: Vec<String>,
 ) -> PyResult<Option<String>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    Ok(template.replays(Wanted::Spans).err().map(str::to_owned))
+    Ok(template.replays(WantedSpans::Spans).err().map(str::to_owned))
 }
 
 /// Renders conversations, given as JSON, by recorded programs; `None` for each that only the interpreter
@@ -90,7 +92,7 @@ pub(crate) fn replay_template(
     interpret: bool,
 ) -> PyResult<Vec<Option<Rendering>>> {
     let template = template(source, special_tokens, now_iso, turn_ends)?;
-    let wanted = if spans { Wanted::Spans } else { Wanted::Text };
+    let wanted = if spans { WantedSpans::Spans } else { WantedSpans::Text };
     let mut replayer = Replayer::new(&template, wanted, false);
     let (mut skim, shape) = (Skim::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {

@@ -8,7 +8,7 @@ use fastpack_template::{Allowance, Meter};
 
 use super::chat::ChatTemplate;
 use super::conversation::tools;
-use super::replay::wanted::RenderPaths;
+use super::replay::wanted::TrialResults;
 use crate::record::Conversation;
 use fastpack_template::json::{Json, Map};
 
@@ -20,7 +20,7 @@ impl ChatTemplate {
             name: self.name.clone(),
             fingerprint: self.fingerprint.clone(),
             program: Arc::clone(&self.program),
-            outside: self.outside.clone(),
+            processes: self.processes.clone(),
             allowance: Allowance::TRIAL,
             control: self.control.clone(),
             generates: self.generates,
@@ -30,7 +30,7 @@ impl ChatTemplate {
             takes: OnceLock::new(),
             tells_time: self.tells_time,
             turn: OnceLock::new(),
-            paths: RenderPaths::default(),
+            paths: TrialResults::default(),
         }
     }
 

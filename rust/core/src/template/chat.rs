@@ -10,8 +10,8 @@ use fastpack_template::{Allowance, Input, Refusal, RenderOutput, Template, Trace
 use super::context::TemplateContext;
 use super::conversation::{prepared, tools};
 use super::left_out::{self, LeftOut};
-use super::outside::{Launch, Outside};
-use super::replay::wanted::RenderPaths;
+use super::processes::{RenderCommand, RenderProcesses};
+use super::replay::wanted::TrialResults;
 use super::trained::markup::TurnMarkup;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -24,9 +24,9 @@ use crate::wording::{message, set};
 pub struct ChatTemplate {
     pub(super) name: String,
     pub(super) fingerprint: String,
-    /// The compiled template, or why it is refused. A refused template is rendered by `outside`.
+    /// The compiled template, or why it is refused. A refused template is rendered by `processes`.
     pub(super) program: Arc<std::result::Result<Template, Refusal>>,
-    pub(super) outside: Option<Arc<Outside>>,
+    pub(super) processes: Option<Arc<RenderProcesses>>,
     /// Limits of work and memory for a conversation.
     pub(super) allowance: Allowance,
     /// The control of the run, which holds its cancel flag.
@@ -44,7 +44,7 @@ pub struct ChatTemplate {
     /// The markup of the assistant's turns for records without keyword arguments; learned at first use.
     pub(super) turn: OnceLock<Option<TurnMarkup>>,
     /// The results of the trials of its programs; each trial runs at first use.
-    pub(super) paths: RenderPaths,
+    pub(super) paths: TrialResults,
 }
 
 /// Parameters of `apply_chat_template` that are no variables of the template.
@@ -103,13 +103,13 @@ impl ChatTemplate {
         name: &str,
         source: &str,
         context: TemplateContext,
-        launch: Launch,
+        launch: RenderCommand,
     ) -> Result<Self> {
         let template = Self::compile(name, source, context)?;
         let control = Arc::clone(&launch.control);
-        let outside = Outside::new(name, source, template.context.now, launch);
-        let outside = if template.program.is_err() { outside.start()? } else { outside };
-        let template = Self { outside: Some(Arc::new(outside)), ..template };
+        let processes = RenderProcesses::new(name, source, template.context.now, launch);
+        let processes = if template.program.is_err() { processes.start()? } else { processes };
+        let template = Self { processes: Some(Arc::new(processes)), ..template };
         Ok(template.with_control(control))
     }
 
@@ -130,7 +130,7 @@ impl ChatTemplate {
             name: name.to_owned(),
             fingerprint,
             program: Arc::new(program),
-            outside: None,
+            processes: None,
             allowance: Allowance::RECORD,
             control: None,
             generates,
@@ -140,7 +140,7 @@ impl ChatTemplate {
             takes: OnceLock::new(),
             tells_time: source.contains("strftime_now"),
             turn: OnceLock::new(),
-            paths: RenderPaths::default(),
+            paths: TrialResults::default(),
         })
     }
 
@@ -200,14 +200,17 @@ impl ChatTemplate {
     /// rendered.
     pub fn broken(&self) -> Option<Error> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
-        serving.filter_map(|template| template.outside.as_deref()).find_map(Outside::broken)
+        serving
+            .filter_map(|template| template.processes.as_deref())
+            .find_map(RenderProcesses::broken)
     }
 
     /// A message that says what `transformers` rendered and why; `None` if it rendered nothing.
-    pub fn rendered_outside(&self) -> Option<String> {
+    pub fn rendered_in_process(&self) -> Option<String> {
         let serving = std::iter::once(self).chain(self.tool_use.as_deref());
-        let mut used =
-            serving.filter(|template| template.outside.as_deref().is_some_and(Outside::was_used));
+        let mut used = serving.filter(|template| {
+            template.processes.as_deref().is_some_and(RenderProcesses::was_used)
+        });
         used.next().map(|template| match &*template.program {
             Err(refusal) => format!(
                 "chat template `{}`, line {}: {}; transformers renders it, in processes of its own",
@@ -300,7 +303,7 @@ impl ChatTemplate {
         let output = self.interpret(prepared, conversation, add_generation_prompt, None, false);
         match self.inside(output)? {
             Some(output) => Ok(output),
-            None => self.render_outside(prepared, conversation, add_generation_prompt),
+            None => self.render_in_process(prepared, conversation, add_generation_prompt),
         }
     }
 
@@ -319,7 +322,7 @@ impl ChatTemplate {
             }
             return Ok(output);
         }
-        let output = self.render_outside(prepared, conversation, None)?;
+        let output = self.render_in_process(prepared, conversation, None)?;
         left_out::not_in_text(conversation, &output.text, fields);
         Ok(output)
     }
@@ -331,7 +334,7 @@ impl ChatTemplate {
     ) -> std::result::Result<Option<RenderOutput>, Fault> {
         match output {
             Some(Ok(output)) => Ok(Some(output)),
-            Some(Err((_, message))) if self.outside.is_some() && is_unsupported(&message) => {
+            Some(Err((_, message))) if self.processes.is_some() && is_unsupported(&message) => {
                 Ok(None)
             }
             Some(Err((line, message))) => Err(self.fault(line, &message)),
@@ -340,15 +343,15 @@ impl ChatTemplate {
     }
 
     /// Renders with `transformers`.
-    pub(super) fn render_outside(
+    pub(super) fn render_in_process(
         &self,
         prepared: &[Cow<'_, Map>],
         conversation: &Conversation,
         add_generation_prompt: Option<bool>,
     ) -> std::result::Result<RenderOutput, Fault> {
-        let outside = self.outside.as_ref().expect("a template that is refused here has one");
-        let question = self.question(prepared, conversation, add_generation_prompt);
-        outside.render(&question).map_err(|message| {
+        let processes = self.processes.as_ref().expect("a template that is refused here has one");
+        let request = self.request(prepared, conversation, add_generation_prompt);
+        processes.render(&request).map_err(|message| {
             Fault::new(Reason::Template, format!("chat template `{}`: {message}", self.name))
         })
     }
@@ -392,7 +395,7 @@ impl ChatTemplate {
     }
 
     /// The request to a rendering process, as JSON.
-    fn question(
+    fn request(
         &self,
         prepared: &[Cow<'_, Map>],
         conversation: &Conversation,
@@ -409,7 +412,7 @@ impl ChatTemplate {
             tokens.chain(given.map(|(name, value)| (Arc::clone(name), value.clone()))).collect();
         variables.shift_remove(ADD_GENERATION_PROMPT);
         variables.shift_remove(DOCUMENTS);
-        let question: Map = [
+        let request: Map = [
             ("messages", Json::List(Arc::new(messages.collect()))),
             ("tools", tools(conversation).cloned().unwrap_or(Json::Null)),
             (DOCUMENTS, keyword(DOCUMENTS).unwrap_or(Json::Null)),
@@ -423,7 +426,7 @@ impl ChatTemplate {
         .into_iter()
         .collect();
         let mut bytes = Vec::new();
-        write_json(&Json::Map(Arc::new(question)), &mut bytes);
+        write_json(&Json::Map(Arc::new(request)), &mut bytes);
         bytes
     }
 }

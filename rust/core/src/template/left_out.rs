@@ -34,11 +34,11 @@ pub(super) fn add(fields: &mut LeftOut, field: &Arc<str>) {
 }
 
 /// Whether a value holds a text that is not blank.
-pub(super) fn speaks(value: &Json) -> bool {
+pub(super) fn has_text(value: &Json) -> bool {
     match value {
         Json::String(text) => !text.trim().is_empty(),
-        Json::List(items) => items.iter().any(speaks),
-        Json::Map(map) => map.values().any(speaks),
+        Json::List(items) => items.iter().any(has_text),
+        Json::Map(map) => map.values().any(has_text),
         _ => false,
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn unprinted(
     }
 }
 
-/// Adds the fields that speak and are not printed.
+/// Adds the fields that have text and are not printed.
 fn collect(
     conversation: &Conversation,
     is_whole: impl Fn(usize) -> bool,
@@ -96,7 +96,7 @@ fn collect(
 ) {
     for (at, message) in conversation.messages.iter().enumerate() {
         for (key, value) in message.iter() {
-            if is_field(key) && !is_printed(value) && speaks(value) && !is_whole(at) {
+            if is_field(key) && !is_printed(value) && has_text(value) && !is_whole(at) {
                 let role = match message.get(ROLE) {
                     Some(Json::String(role)) => &**role,
                     _ => "",
@@ -105,7 +105,7 @@ fn collect(
             }
         }
     }
-    if tools(conversation).is_some_and(|tools| speaks(tools) && !is_printed(tools)) {
+    if tools(conversation).is_some_and(|tools| has_text(tools) && !is_printed(tools)) {
         add(fields, &TOOLS.into());
     }
 }

@@ -40,7 +40,7 @@ impl ChatTemplate {
         let [texts, parts] = ASKED.map(|asked| {
             parse_conversation(asked.as_bytes()).ok().and_then(|asked| self.interpreted(&asked))
         });
-        self.outside.is_some() || texts.is_none() || parts.is_some()
+        self.processes.is_some() || texts.is_none() || parts.is_some()
     }
 
     /// The text that the interpreter renders, if it can.

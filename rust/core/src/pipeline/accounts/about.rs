@@ -95,7 +95,7 @@ impl About {
         facts.inputs = seen.inputs;
         let any = facts.inputs.iter().any(|input| input.prompt.as_deref() == Some(CHAT_TEMPLATE));
         let JobTemplate::Ready(template) = &job.template else { return };
-        facts.warnings.extend(template.rendered_outside());
+        facts.warnings.extend(template.rendered_in_process());
         if any {
             let replays = template.replays(Training::of(&job.options).wanted());
             facts.template_engine_reason = replays.err().map(str::to_owned);

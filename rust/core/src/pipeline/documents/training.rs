@@ -12,7 +12,7 @@ use crate::document::ids::Trains;
 use crate::ledger::Reason;
 use crate::record::{Conversation, Fault, Skim, Tokens, is_assistant};
 use crate::template::{
-    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, Wanted,
+    ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, WantedSpans,
 };
 
 /// The options that choose the trained part.
@@ -36,13 +36,13 @@ impl Training {
     }
 
     /// The parts of a rendered conversation that a run needs, without weights and prompt.
-    pub(in crate::pipeline) fn wanted(self) -> Wanted {
+    pub(in crate::pipeline) fn wanted(self) -> WantedSpans {
         match self.train_on {
-            _ if self.eos.is_some() => Wanted::Turns,
-            TrainOn::All if self.trims => Wanted::Spans,
-            TrainOn::All => Wanted::Text,
-            TrainOn::LastAssistant => Wanted::LastTurn,
-            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => Wanted::Spans,
+            _ if self.eos.is_some() => WantedSpans::Turns,
+            TrainOn::All if self.trims => WantedSpans::Spans,
+            TrainOn::All => WantedSpans::Text,
+            TrainOn::LastAssistant => WantedSpans::LastTurn,
+            TrainOn::Auto | TrainOn::Assistant | TrainOn::Completion => WantedSpans::Spans,
         }
     }
 
@@ -126,8 +126,8 @@ impl Training {
         let mut left_out = LeftOut::new();
         let noted = Some(&mut left_out);
         let (text, spans) = match self.wanted().of(weights.is_some(), prompt.is_some()) {
-            Wanted::Text => (template.render_noting(conversation, noted)?, Trained::All),
-            Wanted::Spans => {
+            WantedSpans::Text => (template.render_noting(conversation, noted)?, Trained::All),
+            WantedSpans::Spans => {
                 let (text, ranges) = template.render_spans_noting(conversation, noted)?;
                 let turn_ends = if self.trims {
                     template.turn_ends(conversation, &text, &ranges)
@@ -137,16 +137,16 @@ impl Training {
                 let trained = self.of_spans(ranges);
                 return Ok(Rendered { text, trained, turn_ends, left_out, ..Rendered::default() });
             }
-            Wanted::LastTurn => {
+            WantedSpans::LastTurn => {
                 let (text, ranges) = template.render_last_turn(conversation, noted)?;
                 (text, trained(ranges))
             }
-            Wanted::Completion => {
+            WantedSpans::Completion => {
                 let prompt = prompt.unwrap_or_default();
                 let (text, completion) = template.render_completion(conversation, prompt, noted)?;
                 (text, trained(vec![completion]))
             }
-            Wanted::Turns => {
+            WantedSpans::Turns => {
                 let completion = prompt.map(|prompt| {
                     template.render_completion(conversation, prompt, None).map(|(_, it)| it)
                 });
@@ -178,10 +178,10 @@ impl Training {
         let Printed { text, spans, literals } = printed;
         let is_weighed = skim.weights().is_some();
         let trained = match self.wanted().of(is_weighed, skim.prompt().is_some()) {
-            Wanted::Text => Trained::All,
-            Wanted::Spans => self.of_spans(spans),
-            Wanted::LastTurn | Wanted::Completion => trained(spans),
-            Wanted::Turns => {
+            WantedSpans::Text => Trained::All,
+            WantedSpans::Spans => self.of_spans(spans),
+            WantedSpans::LastTurn | WantedSpans::Completion => trained(spans),
+            WantedSpans::Turns => {
                 let choice = Choice {
                     training: self,
                     weights: skim.weights(),

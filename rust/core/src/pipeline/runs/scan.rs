@@ -305,7 +305,7 @@ impl Seen {
         let machine = Machine {
             threads: threads.get(),
             cores: available_parallelism().unwrap_or(threads).get(),
-            renders_outside: matches!(&job.template, JobTemplate::Ready(it) if it.rendered_outside().is_some()),
+            renders_outside: matches!(&job.template, JobTemplate::Ready(it) if it.rendered_in_process().is_some()),
         };
         Ok(Sampled {
             records: self.ledger.read.documents,
@@ -354,7 +354,7 @@ impl Seen {
                 name: template.name().to_owned(),
                 masks: if template.has_generation_blocks() { "marked" } else { "derived" }
                     .to_owned(),
-                outside: template.rendered_outside(),
+                outside: template.rendered_in_process(),
             }),
         };
         let seconds = started.elapsed().as_secs_f64();

@@ -35,7 +35,7 @@ const VICUNA_SYSTEM: &str = "{system} USER: {instruction} ASSISTANT: {output}";
 
 /// A placeholder in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Placeholder {
     System,
     Request,
     Input,
@@ -43,31 +43,31 @@ enum Place {
 }
 
 /// The names of the placeholders.
-const PLACES: [(&str, Place); 9] = [
-    ("instruction", Place::Request),
-    ("question", Place::Request),
-    ("prompt", Place::Request),
-    ("input", Place::Input),
-    ("system", Place::System),
-    ("output", Place::Answer),
-    ("answer", Place::Answer),
-    ("completion", Place::Answer),
-    ("response", Place::Answer),
+const PLACEHOLDERS: [(&str, Placeholder); 9] = [
+    ("instruction", Placeholder::Request),
+    ("question", Placeholder::Request),
+    ("prompt", Placeholder::Request),
+    ("input", Placeholder::Input),
+    ("system", Placeholder::System),
+    ("output", Placeholder::Answer),
+    ("answer", Placeholder::Answer),
+    ("completion", Placeholder::Answer),
+    ("response", Placeholder::Answer),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum PromptPiece {
     Text(String),
-    Place(Place),
+    Placeholder(Placeholder),
 }
 
 /// A prompt with placeholders for the parts of a request, and its variants for requests with an input or a
 /// system text.
 #[derive(Clone, Debug)]
 pub struct Prompts {
-    plain: Vec<Piece>,
-    with_input: Option<Vec<Piece>>,
-    with_system: Option<Vec<Piece>>,
+    plain: Vec<PromptPiece>,
+    with_input: Option<Vec<PromptPiece>>,
+    with_system: Option<Vec<PromptPiece>>,
 }
 
 impl Prompts {
@@ -101,7 +101,7 @@ impl Prompts {
     }
 
     /// A prompt without variants.
-    fn of(plain: Vec<Piece>) -> Self {
+    fn of(plain: Vec<PromptPiece>) -> Self {
         Self { plain, with_input: None, with_system: None }
     }
 
@@ -112,7 +112,10 @@ impl Prompts {
     ///
     /// None in practice: examples have no system text, and so can always be rendered.
     pub fn joined(examples: &[(String, String)]) -> Result<Self> {
-        let joined = vec![Piece::Place(Place::Request), Piece::Place(Place::Answer)];
+        let joined = vec![
+            PromptPiece::Placeholder(Placeholder::Request),
+            PromptPiece::Placeholder(Placeholder::Answer),
+        ];
         Ok(Self::of(lead_with(examples, joined.clone(), joined)?))
     }
 
@@ -125,8 +128,8 @@ impl Prompts {
             _ => None,
         };
         let pieces = pieces.unwrap_or(&self.plain);
-        let has = |place: Place| pieces.contains(&Piece::Place(place));
-        if pair.system.is_some() && !has(Place::System) {
+        let has = |place: Placeholder| pieces.contains(&PromptPiece::Placeholder(place));
+        if pair.system.is_some() && !has(Placeholder::System) {
             let message = "the record has a system text, for which the prompt has no place; use one with {system}";
             return Err(Fault::new(Reason::WrongType, message));
         }
@@ -134,17 +137,21 @@ impl Prompts {
         let mut answer = 0;
         for piece in pieces {
             match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Place(Place::System) => text.push_str(pair.system.as_deref().unwrap_or("")),
-                Piece::Place(Place::Request) => {
+                PromptPiece::Text(piece) => text.push_str(piece),
+                PromptPiece::Placeholder(Placeholder::System) => {
+                    text.push_str(pair.system.as_deref().unwrap_or(""));
+                }
+                PromptPiece::Placeholder(Placeholder::Request) => {
                     text.push_str(&pair.request);
-                    if let Some(input) = pair.input.as_ref().filter(|_| !has(Place::Input)) {
+                    if let Some(input) = pair.input.as_ref().filter(|_| !has(Placeholder::Input)) {
                         text.push('\n');
                         text.push_str(input);
                     }
                 }
-                Piece::Place(Place::Input) => text.push_str(pair.input.as_deref().unwrap_or("")),
-                Piece::Place(Place::Answer) => {
+                PromptPiece::Placeholder(Placeholder::Input) => {
+                    text.push_str(pair.input.as_deref().unwrap_or(""));
+                }
+                PromptPiece::Placeholder(Placeholder::Answer) => {
                     answer = text.len();
                     text.push_str(&pair.answer);
                 }
@@ -161,9 +168,9 @@ const DELIMITER: &str = "\n\n";
 /// Puts the examples, rendered with `shown`, before `pieces`.
 fn lead_with(
     examples: &[(String, String)],
-    shown: Vec<Piece>,
-    pieces: Vec<Piece>,
-) -> Result<Vec<Piece>> {
+    shown: Vec<PromptPiece>,
+    pieces: Vec<PromptPiece>,
+) -> Result<Vec<PromptPiece>> {
     let shown = Prompts::of(shown);
     let mut led = Vec::with_capacity(pieces.len() + 1);
     let mut text = String::new();
@@ -180,13 +187,13 @@ fn lead_with(
         text.push_str(&example.0);
         text.push_str(DELIMITER);
     }
-    led.extend(Some(Piece::Text(text)).filter(|_| !examples.is_empty()));
+    led.extend(Some(PromptPiece::Text(text)).filter(|_| !examples.is_empty()));
     led.extend(pieces);
     Ok(led)
 }
 
 /// The pieces of a prompt that is given as parts, with the examples before the request.
-fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> {
+fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<PromptPiece> {
     let PromptParts { system, before, after, lead, delimiter } = parts;
     let mut text = system.clone();
     for (request, answer) in examples {
@@ -195,15 +202,15 @@ fn from_parts(parts: &PromptParts, examples: &[(String, String)]) -> Vec<Piece> 
     text.push_str(before);
     let led = format!("{after}{lead}");
     vec![
-        Piece::Text(text),
-        Piece::Place(Place::Request),
-        Piece::Text(led.trim_end_matches(' ').to_owned()),
-        Piece::Place(Place::Answer),
+        PromptPiece::Text(text),
+        PromptPiece::Placeholder(Placeholder::Request),
+        PromptPiece::Text(led.trim_end_matches(' ').to_owned()),
+        PromptPiece::Placeholder(Placeholder::Answer),
     ]
 }
 
 /// Splits a prompt at its placeholders, such as `{instruction}`. A literal brace is written twice.
-fn pieces(text: &str) -> Result<Vec<Piece>> {
+fn pieces(text: &str) -> Result<Vec<PromptPiece>> {
     let refuse = |reason: String| Err(Error::option("prompt", reason));
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -223,28 +230,35 @@ fn pieces(text: &str) -> Result<Vec<Piece>> {
                 "has a `{brace}` alone; write `{brace}{brace}` for the character"
             ));
         };
-        let Some((_, place)) = PLACES.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<String> = PLACES.iter().map(|(name, _)| format!("{{{name}}}")).collect();
+        let Some((_, place)) = PLACEHOLDERS.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<String> =
+                PLACEHOLDERS.iter().map(|(name, _)| format!("{{{name}}}")).collect();
             return refuse(format!("has `{{{name}}}`, which is none of {}", known.join(", ")));
         };
-        pieces.push(Piece::Text(std::mem::take(&mut literal)));
-        pieces.push(Piece::Place(*place));
+        pieces.push(PromptPiece::Text(std::mem::take(&mut literal)));
+        pieces.push(PromptPiece::Placeholder(*place));
         rest = after;
     }
     literal.push_str(rest);
-    pieces.push(Piece::Text(literal));
-    pieces.retain(|piece| *piece != Piece::Text(String::new()));
-    let count = |place: Place| pieces.iter().filter(|piece| **piece == Piece::Place(place)).count();
-    if count(Place::Request) == 0 {
+    pieces.push(PromptPiece::Text(literal));
+    pieces.retain(|piece| *piece != PromptPiece::Text(String::new()));
+    let count = |place: Placeholder| {
+        pieces.iter().filter(|piece| **piece == PromptPiece::Placeholder(place)).count()
+    };
+    if count(Placeholder::Request) == 0 {
         return refuse("has no place for the request, such as {instruction}".to_owned());
     }
-    match count(Place::Answer) {
-        0 => pieces.push(Piece::Place(Place::Answer)),
+    match count(Placeholder::Answer) {
+        0 => pieces.push(PromptPiece::Placeholder(Placeholder::Answer)),
         1 => {}
         _ => return refuse("has more than one place for the answer".to_owned()),
     }
-    let answer = pieces.iter().position(|piece| *piece == Piece::Place(Place::Answer));
-    if pieces[answer.unwrap_or(0) + 1..].iter().any(|piece| matches!(piece, Piece::Place(_))) {
+    let answer =
+        pieces.iter().position(|piece| *piece == PromptPiece::Placeholder(Placeholder::Answer));
+    if pieces[answer.unwrap_or(0) + 1..]
+        .iter()
+        .any(|piece| matches!(piece, PromptPiece::Placeholder(_)))
+    {
         return refuse("has a place after that of the answer, which would be trained".to_owned());
     }
     Ok(pieces)

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace, TraceInput};
 
-use super::wanted::Wanted;
+use super::wanted::WantedSpans;
 use crate::record::{Conversation, Skim, is_assistant};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 use crate::template::left_out::{self, LeftOut};
 use crate::template::trained::completion::last_spans;
-use crate::template::trained::derive::{self, Said, is_text};
-use crate::template::trained::marks::{MARKED, Marks, Place};
+use crate::template::trained::derive::{self, MessageFacts, is_text};
+use crate::template::trained::marks::{MARKED, MarkPlace, Marks};
 use crate::template::trained::markup::TurnMarkup;
 use crate::template::trained::spans::{self, Turn};
 use crate::template::trained::turns::turn_ends;
@@ -38,7 +38,7 @@ const LONGEST: usize = 1 << 24;
 /// A conversation rendered by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The text and its spans, as [`Wanted`] asks: all that the assistant wrote, its last turn, or the
+    /// The text and its spans, as [`WantedSpans`] asks: all that the assistant wrote, its last turn, or the
     /// completion of the prompt.
     pub printed: Printed,
     /// The assistant's turns, if they are wanted.
@@ -53,28 +53,28 @@ pub struct Replayed {
 #[derive(Debug)]
 pub struct Replayer<'t> {
     template: &'t ChatTemplate,
-    wanted: Wanted,
+    wanted: WantedSpans,
     cuts: bool,
-    known: HashMap<Box<[u8]>, Known<'t>>,
+    known: HashMap<Box<[u8]>, RenderPath<'t>>,
     pieces: usize,
     buffers: ProgramBuffers<'t>,
     /// The text before the last turn or the completion, rendered to find its length.
     scratch: Printed,
-    places: Vec<Place>,
+    places: Vec<MarkPlace>,
     /// The reason that the last conversation was left to the interpreter.
     refused: &'static str,
 }
 
 /// The render path of the conversations of one outline: programs, or the interpreter for a reason.
 #[derive(Debug)]
-enum Known<'t> {
-    Replayed(Kind<'t>),
+enum RenderPath<'t> {
+    Replayed(OutlinePrograms<'t>),
     Interpreted(&'static str),
 }
 
 /// The programs of one outline, and the template that they were recorded from.
 #[derive(Debug)]
-struct Kind<'t> {
+struct OutlinePrograms<'t> {
     /// The template that the programs were recorded from.
     template: &'t ChatTemplate,
     /// The markup of the template's turns, if it is needed and could be learned.
@@ -102,10 +102,10 @@ enum Unprinted {
 
 impl Unprinted {
     /// Whether it holds a text that is not blank.
-    fn speaks(self, input: ReplayInput<'_>) -> bool {
+    fn has_text(self, input: ReplayInput<'_>) -> bool {
         match self {
             Self::Text(text) => !input.source[input.texts[text].clone()].trim().is_empty(),
-            Self::Value(value) => left_out::speaks(&input.values[value]),
+            Self::Value(value) => left_out::has_text(&input.values[value]),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Programs {
 impl<'t> Replayer<'t> {
     /// A replayer of `template` that finds what is `wanted` of each conversation. With `cuts` it also finds
     /// the bytes at which a text may be cut, unless only the text is wanted.
-    pub fn new(template: &'t ChatTemplate, wanted: Wanted, cuts: bool) -> Self {
+    pub fn new(template: &'t ChatTemplate, wanted: WantedSpans, cuts: bool) -> Self {
         Self {
             template,
             wanted,
@@ -156,7 +156,7 @@ impl<'t> Replayer<'t> {
     }
 
     /// Whether trials have shown that programs give the interpreter's output for such conversations. The
-    /// first call for each [`Wanted`] runs the trials.
+    /// first call for each [`WantedSpans`] runs the trials.
     pub fn is_tried(&self, skim: &Skim) -> bool {
         self.template.replays(self.wanted_of(skim)).is_ok()
     }
@@ -172,7 +172,7 @@ impl<'t> Replayer<'t> {
     }
 
     /// The results that are wanted of this conversation, which may have weights or a prompt.
-    fn wanted_of(&self, skim: &Skim) -> Wanted {
+    fn wanted_of(&self, skim: &Skim) -> WantedSpans {
         self.wanted.of(skim.weights().is_some(), skim.prompt().is_some())
     }
 
@@ -186,8 +186,8 @@ impl<'t> Replayer<'t> {
         left_out.clear();
         let wanted = self.wanted_of(skim);
         let kind = match self.known.get(skim.outline())? {
-            Known::Replayed(kind) => kind,
-            Known::Interpreted(reason) => {
+            RenderPath::Replayed(kind) => kind,
+            RenderPath::Interpreted(reason) => {
                 self.refused = reason;
                 return Some(false);
             }
@@ -208,12 +208,12 @@ impl<'t> Replayer<'t> {
             return Some(false);
         }
         for (value, field) in unprinted {
-            if value.speaks(input) {
+            if value.has_text(input) {
                 left_out::add(left_out, field);
             }
         }
         let Printed { text, spans, .. } = printed;
-        if wanted == Wanted::Text {
+        if wanted == WantedSpans::Text {
             spans.clear();
             return Some(true);
         }
@@ -238,14 +238,14 @@ impl<'t> Replayer<'t> {
         if self.cuts && skim.prompt().is_none() {
             *cuts = turn_ends(text, spans, speaking.len());
         }
-        if wanted == Wanted::Turns {
+        if wanted == WantedSpans::Turns {
             if spans.len() != speaking.len() {
                 self.refused = "turns whose messages are found by rendering prefixes";
                 return Some(false);
             }
             let owned = speaking.into_iter().zip(spans.iter().cloned());
             *turns = spans::turns(kind.template, kind.turn.as_deref(), text, owned);
-        } else if wanted == Wanted::LastTurn {
+        } else if wanted == WantedSpans::LastTurn {
             let all = std::mem::take(spans);
             let found = match speaking.last() {
                 None => Some(Vec::new()),
@@ -279,7 +279,7 @@ impl<'t> Replayer<'t> {
     ) -> bool {
         let full = matches!(
             self.known.get(skim.outline()),
-            Some(Known::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
+            Some(RenderPath::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
         if full || self.pieces > MOST_PIECES || skim.size() > LONGEST {
             self.refused = "too many kinds of conversations";
@@ -299,17 +299,17 @@ impl<'t> Replayer<'t> {
                 let turn = || derive::learned(template, &conversation);
                 let turn = if self.wanted_of(skim).needs_turns() { turn() } else { None };
                 let known = self.known.entry(outline).or_insert_with(|| {
-                    Known::Replayed(Kind { template, turn, programs: Vec::new() })
+                    RenderPath::Replayed(OutlinePrograms { template, turn, programs: Vec::new() })
                 });
                 match known {
-                    Known::Replayed(kind) => kind.programs.push(programs),
-                    Known::Interpreted(_) => return false,
+                    RenderPath::Replayed(kind) => kind.programs.push(programs),
+                    RenderPath::Interpreted(_) => return false,
                 }
                 true
             }
             Err(reason) => {
                 self.refused = reason;
-                self.known.insert(outline, Known::Interpreted(reason));
+                self.known.insert(outline, RenderPath::Interpreted(reason));
                 false
             }
         }
@@ -348,7 +348,7 @@ impl<'t> Replayer<'t> {
             return Some(Err("turns whose header cannot be learned"));
         }
         let last = messages.iter().rposition(|message| derive::is_assistant(message));
-        let last = last.filter(|last| wanted == Wanted::LastTurn && *last > 0);
+        let last = last.filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
         let before = match skim.prompt() {
             Some(prompt) => Some((prompt, true)),
             None => last.map(|last| (last, false)),
@@ -365,7 +365,7 @@ impl<'t> Replayer<'t> {
     }
 }
 
-impl Kind<'_> {
+impl OutlinePrograms<'_> {
     /// Derives the assistant's spans in `text`, the output of `program`, from the places of the messages'
     /// texts. `None` if they cannot be found.
     fn derived(
@@ -374,10 +374,10 @@ impl Kind<'_> {
         program: &Program,
         text: &str,
         buffers: &mut ProgramBuffers<'_>,
-        places: &mut Vec<Place>,
+        places: &mut Vec<MarkPlace>,
     ) -> Option<Vec<Range<usize>>> {
-        let said = |role| Said { by_assistant: is_assistant(role), is_text: false };
-        let mut messages: Vec<Said> = skim.roles().map(said).collect();
+        let said = |role| MessageFacts { by_assistant: is_assistant(role), is_text: false };
+        let mut messages: Vec<MessageFacts> = skim.roles().map(said).collect();
         if !messages.iter().any(|message| message.by_assistant) {
             return Some(Vec::new());
         }
@@ -399,7 +399,7 @@ impl Kind<'_> {
                     && MARKED.contains(&key)
                 {
                     let ends = [(range.start, false), (range.end, true)];
-                    places.extend(ends.map(|(at, is_behind)| Place { message, at, is_behind }));
+                    places.extend(ends.map(|(at, is_after)| MarkPlace { message, at, is_after }));
                 }
             });
         } else {

@@ -4,7 +4,7 @@
 //! compared with those of the interpreter. After one difference the template is always interpreted.
 
 use super::replayer::{Programs, Replayed, Replayer};
-use super::wanted::Wanted;
+use super::wanted::WantedSpans;
 use crate::record::{Conversation, Shape, Skim, parse_conversation};
 use crate::template::chat::ChatTemplate;
 
@@ -50,19 +50,19 @@ impl ChatTemplate {
     /// are interpreted.
     ///
     /// The first call for each `wanted` runs the trials.
-    pub fn replays(&self, wanted: Wanted) -> Result<(), &'static str> {
+    pub fn replays(&self, wanted: WantedSpans) -> Result<(), &'static str> {
         *self.paths.0[wanted as usize].get_or_init(|| {
-            if wanted == Wanted::Completion {
+            if wanted == WantedSpans::Completion {
                 // The trials of a completion test only where it begins. Its text is tested with
-                // `Wanted::Text`.
-                self.replays(Wanted::Text)?;
+                // `WantedSpans::Text`.
+                self.replays(WantedSpans::Text)?;
             }
             try_out(&self.for_trial(), wanted, |_| {})
         })
     }
 
     /// Whether the trials of `wanted` have run and failed.
-    pub(in crate::template) fn interprets(&self, wanted: Wanted) -> bool {
+    pub(in crate::template) fn interprets(&self, wanted: WantedSpans) -> bool {
         self.paths.0[wanted as usize].get().is_some_and(Result::is_err)
     }
 }
@@ -70,7 +70,7 @@ impl ChatTemplate {
 /// Compares programs with the interpreter. `spoil` may change each program that is learned.
 fn try_out(
     template: &ChatTemplate,
-    wanted: Wanted,
+    wanted: WantedSpans,
     spoil: impl Fn(&mut Programs),
 ) -> Result<(), &'static str> {
     if template.is_refused() {
@@ -78,7 +78,7 @@ fn try_out(
     }
     let mut refused = "it refuses every conversation";
     let mut served = false;
-    let mut replayer = Replayer::new(template, wanted, wanted != Wanted::Text);
+    let mut replayer = Replayer::new(template, wanted, wanted != WantedSpans::Text);
     let mut skim = Skim::default();
     let shape = Shape::conversations();
     let mut out = Replayed::default();
@@ -87,7 +87,7 @@ fn try_out(
             return Err("the run was cancelled");
         }
         let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
-        let skimmed = if wanted == Wanted::Completion {
+        let skimmed = if wanted == WantedSpans::Completion {
             conversation.prompt = Some(conversation.messages.len() - 1);
             skim.take(&conversation)
         } else {
@@ -119,11 +119,11 @@ fn try_out(
 fn interpreted(
     template: &ChatTemplate,
     conversation: &Conversation,
-    wanted: Wanted,
+    wanted: WantedSpans,
 ) -> Option<Replayed> {
     let mut out = Replayed::default();
     let left_out = Some(&mut out.left_out);
-    if wanted == Wanted::Text {
+    if wanted == WantedSpans::Text {
         out.printed.text = template.render_noting(conversation, left_out).ok()?;
         return Some(out);
     }
@@ -135,9 +135,9 @@ fn interpreted(
     let (text, spans) = template.render_spans_noting(conversation, left_out).ok()?;
     out.cuts = template.turn_ends(conversation, &text, &spans);
     (out.printed.text, out.printed.spans) = (text, spans);
-    if wanted == Wanted::Turns {
+    if wanted == WantedSpans::Turns {
         out.turns = template.render_turns(conversation, None).ok()?.1;
-    } else if wanted == Wanted::LastTurn {
+    } else if wanted == WantedSpans::LastTurn {
         out.printed.spans = template.render_last_turn(conversation, None).ok()?.1;
     }
     Some(out)
@@ -214,11 +214,13 @@ mod tests {
     const TRIMMING: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n\
                             {% generation %}{{ m.content|trim }}<|im_end|>\n{% endgeneration %}{% endfor %}";
 
-    /// The results of the trials with each program changed by `spoil`, one for each `Wanted` whose trials
+    /// The results of the trials with each program changed by `spoil`, one for each `WantedSpans` whose trials
     /// pass without the change. Completions are left out, because their trials build on those of the text.
     fn spoilt(source: &str, spoil: fn(&mut Program)) -> Vec<Result<(), &'static str>> {
         let template = template(source);
-        let all = [Wanted::Text, Wanted::Spans, Wanted::LastTurn, Wanted::Turns].into_iter();
+        let all =
+            [WantedSpans::Text, WantedSpans::Spans, WantedSpans::LastTurn, WantedSpans::Turns]
+                .into_iter();
         all.filter(|wanted| template.replays(*wanted).is_ok())
             .map(|wanted| try_out(&template, wanted, |programs| spoil(programs.whole())))
             .collect()
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_template_that_trims_is_compiled() {
-        assert_eq!(template(TRIMMING).replays(Wanted::Spans), Ok(()));
+        assert_eq!(template(TRIMMING).replays(WantedSpans::Spans), Ok(()));
     }
 
     #[test]
@@ -244,21 +246,24 @@ mod tests {
     #[test]
     fn a_program_that_forgets_its_guards_is_caught() {
         let source = "{% for m in messages %}{% if '</think>' in m.content %}!{% endif %}{{ m.content }}{% endfor %}";
-        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
         assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 
     #[test]
     fn a_template_that_does_what_is_not_followed_is_interpreted() {
         let source = "{{ messages|tojson }}";
-        assert_eq!(template(source).replays(Wanted::Text), Err("what is done to several values"));
+        assert_eq!(
+            template(source).replays(WantedSpans::Text),
+            Err("what is done to several values")
+        );
     }
 
     #[test]
     fn a_program_that_prints_calls_in_another_way_is_caught() {
         let source = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}\
                       {{ call.function.arguments|tojson }}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
         assert!(is_caught(&spoilt(source, Program::print_alone)));
     }
 
@@ -266,7 +271,7 @@ mod tests {
     fn a_program_that_takes_values_for_the_same_is_caught() {
         let source = "{% for m in messages %}{% for call in m.tool_calls or [] %}\
                       {% if call.function.arguments.text %}!{% endif %}{% endfor %}{% endfor %}";
-        assert_eq!(template(source).replays(Wanted::Text), Ok(()));
+        assert_eq!(template(source).replays(WantedSpans::Text), Ok(()));
         assert!(is_caught(&spoilt(source, Program::drop_guards)));
     }
 }

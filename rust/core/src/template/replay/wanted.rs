@@ -1,10 +1,10 @@
-//! [`Wanted`]: the results that a run needs of a conversation besides its text.
+//! [`WantedSpans`]: the results that a run needs of a conversation besides its text.
 
 use std::sync::OnceLock;
 
 /// The results that a run needs of a conversation besides its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedSpans {
     /// The text alone.
     #[default]
     Text,
@@ -19,7 +19,7 @@ pub enum Wanted {
     Completion,
 }
 
-impl Wanted {
+impl WantedSpans {
     /// The number of variants.
     pub(in crate::template) const COUNT: usize = 5;
 
@@ -40,8 +40,8 @@ impl Wanted {
     }
 }
 
-/// The results of a template's trials, one for each [`Wanted`].
+/// The results of a template's trials, one for each [`WantedSpans`].
 #[derive(Debug, Default)]
-pub(in crate::template) struct RenderPaths(
-    pub(in crate::template) [OnceLock<Result<(), &'static str>>; Wanted::COUNT],
+pub(in crate::template) struct TrialResults(
+    pub(in crate::template) [OnceLock<Result<(), &'static str>>; WantedSpans::COUNT],
 );

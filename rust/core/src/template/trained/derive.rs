@@ -9,9 +9,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::ending::{Behind, up_to_last_token};
+use super::ending::{MessageTail, up_to_last_token};
 use super::header::learn;
-use super::marks::{Marks, Place, extents};
+use super::marks::{MarkPlace, Marks, extents};
 use super::markup::TurnMarkup;
 use crate::ledger::Reason;
 use crate::record::{self, Conversation, Fault};
@@ -103,18 +103,18 @@ fn from_marks(
     if plain != text {
         return None;
     }
-    from_places(template, turn, text, &Said::of(messages), &places)
+    from_places(template, turn, text, &MessageFacts::of(messages), &places)
 }
 
 /// The facts about a message that the search for its span needs.
-pub(in crate::template) struct Said {
+pub(in crate::template) struct MessageFacts {
     /// Whether the assistant wrote it.
     pub(in crate::template) by_assistant: bool,
     /// Whether all of its content is text.
     pub(in crate::template) is_text: bool,
 }
 
-impl Said {
+impl MessageFacts {
     fn of(messages: &[Cow<'_, Map>]) -> Vec<Self> {
         let said = messages.iter().map(|message| Self {
             by_assistant: is_assistant(message),
@@ -140,8 +140,8 @@ pub(in crate::template) fn from_places(
     template: &ChatTemplate,
     turn: &TurnMarkup,
     text: &str,
-    messages: &[Said],
-    places: &[Place],
+    messages: &[MessageFacts],
+    places: &[MarkPlace],
 ) -> Option<Vec<Range<usize>>> {
     let extents = extents(places, messages.len());
     let mut spans: Vec<Range<usize>> = Vec::new();
@@ -158,7 +158,7 @@ pub(in crate::template) fn from_places(
             .map(|extent| extent.range.start)
             .min()
             .unwrap_or(text.len());
-        let shown = Shown {
+        let shown = MessagePlace {
             is_marked: extent.is_some(),
             range: extent.map_or(next..next, |extent| extent.range.clone()),
             is_whole: message.is_text && extent.is_none_or(|extent| extent.is_whole),
@@ -168,12 +168,12 @@ pub(in crate::template) fn from_places(
             return None;
         }
         match find_span(turn, text, at, &shown, next) {
-            Some(Found::New(span)) => {
+            Some(TurnPlace::New(span)) => {
                 at = span.end;
                 spans.push(span);
             }
             // Some templates put several messages into one turn.
-            Some(Found::SameTurn(end)) => {
+            Some(TurnPlace::SameTurn(end)) => {
                 let last = spans.last_mut()?;
                 last.end = end;
                 at = end;
@@ -221,7 +221,7 @@ fn begins_another_turn(template: &ChatTemplate, turn: &TurnMarkup, span: &str) -
 }
 
 /// The place of a message's turn.
-enum Found {
+enum TurnPlace {
     /// In a turn of its own.
     New(Range<usize>),
     /// In the turn of the message before, which ends here.
@@ -229,7 +229,7 @@ enum Found {
 }
 
 /// The place of a message in the text, as its marks show it.
-struct Shown {
+struct MessagePlace {
     /// From its first to its last mark, or an empty range before the next message if it has none.
     range: Range<usize>,
     /// Whether it has marks.
@@ -245,9 +245,9 @@ fn find_span(
     turn: &TurnMarkup,
     text: &str,
     from: usize,
-    shown: &Shown,
+    shown: &MessagePlace,
     next: usize,
-) -> Option<Found> {
+) -> Option<TurnPlace> {
     let gap = &text[from..shown.range.start];
     let shortest = turn.headers.last()?;
     let header =
@@ -257,16 +257,16 @@ fn find_span(
         Some(from + at + header.len())
     });
     let after = if shown.is_marked { shown.range.end } else { start? };
-    let behind = Behind {
+    let tail = MessageTail {
         tail: &text[after..next],
         is_marked: shown.is_marked,
         is_whole: shown.is_whole,
         next_is_marked: shown.next_is_marked,
     };
-    let end = after + turn.ends.find(&behind)?;
+    let end = after + turn.ends.find(&tail)?;
     match start {
-        Some(start) => Some(Found::New(start..end)),
-        None if shown.is_marked && gap.trim().is_empty() => Some(Found::SameTurn(end)),
+        Some(start) => Some(TurnPlace::New(start..end)),
+        None if shown.is_marked && gap.trim().is_empty() => Some(TurnPlace::SameTurn(end)),
         None => None,
     }
 }

@@ -10,8 +10,8 @@ use crate::template::context::TemplateContext;
 
 /// The texts that a template writes after the assistant's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::template) struct Ends {
-    end: End,
+pub(in crate::template) struct TurnEnds {
+    end: TurnEnd,
     /// The text after the last turn of a conversation: the end of the turn, and the end of the conversation.
     /// `None` if it is not always the same.
     closing: Option<String>,
@@ -19,7 +19,7 @@ pub(in crate::template) struct Ends {
 
 /// The text that ends a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
+enum TurnEnd {
     /// Every turn ends with this text, which ends with a special token.
     Token(String),
     /// Every turn ends with this text, for which there is no special token.
@@ -35,7 +35,7 @@ enum End {
 }
 
 /// The texts of tiny conversations after the assistant's texts, and before those of the user.
-pub(in crate::template) struct Seen<'t> {
+pub(in crate::template) struct ProbeTexts<'t> {
     /// From a turn in the middle to the next text of the user.
     pub(in crate::template) middle: &'t str,
     /// From the last turn to the end of the text, in conversations of two lengths.
@@ -45,7 +45,7 @@ pub(in crate::template) struct Seen<'t> {
 }
 
 /// The text after a message's content, and the facts about the message that tell where its turn ends.
-pub(in crate::template) struct Behind<'t> {
+pub(in crate::template) struct MessageTail<'t> {
     /// From the last mark of the message, or from its header if it has none, to the next message's first mark.
     pub(in crate::template) tail: &'t str,
     /// Whether the message has marks.
@@ -56,12 +56,12 @@ pub(in crate::template) struct Behind<'t> {
     pub(in crate::template) next_is_marked: bool,
 }
 
-impl Ends {
+impl TurnEnds {
     /// Learns the ends of turns that begin with one of `headers` from `seen`. `None` if they cannot be found.
     pub(in crate::template) fn learn(
         context: &TemplateContext,
         headers: &[String],
-        seen: &Seen<'_>,
+        seen: &ProbeTexts<'_>,
     ) -> Option<Self> {
         let [last, longer] = seen.last;
         let own = without_header(seen.middle, seen.before_user);
@@ -77,8 +77,8 @@ impl Ends {
             }
         }
         let end = match up_to_last_token(context, shared) {
-            Some(end) => End::Token(end.to_owned()),
-            None if !shared.trim().is_empty() => End::Text(shared.trim_end().to_owned()),
+            Some(end) => TurnEnd::Token(end.to_owned()),
+            None if !shared.trim().is_empty() => TurnEnd::Text(shared.trim_end().to_owned()),
             None => open(context, headers, [last, longer], own),
         };
         Some(Self { end, closing: (last == longer).then(|| last.to_owned()) })
@@ -86,18 +86,18 @@ impl Ends {
 
     /// A header without the end of the turn before it, which belongs to that turn.
     pub(in crate::template) fn without_end<'h>(&self, header: &'h str) -> &'h str {
-        let (End::Token(end) | End::Text(end)) = &self.end else { return header };
+        let (TurnEnd::Token(end) | TurnEnd::Text(end)) = &self.end else { return header };
         let rest = header.strip_prefix(end.as_str()).filter(|rest| !rest.trim().is_empty());
         rest.unwrap_or(header)
     }
 
     /// The byte of the tail at which the turn ends, if it can be found.
-    pub(in crate::template) fn find(&self, behind: &Behind<'_>) -> Option<usize> {
-        let Behind { tail, is_marked, is_whole, next_is_marked } = *behind;
+    pub(in crate::template) fn find(&self, message: &MessageTail<'_>) -> Option<usize> {
+        let MessageTail { tail, is_marked, is_whole, next_is_marked } = *message;
         let after = |end: &String| Some(tail.find(end.as_str())? + end.len());
         match &self.end {
-            End::Token(end) => after(end),
-            End::Text(end) => {
+            TurnEnd::Token(end) => after(end),
+            TurnEnd::Text(end) => {
                 let end = end.trim_start();
                 let at = tail.find(end)?;
                 let follows = tail[..at].trim().is_empty();
@@ -111,7 +111,7 @@ impl Ends {
                 shows.then_some(at + end.len())
             }
             // Text without marks, or text that closes a tool call, cannot be told from the next header.
-            End::Open { some, next } => some
+            TurnEnd::Open { some, next } => some
                 .iter()
                 .filter_map(after)
                 .min()
@@ -131,10 +131,10 @@ impl Ends {
         let by_token = || up_to_last_token(context, turn).map(|end| region.start + end.len());
         let said = || Some(region.start + turn.strip_suffix(self.closing.as_deref()?)?.len());
         match &self.end {
-            End::Token(_) => by_token(),
-            End::Text(end) => Some(said()? + end.len()),
-            End::Open { some, .. } if !some.is_empty() => by_token(),
-            End::Open { next, .. } => {
+            TurnEnd::Token(_) => by_token(),
+            TurnEnd::Text(end) => Some(said()? + end.len()),
+            TurnEnd::Open { some, .. } if !some.is_empty() => by_token(),
+            TurnEnd::Open { next, .. } => {
                 let said = text[..said()?].trim_end().len().max(region.start);
                 let is_blank = text[said..region.end].trim().is_empty();
                 let after = if is_blank { next_speaker(next, &text[said..]) } else { 0 };
@@ -149,24 +149,24 @@ impl Ends {
         text: &str,
         span: &Range<usize>,
     ) -> Option<Range<usize>> {
-        let behind =
+        let end_of =
             |end: &str| text[span.end..].starts_with(end).then(|| span.end..span.end + end.len());
         match &self.end {
-            End::Token(end) => behind(end),
-            End::Open { some, .. } => {
-                some.iter().filter_map(|end| behind(end)).max_by_key(ExactSizeIterator::len)
+            TurnEnd::Token(end) => end_of(end),
+            TurnEnd::Open { some, .. } => {
+                some.iter().filter_map(|end| end_of(end)).max_by_key(ExactSizeIterator::len)
             }
-            End::Text(end) => {
+            TurnEnd::Text(end) => {
                 let said = text[span.clone()].trim_end().strip_suffix(end.trim_start());
                 let within = said.map(|said| span.start + said.len()..span.end);
-                within.or_else(|| behind(end))
+                within.or_else(|| end_of(end))
             }
         }
     }
 }
 
 /// The ends of a template that writes no text after every turn.
-fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: &str) -> End {
+fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: &str) -> TurnEnd {
     let begins_turns = |token: &str| headers.iter().any(|header| header.contains(token));
     let mut some: Vec<String> = Vec::new();
     // A text after only some turns could be anything, unless it ends with a special token.
@@ -181,7 +181,7 @@ fn open(context: &TemplateContext, headers: &[String], last: [&str; 2], middle: 
     let mut special = context.special_tokens.iter();
     let begin = special.find(|(name, _)| name == "bos_token").map(|(_, content)| content);
     let next = tokens(context).filter(|token| Some(*token) != begin && !begins_turns(token));
-    End::Open { some, next: next.cloned().collect() }
+    TurnEnd::Open { some, next: next.cloned().collect() }
 }
 
 /// The special tokens.

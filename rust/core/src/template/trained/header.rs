@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::ending::{Ends, Seen, shared_start};
-use super::marks::{Extent, Marks, extents};
+use super::ending::{ProbeTexts, TurnEnds, shared_start};
+use super::marks::{MarkedRange, Marks, extents};
 use super::markup::TurnMarkup;
 use crate::record::{Conversation, write_json};
 use crate::template::chat::ChatTemplate;
@@ -73,15 +73,15 @@ pub(in crate::template) fn learn(
 fn learn_ends(
     probe: &Probe<'_>,
     headers: &[String],
-    before: &Marked,
-    [one, two]: &[Marked; 2],
-) -> Option<Ends> {
-    let seen = Seen {
-        middle: two.behind(1, Some(2))?,
-        last: [one.behind(1, None)?, two.behind(3, None)?],
+    before: &ProbeRender,
+    [one, two]: &[ProbeRender; 2],
+) -> Option<TurnEnds> {
+    let seen = ProbeTexts {
+        middle: two.after(1, Some(2))?,
+        last: [one.after(1, None)?, two.after(3, None)?],
         before_user: before.before(0)?,
     };
-    Ends::learn(&probe.template.context, headers, &seen)
+    TurnEnds::learn(&probe.template.context, headers, &seen)
 }
 
 /// Renders tiny conversations with the keyword arguments of a conversation.
@@ -108,31 +108,31 @@ impl<'t> Probe<'t> {
     }
 
     /// Renders a conversation with these roles; `None` if the template fails.
-    fn render(&self, roles: &[&str], prompt: bool) -> Option<Marked> {
+    fn render(&self, roles: &[&str], prompt: bool) -> Option<ProbeRender> {
         let messages = messages(roles);
         let marked = self.marks.mark_all(&messages)?;
         let text = self.template.run(&marked, &self.conversation, Some(prompt)).ok()?.text;
         let (plain, places) = self.marks.unmark(&text);
         let extents = extents(&places, roles.len());
-        Some(Marked { text, plain, extents })
+        Some(ProbeRender { text, plain, extents })
     }
 }
 
 /// A rendered tiny conversation: with marks, without them, and the extents of its messages.
-struct Marked {
+struct ProbeRender {
     text: String,
     plain: String,
-    extents: Vec<Option<Extent>>,
+    extents: Vec<Option<MarkedRange>>,
 }
 
-impl Marked {
+impl ProbeRender {
     /// The text before the content of a message.
     fn before(&self, message: usize) -> Option<&str> {
         self.plain.get(..self.extents.get(message)?.as_ref()?.range.start)
     }
 
     /// The text after the content of a message, up to the content of `next`, or to the end.
-    fn behind(&self, message: usize, next: Option<usize>) -> Option<&str> {
+    fn after(&self, message: usize, next: Option<usize>) -> Option<&str> {
         let from = self.extents.get(message)?.as_ref()?.range.end;
         let to = match next {
             Some(next) => self.extents.get(next)?.as_ref()?.range.start,
@@ -160,9 +160,9 @@ fn messages<'m>(roles: &[&str]) -> Vec<Cow<'m, Map>> {
 ///
 /// The header is the text between the user's turn and the assistant's text. If that is blank, as after a
 /// closing `[/INST]`, the header is the end of the user's turn.
-fn unprompted_header(user: &Marked, exchange: &Marked) -> Option<(String, bool)> {
-    let tail = user.behind(0, None)?;
-    let between = exchange.behind(0, Some(1))?;
+fn unprompted_header(user: &ProbeRender, exchange: &ProbeRender) -> Option<(String, bool)> {
+    let tail = user.after(0, None)?;
+    let between = exchange.after(0, Some(1))?;
     // After the last turn, some templates close the whole conversation.
     let own = &between[shared_start(between, tail).len()..];
     Some(if own.trim().is_empty() { (tail.to_owned(), false) } else { (own.to_owned(), true) })

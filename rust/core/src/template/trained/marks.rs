@@ -51,14 +51,14 @@ impl Marks {
         })
     }
 
-    /// The marks before and behind the texts of a message.
+    /// The marks before and after the texts of a message.
     fn pair(self, message: usize) -> Option<[char; 2]> {
         let before = u32::try_from(message.checked_mul(2)?).ok()?;
         let pair = [before, before + 1].map(|number| char::from_u32(self.first + number));
         (before < self.count).then_some([pair[0]?, pair[1]?])
     }
 
-    /// The message whose mark this is, and whether it stands behind a text.
+    /// The message whose mark this is, and whether it stands after a text.
     fn read(self, c: char) -> Option<(usize, bool)> {
         let number = u32::from(c).checked_sub(self.first).filter(|number| *number < self.count)?;
         Some((usize::try_from(number / 2).ok()?, number % 2 == 1))
@@ -95,13 +95,13 @@ impl Marks {
     }
 
     /// Removes the marks from a text. Returns the text without marks, and the place of each mark in it.
-    pub(in crate::template) fn unmark(self, text: &str) -> (String, Vec<Place>) {
+    pub(in crate::template) fn unmark(self, text: &str) -> (String, Vec<MarkPlace>) {
         let mut plain = String::with_capacity(text.len());
         let mut places = Vec::new();
         for c in text.chars() {
             match self.read(c) {
-                Some((message, is_behind)) => {
-                    places.push(Place { message, at: plain.len(), is_behind });
+                Some((message, is_after)) => {
+                    places.push(MarkPlace { message, at: plain.len(), is_after });
                 }
                 None => plain.push(c),
             }
@@ -112,13 +112,13 @@ impl Marks {
 
 /// The place of a mark in a text without marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::template) struct Place {
+pub(in crate::template) struct MarkPlace {
     /// The message whose mark it is.
     pub(in crate::template) message: usize,
     /// Its byte offset.
     pub(in crate::template) at: usize,
-    /// Whether it stood behind a text, not before it.
-    pub(in crate::template) is_behind: bool,
+    /// Whether it stood after a text, not before it.
+    pub(in crate::template) is_after: bool,
 }
 
 /// A text with a mark at either end, or the same text if it is blank.
@@ -129,8 +129,8 @@ fn mark_text(text: &Arc<str>, marks: [char; 2]) -> Json {
     }
     let from = text.len() - text.trim_start_matches(is_space).len();
     let to = from + inner.len();
-    let [before, behind] = marks;
-    Json::String(format!("{}{before}{inner}{behind}{}", &text[..from], &text[to..]).into())
+    let [before, after] = marks;
+    Json::String(format!("{}{before}{inner}{after}{}", &text[..from], &text[to..]).into())
 }
 
 /// Marks a text, or the texts of its parts.
@@ -200,20 +200,20 @@ fn mark_leaves(value: &Json, marks: [char; 2]) -> Json {
 
 /// The marks of a message in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::template) struct Extent {
+pub(in crate::template) struct MarkedRange {
     /// From the first to the last mark.
     pub(in crate::template) range: Range<usize>,
-    /// Whether the last one stands behind a text: a template may print the beginning of a text alone.
+    /// Whether the last one stands after a text: a template may print the beginning of a text alone.
     pub(in crate::template) is_whole: bool,
 }
 
 /// The extents of `count` messages; `None` for a message without marks.
-pub(in crate::template) fn extents(places: &[Place], count: usize) -> Vec<Option<Extent>> {
-    let mut extents: Vec<Option<Extent>> = vec![None; count];
-    for &Place { message, at, is_behind } in places {
+pub(in crate::template) fn extents(places: &[MarkPlace], count: usize) -> Vec<Option<MarkedRange>> {
+    let mut extents: Vec<Option<MarkedRange>> = vec![None; count];
+    for &MarkPlace { message, at, is_after } in places {
         if let Some(extent) = extents.get_mut(message) {
             let start = extent.as_ref().map_or(at, |extent| extent.range.start);
-            *extent = Some(Extent { range: start..at, is_whole: is_behind });
+            *extent = Some(MarkedRange { range: start..at, is_whole: is_after });
         }
     }
     extents

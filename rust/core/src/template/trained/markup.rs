@@ -1,6 +1,6 @@
 //! [`TurnMarkup`]: the texts with which a template begins and ends the assistant's turns.
 
-use super::ending::Ends;
+use super::ending::TurnEnds;
 
 /// The texts around the text of the assistant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(in crate::template) struct TurnMarkup {
     /// with.
     pub(in crate::template) headers: Vec<String>,
     /// The texts after it.
-    pub(in crate::template) ends: Ends,
+    pub(in crate::template) ends: TurnEnds,
     /// Whether the turns have headers of their own although there is no generation prompt.
     pub(in crate::template) unprompted: bool,
 }

@@ -1,4 +1,4 @@
-//! [`Outside`]: processes that run `transformers` to render what this renderer refuses.
+//! [`RenderProcesses`]: processes that run `transformers` to render what this renderer refuses.
 //!
 //! A process reads one line of JSON for each conversation and answers with one line. It ends when its input
 //! ends, so no process outlives this one, even after a crash.
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The command that starts a rendering process, and the control of the run.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct RenderCommand {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// The control of the run, which holds its cancel flag.
@@ -36,7 +36,7 @@ pub struct Launch {
 /// The answer of a rendering process.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+enum ProcessReply {
     /// The process has compiled the template.
     Ready,
     /// The text, and the byte ranges that the assistant wrote.
@@ -50,27 +50,27 @@ enum Answer {
 }
 
 /// A pool of processes that render one template: as many as threads have rendered at the same time.
-pub(super) struct Outside {
-    launch: Launch,
+pub(super) struct RenderProcesses {
+    launch: RenderCommand,
     name: String,
     /// The first line that a process reads: the template and the time, as JSON.
     setup: String,
-    idle: Mutex<Vec<Worker>>,
+    idle: Mutex<Vec<RenderProcess>>,
     /// Whether any conversation was sent to a process.
     used: AtomicBool,
     /// The error of the first process that failed.
     broken: OnceLock<String>,
 }
 
-impl fmt::Debug for Outside {
+impl fmt::Debug for RenderProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outside").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Outside {
+impl RenderProcesses {
     /// A pool for the template `source`, in which `strftime_now` formats `now`. It starts no process.
-    pub(super) fn new(name: &str, source: &str, now: NaiveDateTime, launch: Launch) -> Self {
+    pub(super) fn new(name: &str, source: &str, now: NaiveDateTime, launch: RenderCommand) -> Self {
         let setup = json!({ "template": source, "now": now.and_utc().timestamp_micros() });
         Self {
             launch,
@@ -89,7 +89,7 @@ impl Outside {
     /// [`Error::Template`] for a template that `transformers` refuses too, [`Error::Option`] if no process
     /// starts or `transformers` cannot be used, [`Error::Cancelled`] if the run was cancelled.
     pub(super) fn start(self) -> Result<Self> {
-        let first = self.worker()?;
+        let first = self.process()?;
         self.idle().push(first);
         Ok(self)
     }
@@ -100,23 +100,23 @@ impl Outside {
     }
 
     /// Renders the conversation in `request`. A failure is about this conversation, unless
-    /// [`Outside::broken`] has an error.
+    /// [`RenderProcesses::broken`] has an error.
     pub(super) fn render(&self, request: &[u8]) -> std::result::Result<RenderOutput, String> {
         self.used.store(true, Ordering::Relaxed);
         let kept = self.idle().pop();
-        let mut worker = match kept.map_or_else(|| self.worker(), Ok) {
-            Ok(worker) => worker,
+        let mut process = match kept.map_or_else(|| self.process(), Ok) {
+            Ok(process) => process,
             Err(error) => return Err(self.broken.get_or_init(|| error.to_string()).clone()),
         };
-        match worker.ask(request, &self.launch.control) {
-            Ok(Answer::Rendered(text, spans)) => {
-                self.idle().push(worker);
+        match process.request(request, &self.launch.control) {
+            Ok(ProcessReply::Rendered(text, spans)) => {
+                self.idle().push(process);
                 let spans = spans.into_iter().map(|(start, end)| start..end);
                 let spans = spans.filter(|span| !Range::is_empty(span)).collect();
                 Ok(RenderOutput { text, spans, ..RenderOutput::default() })
             }
-            Ok(Answer::Failed(reason)) => {
-                self.idle().push(worker);
+            Ok(ProcessReply::Failed(reason)) => {
+                self.idle().push(process);
                 Err(reason)
             }
             Ok(other) => Err(self.broken.get_or_init(|| format!("it answered {other:?}")).clone()),
@@ -133,16 +133,16 @@ impl Outside {
         })
     }
 
-    fn worker(&self) -> Result<Worker> {
+    fn process(&self) -> Result<RenderProcess> {
         let unusable = |reason: String| Error::option("template_engine", reason);
-        let mut worker = Worker::start(&self.launch.command)
+        let mut process = RenderProcess::start(&self.launch.command)
             .map_err(|error| unusable(format!("is \"python\", but no process starts: {error}")))?;
-        match worker.ask(self.setup.as_bytes(), &self.launch.control) {
-            Ok(Answer::Ready) => Ok(worker),
-            Ok(Answer::Refused(line, reason)) => {
+        match process.request(self.setup.as_bytes(), &self.launch.control) {
+            Ok(ProcessReply::Ready) => Ok(process),
+            Ok(ProcessReply::Refused(line, reason)) => {
                 Err(Error::Template { name: self.name.clone(), line, reason: reason.into() })
             }
-            Ok(Answer::Missing(what)) => {
+            Ok(ProcessReply::Missing(what)) => {
                 Err(unusable(format!("is \"python\", but transformers cannot be used: {what}")))
             }
             Ok(other) => Err(unusable(format!("is \"python\", but the process says {other:?}"))),
@@ -151,19 +151,19 @@ impl Outside {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<RenderProcess>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A rendering process. Dropping it kills the process and waits for its end.
-struct Worker {
+struct RenderProcess {
     process: Child,
-    questions: ChildStdin,
+    requests: ChildStdin,
     answers: Receiver<std::io::Result<String>>,
 }
 
-impl Worker {
+impl RenderProcess {
     fn start(command: &[String]) -> std::io::Result<Self> {
         let (program, arguments) = command.split_first().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "no program is named")
@@ -174,7 +174,7 @@ impl Worker {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let (Some(questions), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
+        let (Some(requests), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             unreachable!("both were asked for");
         };
         let (sender, answers) = channel();
@@ -186,13 +186,17 @@ impl Worker {
                 }
             }
         })?;
-        Ok(Self { process, questions, answers })
+        Ok(Self { process, requests, answers })
     }
 
     /// Sends a line and waits for the answer. Fails with the reason if none comes.
-    fn ask(&mut self, line: &[u8], control: &Control) -> std::result::Result<Answer, String> {
-        let asked = self.questions.write_all(line).and_then(|()| self.questions.write_all(b"\n"));
-        if asked.and_then(|()| self.questions.flush()).is_err() {
+    fn request(
+        &mut self,
+        line: &[u8],
+        control: &Control,
+    ) -> std::result::Result<ProcessReply, String> {
+        let sent = self.requests.write_all(line).and_then(|()| self.requests.write_all(b"\n"));
+        if sent.and_then(|()| self.requests.flush()).is_err() {
             return Err(self.end());
         }
         loop {
@@ -220,7 +224,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for RenderProcess {
     fn drop(&mut self) {
         // `kill` fails for a process that has ended. Such a process is waited for as well.
         self.process.kill().ok();
