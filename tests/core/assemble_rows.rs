@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Int32Type, UInt16Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
 use fastpack_core::assemble::{Gathered, Layout, Padding, batch_ranges, rows, schema};
 use fastpack_core::config::{RowColumn, RowLayout};
-use fastpack_core::document::{Documents, INPUTS, Run};
+use fastpack_core::document::{Documents, INPUTS, TrainedRun};
 use fastpack_core::pack::{Piece, Plan};
 use fastpack_core::store::Store;
 use proptest::prelude::*;
@@ -25,12 +25,12 @@ fn max(length: u32) -> NonZeroU32 {
 }
 
 /// Neighbouring trained tokens as runs.
-fn runs(tokens: &Tokens) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(tokens: &Tokens) -> Vec<TrainedRun> {
+    let mut runs: Vec<TrainedRun> = Vec::new();
     for (at, _) in (0..).zip(tokens).filter(|(_, (_, trained))| *trained) {
         match runs.last_mut() {
             Some(run) if run.end == at => run.end += 1,
-            _ => runs.push(Run { start: at, end: at + 1, weight: 1.0 }),
+            _ => runs.push(TrainedRun { start: at, end: at + 1, weight: 1.0 }),
         }
     }
     runs

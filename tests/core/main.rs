@@ -2,6 +2,7 @@
 
 mod assemble_rows;
 mod document_literals;
+mod fast_reader;
 mod pack_laws;
 mod pack_lengths;
 mod pack_open;
@@ -13,7 +14,6 @@ mod sink_faults;
 mod sink_folder;
 #[cfg(unix)]
 mod sink_ownership;
-mod skim;
 mod source;
 mod store_log;
 mod template;

@@ -2,14 +2,14 @@
 
 use fastpack_core::Control;
 use fastpack_core::config::{Overlong, PackOptions, Side, Strategy};
-use fastpack_core::pack::{Cut, Lengths, PlannedLengths, cut};
+use fastpack_core::pack::{DocumentLengths, OverlongCut, PlannedLengths, cut};
 use proptest::prelude::*;
 
 use crate::packing::{lengths, options};
 
 fn planned(lengths: &[u32], options: &PackOptions) -> PlannedLengths {
     let lengths: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
-    let lengths = Lengths::new(&lengths, options).expect("the options are sound");
+    let lengths = DocumentLengths::new(&lengths, options).expect("the options are sound");
     lengths.plan(options, &Control::default()).expect("the lengths are sound, and nobody cancels")
 }
 
@@ -78,11 +78,11 @@ proptest! {
 fn what_nobody_said_depends_on_the_kind_of_document() {
     let unsaid = options(8, Strategy::Mix);
     let strict = PackOptions { overlong: Some(Overlong::Error), ..unsaid.clone() };
-    assert_eq!(cut(9, &[], &strict, Overlong::Drop), Cut::Refuse);
-    assert_eq!(cut(9, &[], &unsaid, Overlong::Drop), Cut::Drop);
+    assert_eq!(cut(9, &[], &strict, Overlong::Drop), OverlongCut::Refuse);
+    assert_eq!(cut(9, &[], &unsaid, Overlong::Drop), OverlongCut::Drop);
     let pieces = |cut| match cut {
-        Cut::Into(stretches) => stretches.collect(),
-        Cut::Drop | Cut::Refuse => Vec::new(),
+        OverlongCut::Into(stretches) => stretches.collect(),
+        OverlongCut::Drop | OverlongCut::Refuse => Vec::new(),
     };
     assert_eq!(pieces(cut(8, &[], &strict, Overlong::Drop)), [(0, 8)]);
     assert_eq!(pieces(cut(17, &[], &unsaid, Overlong::Split)), [(0, 8), (8, 8), (16, 1)]);
@@ -107,7 +107,7 @@ fn truncation_keeps_the_end_where_told_verl_6372() {
 #[test]
 fn lengths_that_are_no_lengths_are_refused_by_index() {
     let refusal = |lengths: &[i64], options: &PackOptions| {
-        let planned = Lengths::new(lengths, options)
+        let planned = DocumentLengths::new(lengths, options)
             .and_then(|lengths| lengths.plan(options, &Control::default()));
         planned.expect_err("one of the lengths is wrong").to_string()
     };

@@ -6,7 +6,8 @@ use fastpack_core::config::{DocumentKind, Fields, Part, ShapeName};
 use fastpack_core::json::Json;
 use fastpack_core::ledger::Reason;
 use fastpack_core::record::{
-    self, Conversation, Expectation, Fault, MAX_DEPTH, Record, Takes, TokenColumns, find_shape,
+    self, Conversation, Expectation, Fault, MAX_DEPTH, MessageForms, Record, TokenColumns,
+    find_shape,
 };
 use fastpack_core::source::Raw;
 
@@ -24,7 +25,7 @@ fn expecting(fields: &Fields) -> Expectation<'_> {
 fn read(line: &[u8], fields: &Fields) -> Result<Record, Fault> {
     let expected = expecting(fields);
     let found = find_shape([Raw::Json(line)], expected).map(|found| found.shape);
-    record::read(Raw::Json(line), found.as_ref(), expected, Takes::ALL)
+    record::read(Raw::Json(line), found.as_ref(), expected, MessageForms::ALL)
 }
 
 fn conversation(line: &str) -> Conversation {
@@ -202,7 +203,7 @@ fn a_record_that_says_what_another_shape_is_told_by_is_of_another_shape() {
     let read = |lines: [&str; 2], expected: Expectation<'_>| {
         let raw = lines.map(|line| Raw::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
-        record::read(raw[1], Some(&shape), expected, Takes::ALL).map(drop)
+        record::read(raw[1], Some(&shape), expected, MessageForms::ALL).map(drop)
     };
     let text = r#"{"text": "a"}"#;
     let both = r#"{"text": "a", "messages": [{"role": "user", "content": "b"}]}"#;
@@ -228,7 +229,7 @@ fn fields_that_say_nothing_tell_no_other_shape() {
     ] {
         let raw = [first, line].map(|line| Raw::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
-        assert!(record::read(raw[1], Some(&shape), expected, Takes::ALL).is_ok(), "{line}");
+        assert!(record::read(raw[1], Some(&shape), expected, MessageForms::ALL).is_ok(), "{line}");
     }
 }
 
@@ -245,7 +246,7 @@ fn a_column_that_no_json_can_hold_tells_no_other_shape() {
         let batch = RecordBatch::try_from_iter(columns).expect("a table");
         let raw = [0, 1].map(|row| Raw::Row { batch: &batch, row });
         let shape = find_shape(raw, expected).expect("a shape").shape;
-        record::read(raw[1], Some(&shape), expected, Takes::ALL).map(drop)
+        record::read(raw[1], Some(&shape), expected, MessageForms::ALL).map(drop)
     };
     assert!(read(vec![("text", texts()), ("prompt", texts()), ("answer", binary())]).is_ok());
     for columns in [
@@ -266,7 +267,7 @@ fn prompts_of_a_file_are_texts_or_lists() {
     for (first, second, said) in [(text, list, "is a list"), (list, text, "is a text")] {
         let raw = [first, second].map(|line| Raw::Json(line.as_bytes()));
         let shape = find_shape(raw, expected).expect("a shape").shape;
-        let read = |raw| record::read(raw, Some(&shape), expected, Takes::ALL);
+        let read = |raw| record::read(raw, Some(&shape), expected, MessageForms::ALL);
         assert!(read(raw[0]).is_ok());
         let fault = read(raw[1]).expect_err("another shape");
         assert_eq!(fault.reason, Reason::OtherShape);
@@ -274,5 +275,5 @@ fn prompts_of_a_file_are_texts_or_lists() {
     }
     let raw = [r#"{"prompt": 5, "completion": "b"}"#, text].map(|line| Raw::Json(line.as_bytes()));
     let shape = find_shape(raw, expected).expect("a shape").shape;
-    assert!(record::read(raw[1], Some(&shape), expected, Takes::ALL).is_ok());
+    assert!(record::read(raw[1], Some(&shape), expected, MessageForms::ALL).is_ok());
 }

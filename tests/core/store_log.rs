@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fastpack_core::document::{Document, Documents, INPUTS, Run};
+use fastpack_core::document::{Document, Documents, INPUTS, TrainedRun};
 use fastpack_core::ledger::{Ledger, Reason};
 use fastpack_core::store::{Log, Store, Stretch};
 use fastpack_core::{Control, Origin};
@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// A document: its ids, its trained runs, its line, and whether it is text.
-type Made = (Vec<u32>, Vec<Run>, u64, bool);
+type MadeSizes = (Vec<u32>, Vec<TrainedRun>, u64, bool);
 
-fn made() -> impl Strategy<Value = Made> {
+fn made() -> impl Strategy<Value = MadeSizes> {
     let ids = prop::collection::vec(any::<u32>(), 1..80);
     let runs = prop::collection::vec((1..20_u32, 1..20_u32, -2.0..2.0_f32), 0..5);
     (ids, runs, any::<u64>(), any::<bool>()).prop_map(|(ids, gaps, line, text)| {
@@ -25,7 +25,7 @@ fn made() -> impl Strategy<Value = Made> {
         for (gap, length, weight) in gaps {
             let (start, end) = (at + gap, at + gap + length);
             if end as usize <= ids.len() {
-                runs.push(Run { start, end, weight });
+                runs.push(TrainedRun { start, end, weight });
             }
             at = end;
         }
@@ -33,7 +33,7 @@ fn made() -> impl Strategy<Value = Made> {
     })
 }
 
-fn documents(path: &str, made: &[Made]) -> Documents {
+fn documents(path: &str, made: &[MadeSizes]) -> Documents {
     let mut documents = Documents::new(Path::new(path).into(), &[INPUTS]);
     for (ids, runs, line, text) in made {
         documents.push(&[ids], runs.iter().copied(), *line);
@@ -44,7 +44,7 @@ fn documents(path: &str, made: &[Made]) -> Documents {
     documents
 }
 
-fn seen(document: Document<'_>) -> Made {
+fn seen(document: Document<'_>) -> MadeSizes {
     let ids = document.column(INPUTS).to_vec();
     (ids, document.trained().to_vec(), document.origin().line, document.is_text())
 }
@@ -63,7 +63,7 @@ fn ledger(tokens: u64) -> Ledger {
     ledger
 }
 
-fn append(log: &Log, number: u64, made: &[Made]) {
+fn append(log: &Log, number: u64, made: &[MadeSizes]) {
     log.append(number, "0a1b", &documents("data.jsonl", made), &ledger(number)).expect("room");
 }
 
@@ -251,8 +251,8 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let log = Arc::new(Log::open(&path).expect("a log"));
     let ids: Vec<u32> = (0..1 << 20).collect();
     let runs = vec![
-        Run { start: 10, end: 20, weight: 1.0 },
-        Run { start: 500_000, end: 600_000, weight: 0.5 },
+        TrainedRun { start: 10, end: 20, weight: 1.0 },
+        TrainedRun { start: 500_000, end: 600_000, weight: 0.5 },
     ];
     let documents =
         documents("data.jsonl", &[(vec![1; 5], Vec::new(), 1, false), (ids, runs, 2, true)]);
@@ -263,6 +263,6 @@ fn a_stretch_of_a_document_of_megabytes_is_read_alone() {
     let loaded =
         store.load(&[stretch], false, NonZeroUsize::MIN, &Control::default()).expect("readable");
     let ids: Vec<u32> = (599_990..600_010).collect();
-    let runs = vec![Run { start: 0, end: 10, weight: 0.5 }];
+    let runs = vec![TrainedRun { start: 0, end: 10, weight: 0.5 }];
     assert_eq!(seen(loaded.document(0)), (ids, runs, 2, true));
 }

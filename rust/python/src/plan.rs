@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use fastpack_core::config::PackOptions;
-use fastpack_core::pack::{Lengths, PlanColumns, PlannedLengths};
+use fastpack_core::pack::{DocumentLengths, PlanColumns, PlannedLengths};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -102,7 +102,7 @@ pub(crate) fn plan(
     let options = options.0.clone();
     let packing = options.clone();
     // The lengths are checked on this thread, in one pass over the caller's array: a copy would take as long.
-    let lengths = Lengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
+    let lengths = DocumentLengths::new(lengths.as_slice()?, &options).map_err(error::to_py)?;
     let planned = supervise::run(py, None, Interrupted::Abandon, move |control, _| {
         lengths.plan(&options, control)
     })?;

@@ -2,7 +2,7 @@
 //! templates.
 
 use fastpack_core::json::Map;
-use fastpack_core::record::{Conversation, Shape, Skim, parse_conversation};
+use fastpack_core::record::{Conversation, FastReader, Shape, parse_conversation};
 use fastpack_core::template::{
     ChatTemplate, Printed, Replayed, Replayer, TemplateContext, WantedSpans,
 };
@@ -94,7 +94,7 @@ pub(crate) fn replay_template(
     let template = template(source, special_tokens, now_iso, turn_ends)?;
     let wanted = if spans { WantedSpans::Spans } else { WantedSpans::Text };
     let mut replayer = Replayer::new(&template, wanted, false);
-    let (mut skim, shape) = (Skim::default(), Shape::conversations());
+    let (mut reader, shape) = (FastReader::default(), Shape::conversations());
     let renderings = records_json.iter().map(|record| {
         let line = record.as_bytes();
         let mut made = Replayed::default();
@@ -109,7 +109,7 @@ pub(crate) fn replay_template(
             let Printed { text, spans, .. } = &mut made.printed;
             rendered.map(|rendered| (*text, *spans) = rendered).is_some()
         } else {
-            skim.read(line, &shape) && replayer.render(&skim, read, &mut made)
+            reader.read(line, &shape) && replayer.render(&reader, read, &mut made)
         };
         let out = made.printed;
         let found = out.spans.into_iter().map(|span| (span.start, span.end)).collect();

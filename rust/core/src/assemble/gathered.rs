@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::control::Control;
 use crate::document::Document;
 use crate::error::Result;
-use crate::pack::{Made, Plan};
+use crate::pack::{MadeSizes, Plan};
 use crate::store::{Loaded, Store, Stretch};
 
 /// The documents of neighbouring rows of a plan.
@@ -36,7 +36,7 @@ pub struct Excerpt<'a> {
     /// The number of tokens of the piece in its row.
     pub tokens: u32,
     /// What the objective makes of it.
-    pub made: Made,
+    pub made: MadeSizes,
 }
 
 impl<'a> Gathered<'a> {

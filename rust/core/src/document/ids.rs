@@ -1,7 +1,7 @@
 //! Ids that a record brings to a document: they need no tokenizer.
 
 use super::tokenize::{Ending, push};
-use super::{Documents, Run};
+use super::{Documents, TrainedRun};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::{Fault, Tokens};
@@ -33,7 +33,8 @@ pub fn take(
     let mut length = position(ids.len())?;
     let trained = trained.filter(|_| trains != Trains::All);
     let silent = trained.is_none();
-    let mut runs = trained.unwrap_or_else(|| vec![Run { start: 0, end: length, weight: 1.0 }]);
+    let mut runs =
+        trained.unwrap_or_else(|| vec![TrainedRun { start: 0, end: length, weight: 1.0 }]);
     if let Some(bos) = ending.bos_id.filter(|id| ids.first() != Some(id)) {
         ids.insert(0, bos);
         length = position(ids.len())?;

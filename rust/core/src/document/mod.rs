@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::error::Origin;
 
-pub use crate::record::Run;
+pub use crate::record::TrainedRun;
 
 pub(crate) use words::Head;
 
@@ -111,7 +111,7 @@ impl<'a> Document<'a> {
     }
 
     /// The trained runs of the first column: ascending, disjoint, none empty.
-    pub fn trained(&self) -> &'a [Run] {
+    pub fn trained(&self) -> &'a [TrainedRun] {
         &self.documents.runs
             [self.documents.run_offsets[self.index]..self.documents.run_offsets[self.index + 1]]
     }
@@ -160,7 +160,7 @@ pub struct Documents {
     path: Arc<Path>,
     pass: Pass,
     columns: Vec<(ColumnName, Ragged)>,
-    runs: Vec<Run>,
+    runs: Vec<TrainedRun>,
     run_offsets: Vec<usize>,
     lines: Vec<u64>,
     texts: Vec<bool>,
@@ -186,7 +186,12 @@ impl Documents {
     /// # Panics
     ///
     /// If `ids` has another number of columns.
-    pub fn push(&mut self, ids: &[&[u32]], trained: impl IntoIterator<Item = Run>, line: u64) {
+    pub fn push(
+        &mut self,
+        ids: &[&[u32]],
+        trained: impl IntoIterator<Item = TrainedRun>,
+        line: u64,
+    ) {
         assert_eq!(ids.len(), self.columns.len(), "one list of ids a column");
         for ((_, column), ids) in self.columns.iter_mut().zip(ids) {
             column.push(ids);

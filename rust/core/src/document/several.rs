@@ -3,7 +3,7 @@
 use fastpack_tokenize::SpecialTokens;
 
 use super::tokenize::{DocumentMaker, Kind};
-use super::{Documents, LABELS, PARTS, Run};
+use super::{Documents, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
@@ -60,7 +60,7 @@ impl DocumentMaker {
                 _ => &ids[..],
             })
             .collect();
-        documents.push(&columns, [Run { start: 0, end: all, weight: 1.0 }], line);
+        documents.push(&columns, [TrainedRun { start: 0, end: all, weight: 1.0 }], line);
         Ok(())
     }
 

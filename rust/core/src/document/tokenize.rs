@@ -6,7 +6,7 @@ use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
 use super::literals::Literals;
 use super::turns::Edges;
-use super::{Documents, Run, TURN_ENDS};
+use super::{Documents, TURN_ENDS, TrainedRun};
 use crate::config::Eos;
 use crate::control::Control;
 use crate::ledger::{Ledger, Reason};
@@ -58,7 +58,7 @@ pub struct DocumentMaker {
     edges: Edges,
     /// How many tokens come before each place at which the document may be cut.
     turn_ends: Vec<u32>,
-    runs: Vec<Run>,
+    runs: Vec<TrainedRun>,
 }
 
 impl DocumentMaker {
@@ -212,7 +212,7 @@ impl DocumentMaker {
         self.runs.clear();
         let spans = match &rendered.trained {
             Trained::All => {
-                self.runs.push(Run { start: 0, end: length, weight: 1.0 });
+                self.runs.push(TrainedRun { start: 0, end: length, weight: 1.0 });
                 &[][..]
             }
             Trained::Spans(spans) => spans,
@@ -257,7 +257,7 @@ pub(super) fn push(
     documents: &mut Documents,
     ids: &[u32],
     turn_ends: &[u32],
-    runs: impl IntoIterator<Item = Run>,
+    runs: impl IntoIterator<Item = TrainedRun>,
     line: u64,
 ) {
     let columns = [ids, turn_ends];
@@ -266,7 +266,7 @@ pub(super) fn push(
 }
 
 /// Appends the part of a run that comes after the runs so far, to the last of them where they meet.
-fn push_run(runs: &mut Vec<Run>, start: u32, end: u32, weight: f32) {
+fn push_run(runs: &mut Vec<TrainedRun>, start: u32, end: u32, weight: f32) {
     let start = start.max(runs.last().map_or(0, |run| run.end));
     if start >= end {
         return;
@@ -275,6 +275,6 @@ fn push_run(runs: &mut Vec<Run>, start: u32, end: u32, weight: f32) {
         Some(open) if open.end == start && open.weight.to_bits() == weight.to_bits() => {
             open.end = end;
         }
-        _ => runs.push(Run { start, end, weight }),
+        _ => runs.push(TrainedRun { start, end, weight }),
     }
 }

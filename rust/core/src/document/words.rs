@@ -3,7 +3,7 @@
 //! A record is its line, whether it is text, its trained runs, and the ids of its columns, in this order. So all but
 //! the ids is read at once where a stretch of a long document is wanted.
 
-use super::{Documents, Ragged, Run};
+use super::{Documents, Ragged, TrainedRun};
 
 /// Marks a document that was made of plain text.
 const TEXT: u32 = 1;
@@ -112,7 +112,7 @@ impl Documents {
     fn push_record(&mut self, head: &Head, runs: &[u32], columns: &[&[u32]], start: usize) {
         let small = |at: usize| u32::try_from(at).expect("lengths of documents are 32-bit");
         let (first, end) = (small(start), small(start + columns[0].len()));
-        let runs = runs.chunks_exact(RUN).map(|run| Run {
+        let runs = runs.chunks_exact(RUN).map(|run| TrainedRun {
             start: run[0].max(first) - first,
             end: run[1].min(end).saturating_sub(first),
             weight: f32::from_bits(run[2]),
@@ -127,7 +127,8 @@ impl Documents {
     pub(crate) fn memory(&self) -> u64 {
         let Self { path: _, pass: _, columns, runs, run_offsets, lines, texts } = self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();
-        let runs = runs.capacity() * size_of::<Run>() + run_offsets.capacity() * size_of::<usize>();
+        let runs =
+            runs.capacity() * size_of::<TrainedRun>() + run_offsets.capacity() * size_of::<usize>();
         let others = lines.capacity() * size_of::<u64>() + texts.capacity();
         (columns + runs + others) as u64
     }

@@ -4,23 +4,27 @@
 //! with the same room, the one that has had it for longest.
 
 use super::order::{histogram, longest_first, table_pays};
-use super::rows::Rows;
-use super::spaces::{Alike, Spaces, Table, Tree};
+use super::rows::RowMembers;
+use super::spaces::{EqualRows, SpaceTable, SpaceTree, Spaces};
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+pub(super) fn pack(
+    lengths: &[u32],
+    options: &PackOptions,
+    control: &Control,
+) -> Result<RowMembers> {
     let histogram = histogram(lengths, control)?;
     let order = longest_first(lengths, &histogram, control)?;
     let max = options.row_limit().get();
     let (row_of, rows) = if table_pays(max, lengths.len()) {
-        assign(&histogram, order.len(), options, Table::new(max), control)?
+        assign(&histogram, order.len(), options, SpaceTable::new(max), control)?
     } else {
-        assign(&histogram, order.len(), options, Tree::default(), control)?
+        assign(&histogram, order.len(), options, SpaceTree::default(), control)?
     };
-    Rows::grouped(&order, &row_of, rows, control)
+    RowMembers::grouped(&order, &row_of, rows, control)
 }
 
 /// The row of each piece from the longest to the shortest, and the number of rows.
@@ -44,7 +48,7 @@ fn assign(
         while count > 0 {
             let space = spaces.least(length).unwrap_or_else(|| {
                 let rows = count.div_ceil((max / length).min(most));
-                spaces.push(max, Alike { first: opened, rows, documents: 0 });
+                spaces.push(max, EqualRows { first: opened, rows, documents: 0 });
                 opened += rows;
                 max
             });
@@ -58,7 +62,7 @@ fn assign(
                         .extend((first..first + rows).flat_map(|row| (0..taken).map(move |_| row)));
                     let documents = alike.documents + taken;
                     if space > taken * length && documents < most && rows > 0 {
-                        spaces.push(space - taken * length, Alike { first, rows, documents });
+                        spaces.push(space - taken * length, EqualRows { first, rows, documents });
                     }
                 };
                 deal(alike.first, rows, each);
@@ -71,7 +75,7 @@ fn assign(
                     if rows + partial < alike.rows {
                         let first = alike.first + rows + partial;
                         let rows = alike.rows - rows - partial;
-                        spaces.put_back(space, Alike { first, rows, ..alike });
+                        spaces.put_back(space, EqualRows { first, rows, ..alike });
                     }
                 }
             }

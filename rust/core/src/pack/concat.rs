@@ -1,17 +1,17 @@
 //! Concatenates documents in input order, and cuts at the end of each row.
 
 use super::pieces::{Piece, Pieces, too_many};
-use super::rows::Rows;
+use super::rows::RowMembers;
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
 /// Concatenated documents.
-pub(super) struct Laid {
+pub(super) struct Concatenated {
     /// The pieces of the documents, which the rows index.
     pub(super) pieces: Pieces,
-    pub(super) rows: Rows,
+    pub(super) rows: RowMembers,
     /// The pieces of the last row, if it is dropped.
     pub(super) tail: Vec<Piece>,
 }
@@ -19,10 +19,14 @@ pub(super) struct Laid {
 /// Concatenates `documents`, which may be of any length.
 ///
 /// A row ends where it is full or has as many pieces as a row may have.
-pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control) -> Result<Laid> {
+pub(super) fn pack(
+    documents: &Pieces,
+    options: &PackOptions,
+    control: &Control,
+) -> Result<Concatenated> {
     let (max, most) = (options.row_limit().get(), options.most_documents() as usize);
     let mut pieces = Pieces::with_capacity(documents.len());
-    let mut rows = Rows::with_capacity(documents.len());
+    let mut rows = RowMembers::with_capacity(documents.len());
     let (mut space, mut begin) = (max, 0);
     for (at, document) in documents.iter().enumerate() {
         if at % TICK == 0 {
@@ -51,5 +55,5 @@ pub(super) fn pack(documents: &Pieces, options: &PackOptions, control: &Control)
         Vec::new()
     };
     rows.close();
-    Ok(Laid { pieces, rows, tail })
+    Ok(Concatenated { pieces, rows, tail })
 }

@@ -4,7 +4,7 @@
 //! the remaining pieces. So rows are made one by one from the number of pieces of each length, and a row that
 //! can be repeated is made as often as possible at once.
 
-use super::stock::Stock;
+use super::length_counts::LengthCounts;
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
@@ -34,7 +34,7 @@ impl Patterns {
 
 /// The rows of first-fit decreasing; `None` if there are `fewer_than` or more.
 pub(super) fn fewer_rows(
-    mut stock: impl Stock,
+    mut counts: impl LengthCounts,
     options: &PackOptions,
     fewer_than: usize,
     control: &Control,
@@ -42,23 +42,23 @@ pub(super) fn fewer_rows(
     let (max, most) = (options.row_limit().get(), options.most_documents());
     let mut found = Patterns::default();
     let mut rows = 0;
-    while let Some(longest) = stock.at_most(max) {
+    while let Some(longest) = counts.at_most(max) {
         let start = found.parts.len();
         let (mut space, mut documents) = (max, 0);
         let mut again = u32::MAX;
         let mut next = Some(longest);
         while let Some(length) = next {
-            let count = stock.count(length);
+            let count = counts.count(length);
             let pieces = count.min(space / length).min(most - documents);
             found.parts.push((length, pieces));
             again = again.min(count / pieces);
             space -= length * pieces;
             documents += pieces;
             let shorter = space.min(length - 1);
-            next = (documents < most).then(|| stock.at_most(shorter)).flatten();
+            next = (documents < most).then(|| counts.at_most(shorter)).flatten();
         }
         for &(length, pieces) in &found.parts[start..] {
-            stock.take(length, pieces * again);
+            counts.take(length, pieces * again);
         }
         rows += again as usize;
         if rows >= fewer_than {

@@ -2,7 +2,7 @@
 
 use super::bound::lower_bound;
 use super::order::histogram;
-use super::overlong::{Cut, cut};
+use super::overlong::{OverlongCut, cut};
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::planner::{aligned, plan, room_for};
@@ -25,14 +25,14 @@ pub struct PlannedLengths {
 
 /// Lengths of documents, before they are cut into pieces.
 #[derive(Clone, Debug)]
-pub enum Lengths {
+pub enum DocumentLengths {
     /// All documents fit into a row, and are packed whole.
     Fit(Pieces),
     /// Some lengths may be too long, or invalid.
     AsGiven(Vec<i64>),
 }
 
-impl Lengths {
+impl DocumentLengths {
     /// Takes the lengths. If all fit into a row, that is one pass.
     ///
     /// Fails with [`Error::Option`] about `lengths` if there are too many.
@@ -100,7 +100,7 @@ fn cut_all(
         }
         let tokens = u32::try_from(length).unwrap_or(u32::MAX);
         match cut(tokens, &[], options, Overlong::Drop) {
-            Cut::Into(stretches) => {
+            OverlongCut::Into(stretches) => {
                 for (start, length) in stretches {
                     if pieces.len().is_multiple_of(TICK) {
                         control.tick()?;
@@ -108,8 +108,8 @@ fn cut_all(
                     pieces.push(Piece::new(document, start, length));
                 }
             }
-            Cut::Drop => dropped.push(document),
-            Cut::Refuse => {
+            OverlongCut::Drop => dropped.push(document),
+            OverlongCut::Refuse => {
                 let rule = message![
                     "more than ",
                     set("max_length", options.row_limit().get()),

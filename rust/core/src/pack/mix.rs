@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use super::bound::lower_bound;
 use super::first_fit::{Patterns, fewer_rows};
+use super::length_counts::{CountTable, CountTree, LengthCounts};
 use super::order::{histogram, longest_first, table_pays};
 use super::random::Random;
-use super::rows::Rows;
-use super::stock::{Stock, Table, Tree};
+use super::rows::RowMembers;
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
@@ -24,39 +24,43 @@ const CLOSING_PART: u32 = 4;
 /// Draws that are made at once: enough to wait for memory only once, few enough for the first-level cache.
 const AHEAD: usize = 256;
 
-pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+pub(super) fn pack(
+    lengths: &[u32],
+    options: &PackOptions,
+    control: &Control,
+) -> Result<RowMembers> {
     if lengths.is_empty() {
         control.tick()?;
-        return Ok(Rows::with_capacity(0));
+        return Ok(RowMembers::with_capacity(0));
     }
     let histogram = histogram(lengths, control)?;
     let max = options.row_limit().get();
     let mut random = Random::new(options.seed);
     let shapes = if table_pays(max, lengths.len()) {
-        let stock = Table::new(&histogram, max);
-        shapes(lengths, &histogram, stock, options, &mut random, control)?
+        let counts = CountTable::new(&histogram, max);
+        shapes(lengths, &histogram, counts, options, &mut random, control)?
     } else {
-        let stock = Tree::new(&histogram);
-        shapes(lengths, &histogram, stock, options, &mut random, control)?
+        let counts = CountTree::new(&histogram);
+        shapes(lengths, &histogram, counts, options, &mut random, control)?
     };
     let mut dealer = Dealer::new(lengths, &histogram, &mut random, control)?;
-    let Shapes { lengths: mut members, ends } = shapes;
+    let RowLengths { lengths: mut members, ends } = shapes;
     for chunk in members.chunks_mut(TICK) {
         control.tick()?;
         for member in chunk {
             *member = dealer.deal(*member);
         }
     }
-    Ok(Rows::new(members, ends))
+    Ok(RowMembers::new(members, ends))
 }
 
 /// Rows as lengths. Their pieces are chosen later.
-struct Shapes {
+struct RowLengths {
     lengths: Vec<u32>,
     ends: Vec<u32>,
 }
 
-impl Shapes {
+impl RowLengths {
     fn with_capacity(pieces: usize) -> Self {
         Self { lengths: Vec::with_capacity(pieces), ends: vec![0] }
     }
@@ -86,24 +90,24 @@ impl Shapes {
 fn shapes(
     lengths: &[u32],
     histogram: &[(u32, u64)],
-    stock: impl Stock + Clone,
+    counts: impl LengthCounts + Clone,
     options: &PackOptions,
     random: &mut Random,
     control: &Control,
-) -> Result<Shapes> {
-    let mixed = Mixer::new(lengths, histogram, stock.clone(), options, random).rows(control)?;
+) -> Result<RowLengths> {
+    let mixed = Mixer::new(lengths, histogram, counts.clone(), options, random).rows(control)?;
     let fewer = if mixed.rows() as u64 > lower_bound(histogram, options) {
-        fewer_rows(stock, options, mixed.rows(), control)?
+        fewer_rows(counts, options, mixed.rows(), control)?
     } else {
         None
     };
-    fewer.map_or(Ok(mixed), |patterns| Shapes::of(&patterns, lengths.len(), control))
+    fewer.map_or(Ok(mixed), |patterns| RowLengths::of(&patterns, lengths.len(), control))
 }
 
 /// Makes the mixed rows.
 struct Mixer<'a, S> {
     lengths: &'a [u32],
-    stock: S,
+    counts: S,
     random: &'a mut Random,
     max_length: u32,
     most_documents: u32,
@@ -115,7 +119,7 @@ struct Mixer<'a, S> {
     /// used up.
     draws: usize,
     drawn: Vec<u32>,
-    shapes: Shapes,
+    shapes: RowLengths,
 }
 
 /// The row that is being filled.
@@ -124,11 +128,11 @@ struct Row {
     documents: u32,
 }
 
-impl<'a, S: Stock> Mixer<'a, S> {
+impl<'a, S: LengthCounts> Mixer<'a, S> {
     fn new(
         lengths: &'a [u32],
         histogram: &[(u32, u64)],
-        stock: S,
+        counts: S,
         options: &PackOptions,
         random: &'a mut Random,
     ) -> Self {
@@ -138,7 +142,7 @@ impl<'a, S: Stock> Mixer<'a, S> {
         let mean = u32::try_from(mean).expect("a mean is at most the longest");
         Self {
             lengths,
-            stock,
+            counts,
             random,
             max_length,
             most_documents: options.most_documents(),
@@ -146,13 +150,13 @@ impl<'a, S: Stock> Mixer<'a, S> {
             margin: mean.min(max_length / CLOSING_PART),
             draws: lengths.len(),
             drawn: Vec::with_capacity(AHEAD),
-            shapes: Shapes::with_capacity(lengths.len()),
+            shapes: RowLengths::with_capacity(lengths.len()),
         }
     }
 
-    fn rows(mut self, control: &Control) -> Result<Shapes> {
+    fn rows(mut self, control: &Control) -> Result<RowLengths> {
         let (mut next_look, mut most) = (0, self.max_length);
-        while let Some(longest) = self.stock.at_most(most) {
+        while let Some(longest) = self.counts.at_most(most) {
             most = longest;
             let mut row = Row { space: self.max_length, documents: 0 };
             self.take(&mut row, longest);
@@ -168,7 +172,7 @@ impl<'a, S: Stock> Mixer<'a, S> {
     }
 
     fn take(&mut self, row: &mut Row, length: u32) {
-        self.stock.take(length, 1);
+        self.counts.take(length, 1);
         self.shapes.lengths.push(length);
         row.space -= length;
         row.documents += 1;
@@ -186,7 +190,7 @@ impl<'a, S: Stock> Mixer<'a, S> {
             if length > row.space - self.margin {
                 return;
             }
-            if self.stock.count(length) > 0 {
+            if self.counts.count(length) > 0 {
                 self.take(row, length);
             }
         }
@@ -205,9 +209,9 @@ impl<'a, S: Stock> Mixer<'a, S> {
     /// Fills the rest of a row, exactly if one or two pieces can.
     fn fill(&mut self, row: &mut Row) {
         while row.space >= self.shortest && row.documents < self.most_documents {
-            let Some(longest) = self.stock.at_most(row.space) else { return };
+            let Some(longest) = self.counts.at_most(row.space) else { return };
             let two = longest < row.space && row.documents + 1 < self.most_documents;
-            if let Some((longer, shorter)) = two.then(|| self.stock.pair(row.space)).flatten() {
+            if let Some((longer, shorter)) = two.then(|| self.counts.pair(row.space)).flatten() {
                 self.take(row, longer);
                 self.take(row, shorter);
             } else {
@@ -221,11 +225,11 @@ impl<'a, S: Stock> Mixer<'a, S> {
 struct Dealer {
     /// All pieces, by length.
     pieces: Vec<u32>,
-    next: Next,
+    next: NextPieces,
 }
 
 /// The next piece of each length.
-enum Next {
+enum NextPieces {
     Table(Vec<u32>),
     Tree(BTreeMap<u32, u32>),
 }
@@ -239,9 +243,9 @@ impl Dealer {
     ) -> Result<Self> {
         let longest = histogram.last().map_or(0, |&(length, _)| length);
         let mut next = if table_pays(longest, lengths.len()) {
-            Next::Table(vec![0; longest as usize + 1])
+            NextPieces::Table(vec![0; longest as usize + 1])
         } else {
-            Next::Tree(BTreeMap::new())
+            NextPieces::Tree(BTreeMap::new())
         };
         let mut pieces = longest_first(lengths, histogram, control)?;
         let mut first = 0;
@@ -250,8 +254,8 @@ impl Dealer {
             let count = u32::try_from(count).expect("pieces are counted by a u32");
             random.shuffle(&mut pieces[first as usize..][..count as usize], control)?;
             match &mut next {
-                Next::Table(table) => table[length as usize] = first,
-                Next::Tree(tree) => _ = tree.insert(length, first),
+                NextPieces::Table(table) => table[length as usize] = first,
+                NextPieces::Tree(tree) => _ = tree.insert(length, first),
             }
             first += count;
         }
@@ -260,8 +264,10 @@ impl Dealer {
 
     fn deal(&mut self, length: u32) -> u32 {
         let next = match &mut self.next {
-            Next::Table(table) => &mut table[length as usize],
-            Next::Tree(tree) => tree.get_mut(&length).expect("only lengths of pieces are dealt"),
+            NextPieces::Table(table) => &mut table[length as usize],
+            NextPieces::Tree(tree) => {
+                tree.get_mut(&length).expect("only lengths of pieces are dealt")
+            }
         };
         *next += 1;
         self.pieces[*next as usize - 1]

@@ -4,7 +4,7 @@ use crate::config::{Overlong, PackOptions, Side, Strategy};
 
 /// The treatment of one document that may be longer than a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum OverlongCut {
     /// These stretches are packed. The tokens outside them are counted as truncated.
     Into(Stretches),
     /// The document is dropped and counted.
@@ -50,23 +50,25 @@ impl ExactSizeIterator for Stretches {}
 ///
 /// `unsaid` is the default of `overlong`. `turn_ends` are the places at which the document may be trimmed, as
 /// numbers of tokens before each, ascending.
-pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> Cut {
+pub fn cut(length: u32, turn_ends: &[u32], options: &PackOptions, unsaid: Overlong) -> OverlongCut {
     let whole = Stretches { next: 0, end: length, most: length.max(1) };
     let max = options.row_limit().get();
     if length <= max || options.strategy == Strategy::Concat {
-        return Cut::Into(whole);
+        return OverlongCut::Into(whole);
     }
     match (options.overlong.unwrap_or(unsaid), options.truncation_side) {
-        (Overlong::Drop, _) => Cut::Drop,
-        (Overlong::Truncate, Side::Right) => Cut::Into(Stretches { end: max, ..whole }),
-        (Overlong::Truncate, Side::Left) => Cut::Into(Stretches { next: length - max, ..whole }),
+        (Overlong::Drop, _) => OverlongCut::Drop,
+        (Overlong::Truncate, Side::Right) => OverlongCut::Into(Stretches { end: max, ..whole }),
+        (Overlong::Truncate, Side::Left) => {
+            OverlongCut::Into(Stretches { next: length - max, ..whole })
+        }
         (Overlong::Trim, _) => {
             match turn_ends.iter().rev().find(|&&end| (1..=max).contains(&end)) {
-                Some(&end) => Cut::Into(Stretches { end, ..whole }),
-                None => Cut::Drop,
+                Some(&end) => OverlongCut::Into(Stretches { end, ..whole }),
+                None => OverlongCut::Drop,
             }
         }
-        (Overlong::Split, _) => Cut::Into(Stretches { most: max, ..whole }),
-        (Overlong::Error, _) => Cut::Refuse,
+        (Overlong::Split, _) => OverlongCut::Into(Stretches { most: max, ..whole }),
+        (Overlong::Error, _) => OverlongCut::Refuse,
     }
 }

@@ -16,12 +16,12 @@ pub struct Piece {
     /// The number of tokens, at least 1.
     pub length: u32,
     /// What the objective makes of it.
-    pub made: Made,
+    pub made: MadeSizes,
 }
 
 /// What an objective makes of a piece: how much, and by which random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct MadeSizes {
     /// The tokens of the piece in its row; 0 for as many as it has in its document.
     pub tokens: u32,
     /// The tokens of the piece among the row's targets.
@@ -33,7 +33,7 @@ pub struct Made {
 impl Piece {
     /// A piece that stands in its row as in its document.
     pub fn new(document: u32, start: u32, length: u32) -> Self {
-        Self { document, start, length, made: Made::default() }
+        Self { document, start, length, made: MadeSizes::default() }
     }
 
     /// The tokens of the piece in its row, at most `max_length`.
@@ -59,16 +59,16 @@ pub struct Pieces {
     /// The first token of each piece; left out while all are 0.
     starts: Option<Vec<u32>>,
     /// What the objective makes of each piece; left out while they stand as in their documents.
-    made: Option<Vec<Made>>,
+    made: Option<Vec<MadeSizes>>,
 }
 
 /// The columns of some pieces.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct PieceColumns {
     pub(super) documents: Vec<u32>,
     pub(super) starts: Vec<u32>,
     pub(super) lengths: Vec<u32>,
-    pub(super) made: Option<Vec<Made>>,
+    pub(super) made: Option<Vec<MadeSizes>>,
 }
 
 impl Pieces {
@@ -98,8 +98,8 @@ impl Pieces {
         if let Some(starts) = &mut self.starts {
             starts.push(start);
         }
-        if self.made.is_none() && made != Made::default() {
-            self.made = Some(vec![Made::default(); index]);
+        if self.made.is_none() && made != MadeSizes::default() {
+            self.made = Some(vec![MadeSizes::default(); index]);
         }
         if let Some(all) = &mut self.made {
             all.push(made);
@@ -124,7 +124,7 @@ impl Pieces {
 
     /// Whether each piece has as many tokens in its row as in its document, and no targets.
     pub(super) fn are_plain(&self) -> bool {
-        let resized = |made: &Made| made.tokens > 0 || made.targets > 0;
+        let resized = |made: &MadeSizes| made.tokens > 0 || made.targets > 0;
         !self.made.as_ref().is_some_and(|all| all.iter().any(resized))
     }
 
@@ -138,7 +138,7 @@ impl Pieces {
             document: self.documents.as_ref().map_or_else(|| document_of(index), |all| all[index]),
             start: self.starts.as_ref().map_or(0, |all| all[index]),
             length: self.lengths[index],
-            made: self.made.as_ref().map_or_else(Made::default, |all| all[index]),
+            made: self.made.as_ref().map_or_else(MadeSizes::default, |all| all[index]),
         }
     }
 
@@ -168,7 +168,7 @@ impl Pieces {
     }
 
     /// The columns of the pieces at `indices`.
-    pub(super) fn gather(&self, indices: Vec<u32>, control: &Control) -> Result<Gathered> {
+    pub(super) fn gather(&self, indices: Vec<u32>, control: &Control) -> Result<PieceColumns> {
         let lengths = picked(&self.lengths, &indices, control)?;
         let starts = match &self.starts {
             None => vec![0; indices.len()],
@@ -177,7 +177,7 @@ impl Pieces {
         let made = self.made.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
         let documents =
             self.documents.as_ref().map(|all| picked(all, &indices, control)).transpose()?;
-        Ok(Gathered { documents: documents.unwrap_or(indices), starts, lengths, made })
+        Ok(PieceColumns { documents: documents.unwrap_or(indices), starts, lengths, made })
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
                 .collect();
             let wanted: Vec<Piece> = indices.iter().map(|&index| pushed[index as usize]).collect();
             let gathered = pieces.gather(indices, &Control::default());
-            let Gathered { documents, starts, lengths, .. } = gathered.expect("nobody cancels");
+            let PieceColumns { documents, starts, lengths, .. } = gathered.expect("nobody cancels");
             let gathered: Vec<Piece> = documents
                 .into_iter()
                 .zip(starts)

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::pieces::{Gathered, Made, Piece, Pieces};
+use super::pieces::{MadeSizes, Piece, PieceColumns, Pieces};
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
@@ -21,7 +21,7 @@ pub struct Plan {
     starts: Vec<u32>,
     lengths: Vec<u32>,
     /// What the objective makes of each piece; left out while pieces stand as in their documents.
-    made: Option<Vec<Made>>,
+    made: Option<Vec<MadeSizes>>,
     /// The tokens in all rows, without repeated rows.
     tokens: u64,
     repeated: usize,
@@ -101,7 +101,7 @@ impl Plan {
         repeated: usize,
         control: &Control,
     ) -> Result<Self> {
-        let Gathered { documents, starts, lengths, made } = pieces.gather(indices, control)?;
+        let PieceColumns { documents, starts, lengths, made } = pieces.gather(indices, control)?;
         let mut plan = Self {
             members: documents,
             starts,
@@ -129,8 +129,8 @@ impl Plan {
     /// If it is empty, or holds more than `max_length` tokens.
     pub fn push(&mut self, row: &[Piece]) {
         for piece in row {
-            if self.made.is_none() && piece.made != Made::default() {
-                self.made = Some(vec![Made::default(); self.lengths.len()]);
+            if self.made.is_none() && piece.made != MadeSizes::default() {
+                self.made = Some(vec![MadeSizes::default(); self.lengths.len()]);
             }
             if let Some(made) = &mut self.made {
                 made.push(piece.made);
@@ -188,7 +188,7 @@ impl Plan {
             document: self.members[at],
             start: self.starts[at],
             length: self.lengths[at],
-            made: self.made.as_ref().map_or_else(Made::default, |all| all[at]),
+            made: self.made.as_ref().map_or_else(MadeSizes::default, |all| all[at]),
         })
     }
 

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::concat::{self, Laid};
+use super::concat::{self, Concatenated};
 use super::pieces::{Piece, Pieces, too_many};
 use super::plan::Plan;
 use super::random::Random;
-use super::rows::Rows;
+use super::rows::RowMembers;
 use super::ticks::{TICK, collect};
 use super::{best_fit, heap, mix, none, sequential};
 use crate::config::{PackOptions, Strategy};
@@ -17,29 +17,29 @@ use crate::room;
 
 /// A plan, and the pieces that are in none of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedRows {
     /// The rows.
     pub plan: Plan,
     /// The pieces in no row.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<UnpackedPiece>,
 }
 
 /// A piece that is in no row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct UnpackedPiece {
     /// The piece.
     pub piece: Piece,
     /// The reason: the tail of `concat`, or a row that ranks could not share.
     pub reason: Reason,
 }
 
-impl Planned {
+impl PlannedRows {
     /// Takes out the pieces that were left out for a reason.
     pub fn take_out(&mut self, reason: Reason) -> Vec<Piece> {
         let (taken, rest) =
             std::mem::take(&mut self.left_out).into_iter().partition(|left| left.reason == reason);
         self.left_out = rest;
-        let taken: Vec<LeftOut> = taken;
+        let taken: Vec<UnpackedPiece> = taken;
         taken.into_iter().map(|left| left.piece).collect()
     }
 
@@ -78,7 +78,7 @@ impl Planned {
 ///
 /// If a piece is empty, or longer than `max_length` for any strategy but `concat`. Call [`cut`](super::cut)
 /// first.
-pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<Planned> {
+pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<PlannedRows> {
     let longest = match options.strategy {
         Strategy::Concat => u32::MAX,
         _ => options.row_limit().get(),
@@ -90,22 +90,22 @@ pub fn plan(pieces: Pieces, options: &PackOptions, control: &Control) -> Result<
     } else {
         pieces
     };
-    let Laid { pieces, rows, tail } = if options.strategy == Strategy::Concat {
+    let Concatenated { pieces, rows, tail } = if options.strategy == Strategy::Concat {
         concat::pack(&pieces, options, control)?
     } else {
         let rows = whole(&rooms(&pieces, options), options, control)?;
-        Laid { pieces, rows, tail: Vec::new() }
+        Concatenated { pieces, rows, tail: Vec::new() }
     };
     control.tick()?;
     let (plan, remainder) = rows.into_plan(&pieces, options, control)?;
-    let left_out = |reason| move |piece| LeftOut { piece, reason };
+    let left_out = |reason| move |piece| UnpackedPiece { piece, reason };
     let tail = tail.into_iter().map(left_out(Reason::Tail));
     let remainder = remainder.into_iter().map(left_out(Reason::Remainder));
-    Ok(Planned { plan, left_out: collect(tail.chain(remainder), control)? })
+    Ok(PlannedRows { plan, left_out: collect(tail.chain(remainder), control)? })
 }
 
 /// The rows of a strategy that cuts no piece, for pieces with these rooms.
-fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+fn whole(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<RowMembers> {
     match options.strategy {
         Strategy::Mix => mix::pack(lengths, options, control),
         Strategy::BestFit => best_fit::pack(lengths, options, control),

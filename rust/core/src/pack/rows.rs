@@ -1,4 +1,4 @@
-//! [`Rows`]: the pieces of each row, before the rows are put in order.
+//! [`RowMembers`]: the pieces of each row, before the rows are put in order.
 
 use super::balance::{Ordered, balanced};
 use super::pieces::{Piece, Pieces};
@@ -14,12 +14,12 @@ const NOWHERE: u32 = u32::MAX;
 
 /// The pieces of each row, by their indices, row after row.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct RowMembers {
     members: Vec<u32>,
     offsets: Vec<u32>,
 }
 
-impl Rows {
+impl RowMembers {
     /// No rows, with capacity for all members.
     pub(super) fn with_capacity(members: usize) -> Self {
         Self { members: Vec::with_capacity(members), offsets: vec![0] }
@@ -60,7 +60,7 @@ impl Rows {
         Ok(Self { members, offsets })
     }
 
-    /// Appends a piece to the current row, which the next [`Rows::close`] ends.
+    /// Appends a piece to the current row, which the next [`RowMembers::close`] ends.
     pub(super) fn extend(&mut self, piece: u32) {
         self.members.push(piece);
     }

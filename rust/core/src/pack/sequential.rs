@@ -1,12 +1,16 @@
 //! In input order, into the one open row; a piece that does not fit closes it.
 
-use super::rows::Rows;
+use super::rows::RowMembers;
 use super::ticks::TICK;
 use crate::config::PackOptions;
 use crate::control::Control;
 use crate::error::Result;
 
-pub(super) fn pack(lengths: &[u32], options: &PackOptions, control: &Control) -> Result<Rows> {
+pub(super) fn pack(
+    lengths: &[u32],
+    options: &PackOptions,
+    control: &Control,
+) -> Result<RowMembers> {
     next_fit(lengths, (0..).zip(lengths).map(|(index, _)| index), options, control)
 }
 
@@ -16,9 +20,9 @@ pub(super) fn next_fit(
     order: impl Iterator<Item = u32>,
     options: &PackOptions,
     control: &Control,
-) -> Result<Rows> {
+) -> Result<RowMembers> {
     let (max, most) = (options.row_limit().get(), options.most_documents());
-    let mut rows = Rows::with_capacity(lengths.len());
+    let mut rows = RowMembers::with_capacity(lengths.len());
     let (mut space, mut documents) = (max, 0);
     for (dealt, index) in order.enumerate() {
         if dealt % TICK == 0 {

@@ -15,20 +15,20 @@ use fastpack_template::json::Json;
 
 /// The common type of some values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     /// They are all null.
     Null,
     Bool,
     Int,
     Float,
     Text,
-    List(Box<Kind>),
-    Struct(IndexMap<Arc<str>, Kind>),
+    List(Box<ColumnType>),
+    Struct(IndexMap<Arc<str>, ColumnType>),
     /// No common type: all values but texts become JSON text.
     Json,
 }
 
-impl Kind {
+impl ColumnType {
     pub(super) fn of(value: &Json) -> Self {
         match value {
             Json::Null => Self::Null,
@@ -49,7 +49,7 @@ impl Kind {
     }
 
     /// If a field has no common type, the whole object has none: half a value as JSON would be of no use.
-    fn of_fields(fields: IndexMap<Arc<str>, Kind>) -> Self {
+    fn of_fields(fields: IndexMap<Arc<str>, ColumnType>) -> Self {
         if fields.values().any(|kind| *kind == Self::Json) {
             return Self::Json;
         }
@@ -79,16 +79,16 @@ impl Kind {
 }
 
 /// The values as an array of this type. Absent values are null.
-pub(super) fn column(kind: &Kind, values: &[Option<&Json>]) -> ArrayRef {
+pub(super) fn column(kind: &ColumnType, values: &[Option<&Json>]) -> ArrayRef {
     let each = values.iter().copied();
     match kind {
-        Kind::Null => Arc::new(NullArray::new(values.len())),
-        Kind::Bool => Arc::new(each.map(truth).collect::<BooleanArray>()),
-        Kind::Int => Arc::new(each.map(whole).collect::<Int64Array>()),
-        Kind::Float => Arc::new(each.map(real).collect::<Float64Array>()),
-        Kind::Text | Kind::Json => Arc::new(each.map(text).collect::<StringArray>()),
-        Kind::List(inner) => list(inner, values),
-        Kind::Struct(fields) => structs(fields, values),
+        ColumnType::Null => Arc::new(NullArray::new(values.len())),
+        ColumnType::Bool => Arc::new(each.map(truth).collect::<BooleanArray>()),
+        ColumnType::Int => Arc::new(each.map(whole).collect::<Int64Array>()),
+        ColumnType::Float => Arc::new(each.map(real).collect::<Float64Array>()),
+        ColumnType::Text | ColumnType::Json => Arc::new(each.map(text).collect::<StringArray>()),
+        ColumnType::List(inner) => list(inner, values),
+        ColumnType::Struct(fields) => structs(fields, values),
     }
 }
 
@@ -123,7 +123,7 @@ fn json_text(value: &Json) -> String {
     String::from_utf8(bytes).expect("JSON of strings is UTF-8")
 }
 
-fn list(inner: &Kind, values: &[Option<&Json>]) -> ArrayRef {
+fn list(inner: &ColumnType, values: &[Option<&Json>]) -> ArrayRef {
     let lists = values.iter().map(|value| match value {
         Some(Json::List(items)) => Some(items),
         _ => None,
@@ -138,7 +138,7 @@ fn list(inner: &Kind, values: &[Option<&Json>]) -> ArrayRef {
     Arc::new(ListArray::new(field, offsets, items, Some(nulls)))
 }
 
-fn structs(fields: &IndexMap<Arc<str>, Kind>, values: &[Option<&Json>]) -> ArrayRef {
+fn structs(fields: &IndexMap<Arc<str>, ColumnType>, values: &[Option<&Json>]) -> ArrayRef {
     let maps: Vec<_> = values
         .iter()
         .map(|value| match value {

@@ -24,14 +24,14 @@ pub(crate) fn parse(line: &[u8]) -> Result<Json, Fault> {
         let at = error.valid_up_to() + 1;
         return Err(Fault::new(Reason::InvalidUtf8, format!("byte {at} of the line is not UTF-8")));
     }
-    let mut reader = Reader::new(line);
+    let mut reader = JsonReader::new(line);
     reader.whole().map_err(|error| fault(&error, &reader.json))
 }
 
 /// The value at the start of `text`, at nesting depth `depth`, and its number of bytes; `None` if there is
 /// none.
 pub(super) fn prefix(text: &[u8], depth: usize) -> Option<(Json, usize)> {
-    let mut reader = Reader::new(text);
+    let mut reader = JsonReader::new(text);
     let peek = reader.json.peek().ok()?;
     let value = reader.value(peek, depth).ok()?;
     Some((value, reader.json.current_index()))
@@ -50,13 +50,13 @@ pub(super) fn unfold(record: &Map, field: &str) -> Result<Option<Json>, Fault> {
 }
 
 /// Parses text into values.
-struct Reader<'t> {
+struct JsonReader<'t> {
     json: Jiter<'t>,
     /// The first keys that were met, shared by many objects.
     keys: Vec<Arc<str>>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> JsonReader<'t> {
     fn new(text: &'t [u8]) -> Self {
         Self { json: Jiter::new(text).with_allow_inf_nan(), keys: Vec::new() }
     }

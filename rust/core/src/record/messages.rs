@@ -31,14 +31,14 @@ pub(super) const FUNCTION_CALL: &str = "function_call";
 
 /// The forms of messages that a template takes. Other forms are written as text for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Takes {
+pub struct MessageForms {
     /// It knows `tool_calls`: calls written as JSON text are parsed into them.
     pub calls: bool,
     /// It accepts content that is a list of parts. Otherwise parts are joined into a text.
     pub parts: bool,
 }
 
-impl Takes {
+impl MessageForms {
     /// Messages are left as they are.
     pub const ALL: Self = Self { calls: true, parts: true };
 }
@@ -48,7 +48,7 @@ pub(super) fn read(
     record: &Map,
     field: &str,
     shape: &Shape,
-    takes: Takes,
+    takes: MessageForms,
 ) -> Result<Conversation, Fault> {
     let mut messages = read_list(record, field, takes)?;
     let mut weights = flags::read(&messages, field)?;
@@ -69,7 +69,11 @@ pub(super) fn read(
 }
 
 /// The messages in `field`.
-pub(super) fn read_list(record: &Map, field: &str, takes: Takes) -> Result<Vec<Arc<Map>>, Fault> {
+pub(super) fn read_list(
+    record: &Map,
+    field: &str,
+    takes: MessageForms,
+) -> Result<Vec<Arc<Map>>, Fault> {
     let list = match json::unfold(record, field)? {
         Some(Json::List(list)) => list,
         other => return Err(wrong_type(field, "a list of messages", other.as_ref())),
@@ -111,7 +115,12 @@ pub(super) fn message(role: &str, content: Json) -> Map {
 }
 
 /// A message in the form for templates. `from` and `value` are renamed; other keys stay.
-fn read_message(message: &Json, field: &str, at: usize, takes: Takes) -> Result<Arc<Map>, Fault> {
+fn read_message(
+    message: &Json,
+    field: &str,
+    at: usize,
+    takes: MessageForms,
+) -> Result<Arc<Map>, Fault> {
     let place = || format!("{field}[{at}]");
     let Json::Map(message) = message else {
         return Err(wrong_type(&place(), "an object with `role` and `content`", Some(message)));
@@ -172,7 +181,7 @@ fn with_content(message: &Map, content: String) -> Map {
 }
 
 /// `{from, value}` to `{role, content}`, the keys in the order in which they stood.
-fn rename(message: &Map, from: &Json, place: &str, takes: Takes) -> Result<Map, Fault> {
+fn rename(message: &Map, from: &Json, place: &str, takes: MessageForms) -> Result<Map, Fault> {
     let Json::String(from) = from else {
         return Err(wrong_type(&format!("{place}.from"), "a string", Some(from)));
     };

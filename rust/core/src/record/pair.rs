@@ -3,13 +3,13 @@
 use super::fault::{Fault, wrong_type};
 use super::flags;
 use super::kinds::{Conversation, Pair, Record};
-use super::messages::{self, Takes, optional};
+use super::messages::{self, MessageForms, optional};
 use super::shape::Shape;
 use crate::config::{Part, ShapeName};
 use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
-pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
+pub(super) fn read(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Record, Fault> {
     let (request, answer) = match shape.name {
         ShapeName::PromptCompletion => (Part::Prompt, Part::Completion),
         ShapeName::Instruction => (Part::Instruction, Part::Output),
@@ -40,7 +40,7 @@ pub(super) fn read(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, 
 }
 
 /// A prompt and a completion that are lists of messages, as one conversation.
-fn read_messages(record: &Map, shape: &Shape, takes: Takes) -> Result<Conversation, Fault> {
+fn read_messages(record: &Map, shape: &Shape, takes: MessageForms) -> Result<Conversation, Fault> {
     let mut all = messages::read(record, shape.field(Part::Prompt), shape, takes)?;
     let completion = messages::read_list(record, shape.field(Part::Completion), takes)?;
     let own = flags::read(&completion, shape.field(Part::Completion))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, wrong_type};
 use super::kinds::{Answers, Conversation, Prompted, Record};
-use super::messages::{self, Takes};
+use super::messages::{self, MessageForms};
 use super::shape::Shape;
 use super::text;
 use crate::config::Part;
@@ -12,7 +12,11 @@ use crate::ledger::Reason;
 use fastpack_template::json::{Json, Map};
 
 /// A prompt, a chosen and a rejected answer. Without a prompt of its own, it is what both answers begin with.
-pub(super) fn read_pair(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
+pub(super) fn read_pair(
+    record: &Map,
+    shape: &Shape,
+    takes: MessageForms,
+) -> Result<Answers, Fault> {
     let fields = [shape.field(Part::Chosen), shape.field(Part::Rejected)];
     let prompt = shape.field(Part::Prompt);
     let has_prompt = !matches!(record.get(prompt), None | Some(Json::Null));
@@ -49,7 +53,11 @@ pub(super) fn read_pair(record: &Map, shape: &Shape, takes: Takes) -> Result<Ans
 }
 
 /// A prompt, its completion, and whether that is a good one.
-pub(super) fn read_judged(record: &Map, shape: &Shape, takes: Takes) -> Result<Answers, Fault> {
+pub(super) fn read_judged(
+    record: &Map,
+    shape: &Shape,
+    takes: MessageForms,
+) -> Result<Answers, Fault> {
     let [prompt, completion] = [shape.field(Part::Prompt), shape.field(Part::Completion)];
     let label = match record.get(shape.field(Part::Label)) {
         Some(Json::Bool(label)) => *label,
@@ -70,7 +78,11 @@ pub(super) fn read_judged(record: &Map, shape: &Shape, takes: Takes) -> Result<A
 }
 
 /// A prompt alone.
-pub(super) fn read_prompt(record: &Map, shape: &Shape, takes: Takes) -> Result<Record, Fault> {
+pub(super) fn read_prompt(
+    record: &Map,
+    shape: &Shape,
+    takes: MessageForms,
+) -> Result<Record, Fault> {
     let prompt = shape.field(Part::Prompt);
     if is_text(record, prompt)? {
         return text::read(record, prompt).map(Record::Text);
@@ -84,7 +96,7 @@ fn conversation(
     prompt: Option<&str>,
     answers: &str,
     shape: &Shape,
-    takes: Takes,
+    takes: MessageForms,
 ) -> Result<Conversation, Fault> {
     let mut read = messages::read(record, prompt.unwrap_or(answers), shape, takes)?;
     if prompt.is_none() {

@@ -6,7 +6,7 @@ use fastpack_template::json::{Json, Map};
 
 use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
-use super::messages::{self, Takes};
+use super::messages::{self, MessageForms};
 use super::shape::{self, Expectation, Shape};
 use super::{cbor, json, pair, preference, row, text, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
@@ -16,7 +16,7 @@ use crate::source::Raw;
 /// Reads a conversation from an object with `messages`, and optional `tools` and `chat_template_kwargs`.
 pub fn conversation(record: &Map) -> Result<Conversation, Fault> {
     let shape = Shape::conversations();
-    messages::read(record, usual::MESSAGES[0], &shape, Takes::ALL)
+    messages::read(record, usual::MESSAGES[0], &shape, MessageForms::ALL)
 }
 
 /// Reads a conversation from JSON, with the fields of [`conversation`].
@@ -80,7 +80,7 @@ pub(crate) fn object(raw: Raw<'_>, wanted: impl Fn(&str) -> bool) -> Result<Arc<
 
 /// The shape of a file, and the fields of its first record.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct FoundShape {
     /// The shape.
     pub shape: Shape,
     /// The fields of the shape that the record has.
@@ -91,7 +91,7 @@ pub struct Shown {
 pub fn find_shape<'a>(
     records: impl IntoIterator<Item = Raw<'a>>,
     expected: Expectation<'_>,
-) -> Option<Shown> {
+) -> Option<FoundShape> {
     records.into_iter().find_map(|raw| {
         let expected = match raw {
             Raw::Text(_) => Expectation { shape: None, fields: &Fields::default(), ..expected },
@@ -104,7 +104,7 @@ pub fn find_shape<'a>(
             raw => (*object(raw, |_| true).ok()?).clone(),
         };
         let shape = Shape::find(&record, expected)?;
-        Some(Shown { fields: shape.fields_of(&record), shape })
+        Some(FoundShape { fields: shape.fields_of(&record), shape })
     })
 }
 
@@ -113,7 +113,7 @@ pub fn read(
     raw: Raw<'_>,
     shape: Option<&Shape>,
     expected: Expectation<'_>,
-    takes: Takes,
+    takes: MessageForms,
 ) -> Result<Record, Fault> {
     if let (Raw::Row { batch, row }, Some(shape)) = (raw, shape)
         && shape.name == ShapeName::Tokens

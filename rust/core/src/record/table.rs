@@ -1,4 +1,4 @@
-//! [`Table`]: the records of a block as Arrow columns, for the caller's functions, and the changed records as
+//! [`RecordTable`]: the records of a block as Arrow columns, for the caller's functions, and the changed records as
 //! JSON.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 
-use super::columns::{Kind, column};
+use super::columns::{ColumnType, column};
 use super::read::object;
 use super::{row, write};
 use crate::source::Block;
@@ -15,14 +15,14 @@ use fastpack_template::json::{Json, Map};
 
 /// The records of a block that can be read, as Arrow columns.
 #[derive(Debug)]
-pub struct Table {
+pub struct RecordTable {
     rows: RecordBatch,
     records: Vec<Arc<Map>>,
     /// The number of each record in the block.
     numbers: Vec<usize>,
 }
 
-impl Table {
+impl RecordTable {
     /// The records of `block` that are objects.
     ///
     /// # Errors
@@ -86,8 +86,10 @@ fn columns(records: &[Arc<Map>]) -> Result<RecordBatch, ArrowError> {
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(names.len());
     for name in names {
         let values: Vec<Option<&Json>> = records.iter().map(|record| record.get(name)).collect();
-        let kind =
-            values.iter().flatten().fold(Kind::Null, |kind, value| kind.and(Kind::of(value)));
+        let kind = values
+            .iter()
+            .flatten()
+            .fold(ColumnType::Null, |kind, value| kind.and(ColumnType::of(value)));
         let array = column(&kind, &values);
         fields.push(Field::new(&**name, array.data_type().clone(), true));
         arrays.push(array);

@@ -19,9 +19,9 @@ pub(super) fn read(record: &Map, field: &str) -> Result<String, Fault> {
 
 /// Appends the text of a record of this shape to `out`; `false`, appending nothing, if the record
 /// takes the general reader.
-pub fn skim_text(line: &[u8], shape: &Shape, out: &mut String) -> bool {
+pub fn read_text_fast(line: &[u8], shape: &Shape, out: &mut String) -> bool {
     let start = out.len();
-    let done = shape.name() == ShapeName::Text && skim(line, shape, out).is_some();
+    let done = shape.name() == ShapeName::Text && read_fast(line, shape, out).is_some();
     let done = done && out.len() > start;
     if !done {
         out.truncate(start);
@@ -29,7 +29,7 @@ pub fn skim_text(line: &[u8], shape: &Shape, out: &mut String) -> bool {
     done
 }
 
-fn skim(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
+fn read_fast(line: &[u8], shape: &Shape, out: &mut String) -> Option<()> {
     let field = shape.field(Part::Text);
     let mut cursor = Cursor::new(line)?;
     let mut found = false;

@@ -1,6 +1,6 @@
 //! Records that are tokenized already: ids, and the columns that mark the trained ones.
 //!
-//! [`read`] takes them from an object, [`row`] from the columns of a table; [`Parts::check`] has the rules for both.
+//! [`read`] takes them from an object, [`row`] from the columns of a table; [`TokenLists::check`] has the rules for both.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use arrow::datatypes::{
 };
 
 use super::fault::{Fault, wrong_type};
-use super::place::Item;
 use super::shape::Shape;
+use super::value_access::Item;
 use super::{flags, json};
 use crate::config::Part;
 use crate::ledger::Reason;
@@ -26,7 +26,7 @@ const LARGEST_ID: i64 = i32::MAX as i64;
 
 /// A run of trained tokens, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct TrainedRun {
     /// The first trained position.
     pub start: u32,
     /// The position after the last.
@@ -41,11 +41,11 @@ pub struct Tokens {
     /// The ids, without padding.
     pub ids: Vec<u32>,
     /// The trained runs, ascending and disjoint, where the record has them.
-    pub trained: Option<Vec<Run>>,
+    pub trained: Option<Vec<TrainedRun>>,
 }
 
 /// The lists of a record, each with the name of its field, before their values are checked.
-pub(super) struct Parts<'s> {
+pub(super) struct TokenLists<'s> {
     ids: (&'s str, Vec<i64>),
     labels: Option<(&'s str, Vec<i64>)>,
     mask: Option<(&'s str, Vec<i64>)>,
@@ -54,44 +54,44 @@ pub(super) struct Parts<'s> {
 }
 
 /// The lists of an object.
-pub(super) fn read<'s>(record: &Map, shape: &'s Shape) -> Result<Parts<'s>, Fault> {
+pub(super) fn read<'s>(record: &Map, shape: &'s Shape) -> Result<TokenLists<'s>, Fault> {
     let field = shape.field(Part::InputIds);
-    let ids = numbers(record, field, Holds::Numbers)?
+    let ids = numbers(record, field, AllowedItems::Numbers)?
         .ok_or_else(|| wrong_type(field, "a list of ids", None))?;
-    let list = |part: Part, holds: Holds| {
+    let list = |part: Part, holds: AllowedItems| {
         let name = shape.field_of(part, record);
         Ok::<_, Fault>(numbers(record, name, holds)?.map(|list| (name, list)))
     };
-    Ok(Parts {
+    Ok(TokenLists {
         ids: (field, ids),
-        labels: list(Part::Labels, Holds::Numbers)?,
-        mask: list(Part::AssistantMasks, Holds::Marks)?,
+        labels: list(Part::Labels, AllowedItems::Numbers)?,
+        mask: list(Part::AssistantMasks, AllowedItems::Marks)?,
         weights: weights(record, shape)?,
-        attention: list(Part::AttentionMask, Holds::Marks)?,
+        attention: list(Part::AttentionMask, AllowedItems::Marks)?,
     })
 }
 
 /// The lists of a row whose columns are lists of numbers; `None` where a column has another type, which
 /// [`read`] then reports.
-pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Option<Parts<'s>> {
-    let cells = Cells { batch, row };
-    let list = |part: Part, holds: Holds| {
+pub(super) fn row<'s>(batch: &RecordBatch, row: usize, shape: &'s Shape) -> Option<TokenLists<'s>> {
+    let cells = RowCells { batch, row };
+    let list = |part: Part, holds: AllowedItems| {
         let Some((name, items, range)) = cells.list(part, shape)? else { return Some(None) };
         Some(Some((name, integers(items, range, holds)?)))
     };
-    Some(Parts {
-        ids: list(Part::InputIds, Holds::Numbers)??,
-        labels: list(Part::Labels, Holds::Numbers)?,
-        mask: list(Part::AssistantMasks, Holds::Marks)?,
+    Some(TokenLists {
+        ids: list(Part::InputIds, AllowedItems::Numbers)??,
+        labels: list(Part::Labels, AllowedItems::Numbers)?,
+        mask: list(Part::AssistantMasks, AllowedItems::Marks)?,
         weights: match cells.list(Part::LossWeights, shape)? {
             Some((name, items, range)) => Some((name, reals(items, range)?)),
             None => None,
         },
-        attention: list(Part::AttentionMask, Holds::Marks)?,
+        attention: list(Part::AttentionMask, AllowedItems::Marks)?,
     })
 }
 
-impl Parts<'_> {
+impl TokenLists<'_> {
     /// The ids without padding, and the trained runs; or the fault of the lists.
     pub(super) fn check(self) -> Result<Tokens, Fault> {
         let Self { ids: (field, ids), labels, mask, weights, attention } = self;
@@ -172,13 +172,13 @@ fn unpadded(name: &str, mask: &[i64]) -> Result<Range<usize>, Fault> {
 }
 
 /// The runs of positions in `range`, counted from its start, whose tokens have a weight.
-fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<TrainedRun> {
+    let mut runs: Vec<TrainedRun> = Vec::new();
     for (at, weight) in (0..).zip(range.map(weight)) {
         match runs.last_mut() {
             _ if weight <= 0.0 => {}
             Some(run) if run.end == at && run.weight.to_bits() == weight.to_bits() => run.end += 1,
-            _ => runs.push(Run { start: at, end: at + 1, weight }),
+            _ => runs.push(TrainedRun { start: at, end: at + 1, weight }),
         }
     }
     runs
@@ -186,7 +186,7 @@ fn runs(range: Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<Run> {
 
 /// The values that a list of whole numbers may hold besides.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum AllowedItems {
     /// Nothing.
     Numbers,
     /// Booleans, read as zeros and ones.
@@ -194,7 +194,7 @@ enum Holds {
 }
 
 /// A list of whole numbers, or JSON text of one; `None` where null or absent.
-fn numbers(record: &Map, field: &str, holds: Holds) -> Result<Option<Vec<i64>>, Fault> {
+fn numbers(record: &Map, field: &str, holds: AllowedItems) -> Result<Option<Vec<i64>>, Fault> {
     const WANTED: &str = "a list of whole numbers";
     let value = json::unfold(record, field)?;
     let list = match &value {
@@ -204,7 +204,7 @@ fn numbers(record: &Map, field: &str, holds: Holds) -> Result<Option<Vec<i64>>, 
     };
     let numbers = list.iter().map(|item| match item {
         Json::Int(number) => Ok(*number),
-        Json::Bool(mark) if holds == Holds::Marks => Ok(i64::from(*mark)),
+        Json::Bool(mark) if holds == AllowedItems::Marks => Ok(i64::from(*mark)),
         other => Err(wrong_type(field, WANTED, Some(other))),
     });
     numbers.collect::<Result<_, _>>().map(Some)
@@ -227,12 +227,12 @@ fn weights<'s>(record: &Map, shape: &'s Shape) -> Result<Option<(&'s str, Vec<f3
 
 /// The cells of a row.
 #[derive(Clone, Copy)]
-struct Cells<'b> {
+struct RowCells<'b> {
     batch: &'b RecordBatch,
     row: usize,
 }
 
-impl<'b> Cells<'b> {
+impl<'b> RowCells<'b> {
     /// The list of a part, with the name of its column, if the row has one. Fails with `None` where a column
     /// of the part is no list, or two have its name.
     #[expect(clippy::type_complexity, reason = "a list is an array and a range of it")]
@@ -259,7 +259,7 @@ impl<'b> Cells<'b> {
 }
 
 /// The whole numbers in a range of an array; `None` where one is null, or the array has another type.
-fn integers(array: &dyn Array, range: Range<usize>, holds: Holds) -> Option<Vec<i64>> {
+fn integers(array: &dyn Array, range: Range<usize>, holds: AllowedItems) -> Option<Vec<i64>> {
     if !is_full(array, &range) {
         return None;
     }
@@ -271,7 +271,7 @@ fn integers(array: &dyn Array, range: Range<usize>, holds: Holds) -> Option<Vec<
         DataType::UInt8 => widened::<UInt8Type>(array, range),
         DataType::UInt16 => widened::<UInt16Type>(array, range),
         DataType::UInt32 => widened::<UInt32Type>(array, range),
-        DataType::Boolean if holds == Holds::Marks => {
+        DataType::Boolean if holds == AllowedItems::Marks => {
             let marks = array.as_boolean();
             range.map(|at| i64::from(marks.value(at))).collect()
         }

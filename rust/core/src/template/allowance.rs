@@ -27,7 +27,7 @@ impl ChatTemplate {
             context: self.context.clone(),
             tool_use,
             source: self.source.clone(),
-            takes: OnceLock::new(),
+            message_forms: OnceLock::new(),
             tells_time: self.tells_time,
             turn: OnceLock::new(),
             paths: TrialResults::default(),

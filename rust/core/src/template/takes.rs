@@ -3,7 +3,7 @@
 
 use super::chat::ChatTemplate;
 use super::conversation::prepared;
-use crate::record::{Conversation, Takes, parse_conversation};
+use crate::record::{Conversation, MessageForms, parse_conversation};
 
 /// One conversation twice: with texts as contents, and with lists of parts.
 const ASKED: [&str; 2] = [
@@ -15,14 +15,14 @@ const ASKED: [&str; 2] = [
 impl ChatTemplate {
     /// The message features that the template supports. It supports tool calls if its source mentions
     /// `tool_calls`, and lists of parts if it renders them.
-    pub fn takes(&self) -> Takes {
-        let own = *self.takes.get_or_init(|| Takes {
+    pub fn message_forms(&self) -> MessageForms {
+        let own = *self.message_forms.get_or_init(|| MessageForms {
             calls: self.source.contains("tool_calls"),
             parts: self.takes_parts(),
         });
         self.tool_use.as_ref().map_or(own, |template| {
-            let other = template.takes();
-            Takes { calls: own.calls || other.calls, parts: own.parts && other.parts }
+            let other = template.message_forms();
+            MessageForms { calls: own.calls || other.calls, parts: own.parts && other.parts }
         })
     }
 

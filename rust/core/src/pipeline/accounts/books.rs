@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::document::Document;
 use crate::error::{Origin, Result};
 use crate::ledger::{Ledger, Reason};
-use crate::pack::{LeftOut, Piece, Planned, lower_bound};
+use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::{Cutter, Fate};
 use crate::report::{Histogram, Report, Tally};
@@ -154,12 +154,12 @@ impl Books {
     /// nor `elsewhere`, and with no piece that is set `apart`.
     pub(in crate::pipeline) fn leave_out(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedRows,
         apart: &[Piece],
         (store, elsewhere): (&Store, &HashSet<u32>),
         control: &Control,
     ) -> Result<()> {
-        for LeftOut { piece, reason } in &planned.left_out {
+        for UnpackedPiece { piece, reason } in &planned.left_out {
             control.tick()?;
             let origin = || store.origin(u64::from(piece.document));
             self.ledger.drop_part(*reason, u64::from(piece.length), origin);

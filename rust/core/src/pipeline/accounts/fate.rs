@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::ledger::Reason;
 use crate::objective::{Limits, Objective, Part, key};
-use crate::pack::{Cut, Made, Piece, Stretches, cut};
+use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
 
 /// The fate of a document before packing.
 #[derive(Clone, Copy)]
@@ -89,19 +89,19 @@ impl Cutter<'_> {
         key(self.options.rows.packing.seed, self.epoch, document)
     }
 
-    fn made(self, part: Part<'_>, key: u64) -> Made {
+    fn made(self, part: Part<'_>, key: u64) -> MadeSizes {
         let size = self.objective.size(part, key);
         let (tokens, targets) = size.map_or((0, 0), |size| (size.tokens, size.targets));
-        Made { tokens, targets, key }
+        MadeSizes { tokens, targets, key }
     }
 
     /// The stretches of a document whose parts take as many tokens in a row as in the document.
     fn cut_evenly(self, document: Document<'_>, length: u32) -> Result<Stretches, Uncut> {
         let unsaid = unsaid(document);
         match cut(length, document.turn_ends(), &self.options.rows.packing, unsaid) {
-            Cut::Into(stretches) => Ok(stretches),
-            Cut::Drop => Err(Uncut::Dropped),
-            Cut::Refuse => Err(Uncut::Refused),
+            OverlongCut::Into(stretches) => Ok(stretches),
+            OverlongCut::Drop => Err(Uncut::Dropped),
+            OverlongCut::Refuse => Err(Uncut::Refused),
         }
     }
 

@@ -5,7 +5,7 @@
 use fastpack_template::json::{Json, Map};
 
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, Skim, is_assistant};
+use crate::record::{Conversation, FastReader, is_assistant};
 
 /// The markers that a formatted prompt begins with, besides those of the chat template.
 const BEGINNINGS: [&str; 19] = [
@@ -159,23 +159,23 @@ impl MarkersInTexts {
         }
     }
 
-    /// The facts of a conversation that was skimmed.
-    pub(in crate::pipeline) fn in_skimmed(&self, skim: &Skim) -> Marked {
+    /// The facts of a conversation that the fast reader has read.
+    pub(in crate::pipeline) fn in_fast_read(&self, reader: &FastReader) -> Marked {
         let mut marked = Marked::default();
-        let mut roles = skim.roles().enumerate();
+        let mut roles = reader.roles().enumerate();
         let mut current = roles.next();
-        for ((message, key), range) in skim.places().zip(skim.ranges()) {
+        for ((message, key), range) in reader.places().zip(reader.ranges()) {
             while current.is_some_and(|(at, _)| at < message) {
                 current = roles.next();
             }
             if let Some((_, role)) = current.filter(|_| key == CONTENT) {
-                let text = &skim.decoded()[range.clone()];
+                let text = &reader.decoded()[range.clone()];
                 self.look(role, (text, text), &mut marked);
             }
         }
-        for (place, value) in skim.value_places().zip(skim.values()) {
+        for (place, value) in reader.value_places().zip(reader.values()) {
             if let Some((message, CONTENT)) = place
-                && let Some(role) = skim.roles().nth(message)
+                && let Some(role) = reader.roles().nth(message)
                 && let Some(texts) = ends_of(value)
             {
                 self.look(role, texts, &mut marked);

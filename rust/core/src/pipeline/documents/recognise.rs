@@ -13,7 +13,7 @@ use crate::config::{DocumentKind, Reading, RowColumn, Source};
 use crate::message::ShownPath;
 use crate::pipeline::documents::renderer::{prompt_name, unprompted_kind};
 use crate::pipeline::job::Job;
-use crate::record::{Expectation, Shape, Shown, TokenColumns, find_shape};
+use crate::record::{Expectation, FoundShape, Shape, TokenColumns, find_shape};
 use crate::report::InputReport;
 use crate::source::{Block, Blocks, Chooser, Raw};
 
@@ -132,7 +132,7 @@ impl<'a> Recogniser<'a> {
         Some(shape)
     }
 
-    fn count(&mut self, path: Option<&Path>, format: String, source: &Source, found: &Shown) {
+    fn count(&mut self, path: Option<&Path>, format: String, source: &Source, found: &FoundShape) {
         let entry = InputReport {
             files: 1,
             names: path.map(|path| ShownPath(path).to_string()).into_iter().collect(),

@@ -9,7 +9,8 @@ use crate::pipeline::documents::formatted::{Marked, MarkersInTexts};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    Answers, Conversation, Fault, Pair, Prompted, Record, Shown, Skim, Takes, Tokens, as_messages,
+    Answers, Conversation, FastReader, Fault, FoundShape, MessageForms, Pair, Prompted, Record,
+    Tokens, as_messages,
 };
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
@@ -91,8 +92,9 @@ impl<'a> Renderer<'a> {
     }
 
     /// The forms of messages that the chat template takes.
-    pub(in crate::pipeline) fn takes(&self) -> Takes {
-        self.template.map_or(Takes { calls: false, parts: true }, ChatTemplate::takes)
+    pub(in crate::pipeline) fn takes(&self) -> MessageForms {
+        self.template
+            .map_or(MessageForms { calls: false, parts: true }, ChatTemplate::message_forms)
     }
 
     /// The record as a conversation, if the chat template renders it. Its prompt is dropped unless only
@@ -209,10 +211,10 @@ impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn replayed(
         &self,
         replayed: &mut Replayed,
-        skim: &Skim,
+        reader: &FastReader,
     ) -> std::result::Result<Made, Failure<'a>> {
-        let rendered = self.training.replayed(replayed, skim)?;
-        let marked = self.markers.in_skimmed(skim);
+        let rendered = self.training.replayed(replayed, reader)?;
+        let marked = self.markers.in_fast_read(reader);
         Ok(self.made(noting(rendered, marked), Kind::Conversation))
     }
 
@@ -295,7 +297,7 @@ pub(in crate::pipeline) const CHAT_TEMPLATE: &str = "chat_template";
 pub(in crate::pipeline) fn prompt_name(
     job: &Job,
     reading: &Reading,
-    found: &Shown,
+    found: &FoundShape,
 ) -> Option<&'static str> {
     let pair = match found.shape.name() {
         ShapeName::Conversations => return Some(CHAT_TEMPLATE),
@@ -328,7 +330,7 @@ pub(in crate::pipeline) fn prompt_name(
 }
 
 /// The name of records that never use a prompt.
-pub(in crate::pipeline) fn unprompted_kind(found: &Shown) -> Option<&'static str> {
+pub(in crate::pipeline) fn unprompted_kind(found: &FoundShape) -> Option<&'static str> {
     match found.shape.name() {
         ShapeName::Conversations => Some("conversations, which the chat template renders"),
         ShapeName::PromptCompletion if found.shape.has_messages() => {

@@ -10,7 +10,7 @@ use fastpack_template::json::{Json, Map};
 use crate::config::{Options, TrainOn, TrainOnEos};
 use crate::document::ids::Trains;
 use crate::ledger::Reason;
-use crate::record::{Conversation, Fault, Skim, Tokens, is_assistant};
+use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
     ChatTemplate, LeftOut, Printed, Rendered, Replayed, Span, Trained, Turn, WantedSpans,
 };
@@ -173,21 +173,25 @@ impl Training {
     }
 
     /// The text of a replayed conversation, with its trained part and the places at which it may be cut.
-    pub(super) fn replayed(self, replayed: &mut Replayed, skim: &Skim) -> Result<Rendered, Fault> {
+    pub(super) fn replayed(
+        self,
+        replayed: &mut Replayed,
+        reader: &FastReader,
+    ) -> Result<Rendered, Fault> {
         let Replayed { printed, turns, cuts, left_out } = std::mem::take(replayed);
         let Printed { text, spans, literals } = printed;
-        let is_weighed = skim.weights().is_some();
-        let trained = match self.wanted().of(is_weighed, skim.prompt().is_some()) {
+        let is_weighed = reader.weights().is_some();
+        let trained = match self.wanted().of(is_weighed, reader.prompt().is_some()) {
             WantedSpans::Text => Trained::All,
             WantedSpans::Spans => self.of_spans(spans),
             WantedSpans::LastTurn | WantedSpans::Completion => trained(spans),
             WantedSpans::Turns => {
                 let choice = Choice {
                     training: self,
-                    weights: skim.weights(),
-                    last: skim.roles().rposition(is_assistant),
-                    completion: spans.first().filter(|_| skim.prompt().is_some()).cloned(),
-                    messages: skim.roles().len(),
+                    weights: reader.weights(),
+                    last: reader.roles().rposition(is_assistant),
+                    completion: spans.first().filter(|_| reader.prompt().is_some()).cloned(),
+                    messages: reader.roles().len(),
                 };
                 Trained::Spans(choice.spans(text.len(), &turns)?)
             }

@@ -6,7 +6,7 @@ use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use crate::error::{Error, Result};
-use crate::record::Table;
+use crate::record::RecordTable;
 use crate::source::{Block, Fate};
 
 /// Selects the rows of a table to keep. A null counts as false.
@@ -50,7 +50,7 @@ impl Transform {
         if self.is_empty() {
             return Ok(block);
         }
-        let table = Table::of(&block)?;
+        let table = RecordTable::of(&block)?;
         let rows = table.rows();
         if rows.num_rows() == 0 {
             return Ok(block);

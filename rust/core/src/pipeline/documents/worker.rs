@@ -1,7 +1,7 @@
 //! [`Worker`]: one thread's reader of records, up to the text that is tokenized.
 //!
 //! Records that consist of texts only take a fast path, in memory that is reused: a text is read straight
-//! into the tokenizer's input, and a conversation is read by [`Skim`]. All other records are read by
+//! into the tokenizer's input, and a conversation is read by [`FastReader`]. All other records are read by
 //! [`read`]. Where possible, a recorded program replays the chat template; otherwise the [`Renderer`]
 //! renders. All paths give the same text.
 
@@ -11,7 +11,7 @@ use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::record::{Conversation, Record, Shape, Skim, Takes, read, skim_text};
+use crate::record::{Conversation, FastReader, MessageForms, Record, Shape, read, read_text_fast};
 use crate::source::Raw;
 use crate::template::{ChatTemplate, Rendered, Replayed, Replayer, Trained};
 use crate::timing::{Clock, RenderCounts, Stage};
@@ -25,7 +25,7 @@ pub(in crate::pipeline) struct Worker<'a> {
     texts: bool,
     /// The replayer of conversations, on the fast path.
     replayer: Option<Replayer<'a>>,
-    skim: Skim,
+    reader: FastReader,
     replayed: Replayed,
     /// The result of the last record, for its memory.
     rendered: Rendered,
@@ -53,7 +53,9 @@ impl<'a> Worker<'a> {
             texts: training.takes_whole_texts(),
             replayer: template
                 .map(|template| Replayer::new(template, training.wanted(), training.cuts())),
-            skim: Skim::taking(template.map_or(Takes::ALL, ChatTemplate::takes)),
+            reader: FastReader::taking(
+                template.map_or(MessageForms::ALL, ChatTemplate::message_forms),
+            ),
             replayed: Replayed::default(),
             rendered: Rendered::default(),
             counts: RenderCounts::default(),
@@ -83,30 +85,30 @@ impl<'a> Worker<'a> {
             clock.lap(Stage::Render);
             return made;
         }
-        let skimmed = match (raw, shape) {
+        let read_fast = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {
-                let done = self.replays() && self.skim.row(batch, row, shape);
+                let done = self.replays() && self.reader.row(batch, row, shape);
                 done.then_some(Kind::Conversation)
             }
             (Raw::Json(line), Some(shape)) => match shape.name() {
                 ShapeName::Text if self.texts => {
                     let text = &mut self.rendered.text;
                     text.clear();
-                    skim_text(line, shape, text).then_some(Kind::Text)
+                    read_text_fast(line, shape, text).then_some(Kind::Text)
                 }
                 ShapeName::Conversations if self.replays() => {
-                    self.skim.read(line, shape).then_some(Kind::Conversation)
+                    self.reader.read(line, shape).then_some(Kind::Conversation)
                 }
                 _ => None,
             },
             _ => None,
         };
         clock.lap(Stage::Parse);
-        if skimmed == Some(Kind::Text) {
+        if read_fast == Some(Kind::Text) {
             self.rendered.trained = Trained::All;
             return Ok(Made::Text(std::mem::take(&mut self.rendered), Kind::Text));
         }
-        if skimmed.is_some() {
+        if read_fast.is_some() {
             let conversation = || match general() {
                 Ok(Record::Conversation(conversation)) => Some(conversation),
                 _ => None,
@@ -121,7 +123,9 @@ impl<'a> Worker<'a> {
         clock.lap(Stage::Parse);
         let record = record?;
         let made = match &record {
-            Record::Conversation(conversation) if skimmed.is_none() && self.takes(conversation) => {
+            Record::Conversation(conversation)
+                if read_fast.is_none() && self.takes(conversation) =>
+            {
                 self.replay(words, || Some(conversation.clone()))
             }
             _ => None,
@@ -138,7 +142,7 @@ impl<'a> Worker<'a> {
 
     /// Whether a program can be looked up for a conversation that was read.
     fn takes(&mut self, conversation: &Conversation) -> bool {
-        self.replays() && self.skim.take(conversation)
+        self.replays() && self.reader.take(conversation)
     }
 
     /// Whether conversations may be replayed.
@@ -152,15 +156,15 @@ impl<'a> Worker<'a> {
         words: &Renderer<'a>,
         read: impl FnOnce() -> Option<Conversation>,
     ) -> Option<Result<Made, Failure<'a>>> {
-        if self.skim.prompt().is_none() && !words.takes_unprompted() {
+        if self.reader.prompt().is_none() && !words.takes_unprompted() {
             return None;
         }
-        let replayer = self.replayer.as_mut().filter(|replayer| replayer.is_tried(&self.skim))?;
+        let replayer = self.replayer.as_mut().filter(|replayer| replayer.is_tried(&self.reader))?;
         let Rendered { text, literals, .. } = &mut self.rendered;
         self.replayed.printed.text = std::mem::take(text);
         self.replayed.printed.literals = std::mem::take(literals);
-        let done = replayer.render(&self.skim, read, &mut self.replayed);
-        let made = done.then(|| words.replayed(&mut self.replayed, &self.skim));
+        let done = replayer.render(&self.reader, read, &mut self.replayed);
+        let made = done.then(|| words.replayed(&mut self.replayed, &self.reader));
         self.counts.compiled += u64::from(matches!(made, Some(Ok(_))));
         made
     }

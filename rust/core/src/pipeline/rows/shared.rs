@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::assemble::{Excerpt, Gathered};
-use crate::document::{ColumnName, Documents, INPUTS, Pass, Run};
-use crate::pack::{Made, Piece, Plan};
+use crate::document::{ColumnName, Documents, INPUTS, Pass, TrainedRun};
+use crate::pack::{MadeSizes, Piece, Plan};
 
 /// A document, or the pieces of it, that share rows with documents of other groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl SharedDocument {
 }
 
 impl SharedPiece {
-    fn of(excerpt: Excerpt<'_>, made: Made) -> Self {
+    fn of(excerpt: Excerpt<'_>, made: MadeSizes) -> Self {
         let Excerpt { document, start, length, first, .. } = excerpt;
         let ids = &document.column(INPUTS)[start as usize..][..length as usize];
         let inside = document.trained().iter().filter_map(|run| {
@@ -112,15 +112,15 @@ impl Together {
                 ids[start..end].copy_from_slice(&piece.ids);
                 let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
                 let (tokens, targets, key) = piece.made;
-                let made = Made { tokens, targets, key };
+                let made = MadeSizes { tokens, targets, key };
                 together.pieces.push(Piece { document: number, start: piece.start, length, made });
-                runs.extend(piece.runs.into_iter().map(|(start, end, weight)| Run {
+                runs.extend(piece.runs.into_iter().map(|(start, end, weight)| TrainedRun {
                     start,
                     end,
                     weight: f32::from_bits(weight),
                 }));
             }
-            runs.sort_unstable_by_key(|run: &Run| run.start);
+            runs.sort_unstable_by_key(|run: &TrainedRun| run.start);
             let columns: &[ColumnName] = &[INPUTS];
             let pass = Pass { epoch: 0, repetition: document.repetition };
             let mut alone = Documents::new(path, columns).of_pass(pass);

@@ -1,6 +1,6 @@
 //! [`Replayer`]: the recorded programs of one template in one thread, by the structure of conversations.
 //!
-//! The interpreter renders the first conversation of an [outline](Skim::outline) with a [trace](Trace), which
+//! The interpreter renders the first conversation of an [outline](FastReader::outline) with a [trace](Trace), which
 //! becomes a [program](Program). The program renders later conversations of the outline. The interpreter
 //! renders all conversations of an outline that a trace cannot follow, and those whose spans cannot be
 //! derived from a program.
@@ -14,7 +14,7 @@ use fastpack_template::json::{Json, Map};
 use fastpack_template::{Printed, Program, ProgramBuffers, ReplayInput, Trace, TraceInput};
 
 use super::wanted::WantedSpans;
-use crate::record::{Conversation, Skim, is_assistant};
+use crate::record::{Conversation, FastReader, is_assistant};
 use crate::template::chat::ChatTemplate;
 use crate::template::conversation::prepared;
 use crate::template::left_out::{self, LeftOut};
@@ -49,7 +49,7 @@ pub struct Replayed {
     pub left_out: LeftOut,
 }
 
-/// Renders skimmed conversations by recorded programs. Each thread has its own.
+/// Renders conversations that the fast reader has read by recorded programs. Each thread has its own.
 #[derive(Debug)]
 pub struct Replayer<'t> {
     template: &'t ChatTemplate,
@@ -141,24 +141,24 @@ impl<'t> Replayer<'t> {
 
     /// Renders a conversation into `out`, and replaces its contents.
     ///
-    /// Returns `false` if the interpreter has to render it. `read` parses the skimmed conversation. It is
+    /// Returns `false` if the interpreter has to render it. `read` parses the conversation that the fast reader has read. It is
     /// called if no program serves the conversation yet.
     pub fn render(
         &mut self,
-        skim: &Skim,
+        reader: &FastReader,
         read: impl FnOnce() -> Option<Conversation>,
         out: &mut Replayed,
     ) -> bool {
-        self.replay(skim, out).unwrap_or_else(|| {
-            let learned = self.learn(skim, read, |_| {});
-            learned && self.replay(skim, out) == Some(true)
+        self.replay(reader, out).unwrap_or_else(|| {
+            let learned = self.learn(reader, read, |_| {});
+            learned && self.replay(reader, out) == Some(true)
         })
     }
 
     /// Whether trials have shown that programs give the interpreter's output for such conversations. The
     /// first call for each [`WantedSpans`] runs the trials.
-    pub fn is_tried(&self, skim: &Skim) -> bool {
-        self.template.replays(self.wanted_of(skim)).is_ok()
+    pub fn is_tried(&self, reader: &FastReader) -> bool {
+        self.template.replays(self.wanted_of(reader)).is_ok()
     }
 
     /// Whether trials have failed, so that conversations are left to the interpreter.
@@ -172,32 +172,36 @@ impl<'t> Replayer<'t> {
     }
 
     /// The results that are wanted of this conversation, which may have weights or a prompt.
-    fn wanted_of(&self, skim: &Skim) -> WantedSpans {
-        self.wanted.of(skim.weights().is_some(), skim.prompt().is_some())
+    fn wanted_of(&self, reader: &FastReader) -> WantedSpans {
+        self.wanted.of(reader.weights().is_some(), reader.prompt().is_some())
     }
 
     /// Renders a conversation by a program that serves it. `None` if there is no such program yet,
     /// `Some(false)` if the interpreter has to render it.
-    pub(in crate::template) fn replay(&mut self, skim: &Skim, out: &mut Replayed) -> Option<bool> {
+    pub(in crate::template) fn replay(
+        &mut self,
+        reader: &FastReader,
+        out: &mut Replayed,
+    ) -> Option<bool> {
         let Replayed { printed, turns, cuts, left_out } = out;
         printed.clear();
         turns.clear();
         cuts.clear();
         left_out.clear();
-        let wanted = self.wanted_of(skim);
-        let kind = match self.known.get(skim.outline())? {
+        let wanted = self.wanted_of(reader);
+        let kind = match self.known.get(reader.outline())? {
             RenderPath::Replayed(kind) => kind,
             RenderPath::Interpreted(reason) => {
                 self.refused = reason;
                 return Some(false);
             }
         };
-        if skim.size() > LONGEST {
+        if reader.size() > LONGEST {
             return Some(false);
         }
-        let input = replay_input(skim);
+        let input = replay_input(reader);
         let buffers = &mut self.buffers;
-        buffers.meter.restart(self.template.source.len() + skim.size());
+        buffers.meter.restart(self.template.source.len() + reader.size());
         let mut serves = |programs: &&Programs| {
             let before = programs.before.as_ref();
             before.is_none_or(|before| before.serves(input, buffers))
@@ -219,7 +223,7 @@ impl<'t> Replayer<'t> {
         }
         if wanted.needs_turns() && !kind.template.generates {
             self.places.clear();
-            let found = kind.derived(skim, whole, text, buffers, &mut self.places);
+            let found = kind.derived(reader, whole, text, buffers, &mut self.places);
             let Some(found) = found else {
                 self.refused = "turns that are found by rendering prefixes";
                 return Some(false);
@@ -233,9 +237,9 @@ impl<'t> Replayer<'t> {
             before.print(input.source, buffers, &mut self.scratch).ok()?;
             text.starts_with(&self.scratch.text).then_some(self.scratch.text.len())
         });
-        let speaking = skim.roles().enumerate().filter(|(_, role)| is_assistant(role));
+        let speaking = reader.roles().enumerate().filter(|(_, role)| is_assistant(role));
         let speaking: Vec<usize> = speaking.map(|(message, _)| message).collect();
-        if self.cuts && skim.prompt().is_none() {
+        if self.cuts && reader.prompt().is_none() {
             *cuts = turn_ends(text, spans, speaking.len());
         }
         if wanted == WantedSpans::Turns {
@@ -258,7 +262,7 @@ impl<'t> Replayer<'t> {
             };
             *spans = found;
         }
-        if skim.prompt().is_some() {
+        if reader.prompt().is_some() {
             let Some(reached) = reached else {
                 self.refused = "a completion that does not show";
                 return Some(false);
@@ -273,31 +277,31 @@ impl<'t> Replayer<'t> {
     /// the conversation can be replayed now.
     pub(in crate::template) fn learn(
         &mut self,
-        skim: &Skim,
+        reader: &FastReader,
         read: impl FnOnce() -> Option<Conversation>,
         spoil: impl FnOnce(&mut Programs),
     ) -> bool {
         let full = matches!(
-            self.known.get(skim.outline()),
+            self.known.get(reader.outline()),
             Some(RenderPath::Replayed(kind)) if kind.programs.len() == MOST_PROGRAMS
         );
-        if full || self.pieces > MOST_PIECES || skim.size() > LONGEST {
+        if full || self.pieces > MOST_PIECES || reader.size() > LONGEST {
             self.refused = "too many kinds of conversations";
             return false;
         }
         let Some(conversation) = read() else { return false };
-        let Some(traced) = self.trace(skim, &conversation) else {
+        let Some(traced) = self.trace(reader, &conversation) else {
             // The interpreter renders the conversation without a trace, and reports any error.
             return false;
         };
-        let outline = skim.outline().into();
+        let outline = reader.outline().into();
         match traced {
             Ok(mut programs) => {
                 spoil(&mut programs);
                 self.pieces += programs.size();
                 let template = self.template.serving(&conversation);
                 let turn = || derive::learned(template, &conversation);
-                let turn = if self.wanted_of(skim).needs_turns() { turn() } else { None };
+                let turn = if self.wanted_of(reader).needs_turns() { turn() } else { None };
                 let known = self.known.entry(outline).or_insert_with(|| {
                     RenderPath::Replayed(OutlinePrograms { template, turn, programs: Vec::new() })
                 });
@@ -319,13 +323,13 @@ impl<'t> Replayer<'t> {
     /// render fails.
     fn trace(
         &self,
-        skim: &Skim,
+        reader: &FastReader,
         conversation: &Conversation,
     ) -> Option<Result<Programs, &'static str>> {
         let template = self.template.serving(conversation);
         template.check(conversation).ok()?;
         let messages = prepared(conversation);
-        let given = || given(skim, conversation, &messages);
+        let given = || given(reader, conversation, &messages);
         let trace = |messages: &[Cow<'_, Map>], prompt: Option<bool>| {
             let mut trace = Trace::new(given()?);
             let shows = prompt.is_none();
@@ -340,16 +344,16 @@ impl<'t> Replayer<'t> {
         };
         let mut unprinted = Vec::new();
         left_out::unprinted(conversation, &messages, &shown?, |message, key| {
-            unprinted.extend(numbered(skim, message, key));
+            unprinted.extend(numbered(reader, message, key));
         });
-        let wanted = self.wanted_of(skim);
+        let wanted = self.wanted_of(reader);
         let spans_learned = template.generates || derive::learned(template, conversation).is_some();
         if wanted.needs_turns() && !spans_learned {
             return Some(Err("turns whose header cannot be learned"));
         }
         let last = messages.iter().rposition(|message| derive::is_assistant(message));
         let last = last.filter(|last| wanted == WantedSpans::LastTurn && *last > 0);
-        let before = match skim.prompt() {
+        let before = match reader.prompt() {
             Some(prompt) => Some((prompt, true)),
             None => last.map(|last| (last, false)),
         };
@@ -370,32 +374,32 @@ impl OutlinePrograms<'_> {
     /// texts. `None` if they cannot be found.
     fn derived(
         &self,
-        skim: &Skim,
+        reader: &FastReader,
         program: &Program,
         text: &str,
         buffers: &mut ProgramBuffers<'_>,
         places: &mut Vec<MarkPlace>,
     ) -> Option<Vec<Range<usize>>> {
         let said = |role| MessageFacts { by_assistant: is_assistant(role), is_text: false };
-        let mut messages: Vec<MessageFacts> = skim.roles().map(said).collect();
+        let mut messages: Vec<MessageFacts> = reader.roles().map(said).collect();
         if !messages.iter().any(|message| message.by_assistant) {
             return Some(Vec::new());
         }
-        let texts = skim.places().map(|place| (place, true));
-        let values = skim.value_places().zip(skim.values());
+        let texts = reader.places().map(|place| (place, true));
+        let values = reader.value_places().zip(reader.values());
         let values = values.filter_map(|(place, value)| Some((place?, is_text(value))));
         for ((message, _), is_text) in texts.chain(values).filter(|((_, key), _)| *key == "content")
         {
             messages[message].is_text = is_text;
         }
-        let keys = skim.places().chain(skim.value_places().flatten());
+        let keys = reader.places().chain(reader.value_places().flatten());
         for (message, _) in keys.filter(|(_, key)| *key == "tool_calls") {
             messages[message].is_text = false;
         }
         let turn = self.turn.as_deref()?;
         if program.is_blind_to_marks() {
-            program.places(skim.decoded(), buffers, |text, range| {
-                if let Some((message, key)) = skim.places().nth(text)
+            program.places(reader.decoded(), buffers, |text, range| {
+                if let Some((message, key)) = reader.places().nth(text)
                     && MARKED.contains(&key)
                 {
                     let ends = [(range.start, false), (range.end, true)];
@@ -404,7 +408,7 @@ impl OutlinePrograms<'_> {
             });
         } else {
             let marks = Marks::absent_from([text], messages.len())?;
-            let (plain, found) = marks.unmark(&with_marks(skim, marks, program, buffers)?);
+            let (plain, found) = marks.unmark(&with_marks(reader, marks, program, buffers)?);
             if plain != text {
                 return None;
             }
@@ -416,24 +420,25 @@ impl OutlinePrograms<'_> {
 
 /// The output of `program` for the conversation with marks; `None` if the program does not serve it.
 fn with_marks(
-    skim: &Skim,
+    reader: &FastReader,
     marks: Marks,
     program: &Program,
     buffers: &mut ProgramBuffers<'_>,
 ) -> Option<String> {
-    let mut source = String::with_capacity(skim.decoded().len());
-    let mut texts = Vec::with_capacity(skim.ranges().len());
-    for ((message, key), range) in skim.places().zip(skim.ranges()) {
-        let plain = Json::String(skim.decoded()[range.clone()].into());
+    let mut source = String::with_capacity(reader.decoded().len());
+    let mut texts = Vec::with_capacity(reader.ranges().len());
+    for ((message, key), range) in reader.places().zip(reader.ranges()) {
+        let plain = Json::String(reader.decoded()[range.clone()].into());
         let Json::String(text) = marks.marked(key, &plain, message)? else { return None };
         let start = source.len();
         source.push_str(&text);
         texts.push(start..source.len());
     }
-    let values = skim.values().iter().zip(skim.value_places()).map(|(value, place)| match place {
-        Some((message, key)) => marks.marked(key, value, message),
-        None => Some(value.clone()),
-    });
+    let values =
+        reader.values().iter().zip(reader.value_places()).map(|(value, place)| match place {
+            Some((message, key)) => marks.marked(key, value, message),
+            None => Some(value.clone()),
+        });
     let values: Vec<Json> = values.collect::<Option<_>>()?;
     let input = ReplayInput { source: &source, texts: &texts, values: &values };
     if !program.serves(input, buffers) {
@@ -445,38 +450,42 @@ fn with_marks(
 }
 
 /// The number of the text or value under a key of a message, or of the tools, and the name of its field.
-fn numbered(skim: &Skim, message: Option<usize>, key: &str) -> Option<(Unprinted, Arc<str>)> {
+fn numbered(
+    reader: &FastReader,
+    message: Option<usize>,
+    key: &str,
+) -> Option<(Unprinted, Arc<str>)> {
     let Some(message) = message else {
-        let tools = skim.value_places().position(|place| place.is_none())?;
+        let tools = reader.value_places().position(|place| place.is_none())?;
         return Some((Unprinted::Value(tools), left_out::TOOLS.into()));
     };
-    let field = left_out::field_name(key, skim.roles().nth(message)?);
-    let text = skim.places().position(|place| place == (message, key)).map(Unprinted::Text);
-    let value = || skim.value_places().position(|place| place == Some((message, key)));
+    let field = left_out::field_name(key, reader.roles().nth(message)?);
+    let text = reader.places().position(|place| place == (message, key)).map(Unprinted::Text);
+    let value = || reader.value_places().position(|place| place == Some((message, key)));
     Some((text.or_else(|| value().map(Unprinted::Value))?, field))
 }
 
 /// The texts and values of a conversation, which its outline does not hold.
-fn replay_input(skim: &Skim) -> ReplayInput<'_> {
-    ReplayInput { source: skim.decoded(), texts: skim.ranges(), values: skim.values() }
+fn replay_input(reader: &FastReader) -> ReplayInput<'_> {
+    ReplayInput { source: reader.decoded(), texts: reader.ranges(), values: reader.values() }
 }
 
-/// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `skim`.
+/// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
 fn given<'r>(
-    skim: &Skim,
+    reader: &FastReader,
     conversation: &'r Conversation,
     prepared: &'r [Cow<'_, Map>],
 ) -> Option<TraceInput<'r>> {
     let mut given = TraceInput::default();
-    for ((message, key), range) in skim.places().zip(skim.ranges()) {
+    for ((message, key), range) in reader.places().zip(reader.ranges()) {
         let Json::String(text) = prepared.get(message)?.get(key)? else { return None };
-        if **text != skim.decoded()[range.clone()] {
+        if **text != reader.decoded()[range.clone()] {
             return None;
         }
         given.texts.push(text);
     }
     given.messages = prepared.iter().map(|message| (&**message, Vec::new())).collect();
-    for (number, (place, skimmed)) in skim.value_places().zip(skim.values()).enumerate() {
+    for (number, (place, taken)) in reader.value_places().zip(reader.values()).enumerate() {
         let value = match place {
             Some((message, key)) => {
                 let (key, value) = prepared.get(message)?.get_key_value(key)?;
@@ -485,11 +494,12 @@ fn given<'r>(
             }
             None => conversation.tools.as_ref()?,
         };
-        if value != skimmed {
+        if value != taken {
             return None;
         }
         given.values.push(value);
     }
-    let tools = skim.value_places().any(|place| place.is_none());
-    (prepared.len() == skim.roles().len() && tools == conversation.tools.is_some()).then_some(given)
+    let tools = reader.value_places().any(|place| place.is_none());
+    (prepared.len() == reader.roles().len() && tools == conversation.tools.is_some())
+        .then_some(given)
 }

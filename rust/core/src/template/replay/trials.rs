@@ -5,7 +5,7 @@
 
 use super::replayer::{Programs, Replayed, Replayer};
 use super::wanted::WantedSpans;
-use crate::record::{Conversation, Shape, Skim, parse_conversation};
+use crate::record::{Conversation, FastReader, Shape, parse_conversation};
 use crate::template::chat::ChatTemplate;
 
 /// The roles of the trial conversations.
@@ -79,7 +79,7 @@ fn try_out(
     let mut refused = "it refuses every conversation";
     let mut served = false;
     let mut replayer = Replayer::new(template, wanted, wanted != WantedSpans::Text);
-    let mut skim = Skim::default();
+    let mut reader = FastReader::default();
     let shape = Shape::conversations();
     let mut out = Replayed::default();
     for line in conversations() {
@@ -87,19 +87,19 @@ fn try_out(
             return Err("the run was cancelled");
         }
         let Ok(mut conversation) = parse_conversation(line.as_bytes()) else { continue };
-        let skimmed = if wanted == WantedSpans::Completion {
+        let read_fast = if wanted == WantedSpans::Completion {
             conversation.prompt = Some(conversation.messages.len() - 1);
-            skim.take(&conversation)
+            reader.take(&conversation)
         } else {
-            skim.read(line.as_bytes(), &shape)
+            reader.read(line.as_bytes(), &shape)
         };
-        if !skimmed {
+        if !read_fast {
             return Err("conversations that cannot be skimmed");
         }
-        let mut done = replayer.replay(&skim, &mut out);
+        let mut done = replayer.replay(&reader, &mut out);
         if done.is_none() {
-            replayer.learn(&skim, || Some(conversation.clone()), &spoil);
-            done = replayer.replay(&skim, &mut out);
+            replayer.learn(&reader, || Some(conversation.clone()), &spoil);
+            done = replayer.replay(&reader, &mut out);
         }
         if done != Some(true) {
             refused = Some(replayer.refused()).filter(|it| !it.is_empty()).unwrap_or(refused);

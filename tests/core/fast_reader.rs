@@ -1,12 +1,12 @@
-//! What is skimmed of a line is what reading it in the general way gives, and nothing is skimmed that it refuses.
+//! The fast reader gives what reading a line in the general way gives, and reads nothing that it refuses.
 
 use std::sync::Arc;
 
 use fastpack_core::config::{DocumentKind, Fields};
 use fastpack_core::json::{Json, Map};
 use fastpack_core::record::{
-    self, Conversation, Expectation, Record, Shape, Skim, Takes, TokenColumns, find_shape,
-    skim_text,
+    self, Conversation, Expectation, FastReader, MessageForms, Record, Shape, TokenColumns,
+    find_shape, read_text_fast,
 };
 use fastpack_core::source::Raw;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn read(line: &str, shape: &Shape) -> Option<Record> {
         columns,
         shapes: DocumentKind::Texts.shapes(),
     };
-    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, Takes::ALL).ok()
+    record::read(Raw::Json(line.as_bytes()), Some(shape), expected, MessageForms::ALL).ok()
 }
 
 fn shape_of(line: &str) -> Shape {
@@ -59,27 +59,27 @@ struct Said {
     weights: Option<Vec<Option<f32>>>,
 }
 
-fn skimmed(skim: &mut Skim, line: &str) -> Option<Said> {
-    skim.read(line.as_bytes(), &Shape::conversations()).then(|| held(skim))
+fn read_fast(reader: &mut FastReader, line: &str) -> Option<Said> {
+    reader.read(line.as_bytes(), &Shape::conversations()).then(|| held(reader))
 }
 
-fn held(skim: &Skim) -> Said {
-    let texts = skim.places().zip(skim.ranges()).map(|((message, key), range)| {
-        (message, key.to_owned(), skim.decoded()[range.clone()].to_owned())
+fn held(reader: &FastReader) -> Said {
+    let texts = reader.places().zip(reader.ranges()).map(|((message, key), range)| {
+        (message, key.to_owned(), reader.decoded()[range.clone()].to_owned())
     });
     let (mut values, mut tools) = (Vec::new(), None);
-    for (place, value) in skim.value_places().zip(skim.values()) {
+    for (place, value) in reader.value_places().zip(reader.values()) {
         match place {
             Some((message, key)) => values.push((message, key.to_owned(), value.clone())),
             None => tools = Some(value.clone()),
         }
     }
     Said {
-        roles: skim.roles().map(str::to_owned).collect(),
+        roles: reader.roles().map(str::to_owned).collect(),
         texts: texts.collect(),
         values,
         tools,
-        weights: skim.weights().map(<[Option<f32>]>::to_vec),
+        weights: reader.weights().map(<[Option<f32>]>::to_vec),
     }
 }
 
@@ -244,16 +244,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn a_conversation_that_is_skimmed_is_read_alike(lines in prop::collection::vec(line(), 1..4)) {
-        let mut skim = Skim::default();
+    fn a_conversation_that_the_fast_reader_takes_is_read_alike(lines in prop::collection::vec(line(), 1..4)) {
+        let mut reader = FastReader::default();
         for line in lines {
-            if let Some(skimmed) = skimmed(&mut skim, &line) {
+            if let Some(read_fast) = read_fast(&mut reader, &line) {
                 let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else {
-                    panic!("{line:?} is skimmed, but refused");
+                    panic!("{line:?} is read fast, but refused");
                 };
                 // What is no number is equal to nothing.
                 if !line.contains("NaN") {
-                    prop_assert_eq!(skimmed, said(&conversation), "{}", line);
+                    prop_assert_eq!(read_fast, said(&conversation), "{}", line);
                 }
             }
         }
@@ -261,31 +261,31 @@ proptest! {
 
     #[test]
     fn a_conversation_that_is_taken_holds_what_was_read(lines in prop::collection::vec(line(), 1..4)) {
-        let mut skim = Skim::default();
+        let mut reader = FastReader::default();
         for line in lines {
-            let outline = skim.read(line.as_bytes(), &Shape::conversations()).then(|| skim.outline().to_vec());
+            let outline = reader.read(line.as_bytes(), &Shape::conversations()).then(|| reader.outline().to_vec());
             let Some(Record::Conversation(conversation)) = read(&line, &Shape::conversations()) else { continue };
-            prop_assert!(skim.take(&conversation), "{}", line);
+            prop_assert!(reader.take(&conversation), "{}", line);
             if !line.contains("NaN") {
-                prop_assert_eq!(held(&skim), said(&conversation), "{}", line);
+                prop_assert_eq!(held(&reader), said(&conversation), "{}", line);
             }
             // Tools and arguments stand where they are written in the one, and behind the messages in the other.
             if let Some(outline) = outline
                 && conversation.tools.is_none()
                 && !line.contains("chat_template_kwargs")
             {
-                prop_assert_eq!(skim.outline(), outline, "{}", line);
+                prop_assert_eq!(reader.outline(), outline, "{}", line);
             }
         }
     }
 
     #[test]
-    fn a_text_that_is_skimmed_is_read_alike(line in line()) {
+    fn a_text_that_the_fast_reader_takes_is_read_alike(line in line()) {
         let mut out = "before".to_owned();
-        if skim_text(line.as_bytes(), &texts(), &mut out) {
+        if read_text_fast(line.as_bytes(), &texts(), &mut out) {
             match read(&line, &texts()) {
                 Some(Record::Text(text)) => prop_assert_eq!(&out["before".len()..], text),
-                other => panic!("{line:?} is skimmed, but read as {other:?}"),
+                other => panic!("{line:?} is read fast, but read as {other:?}"),
             }
         } else {
             prop_assert_eq!(out, "before");
@@ -294,8 +294,8 @@ proptest! {
 }
 
 #[test]
-fn ordinary_lines_are_skimmed() {
-    let mut skim = Skim::default();
+fn ordinary_lines_are_read_fast() {
+    let mut reader = FastReader::default();
     for line in [
         r#"{"messages": [{"role": "user", "content": "a\n"}, {"role": "assistant", "content": "b"}]}"#,
         r#"{"id": [1, {"a": null}], "messages": [{"content": "", "role": "critic", "name": "n"}], "tools": null}"#,
@@ -305,37 +305,37 @@ fn ordinary_lines_are_skimmed() {
         r#"{"messages": [{"role": "assistant", "tool_calls": [{"id": 1}], "weight": 0.5}], "tools": "[]"}"#,
         r#"{"chat_template_kwargs": {"enable_thinking": false}, "messages": [{"role": "assistant", "train": true}]}"#,
     ] {
-        assert!(skimmed(&mut skim, line).is_some(), "{line}");
+        assert!(read_fast(&mut reader, line).is_some(), "{line}");
     }
     let mut out = String::new();
-    assert!(skim_text(br#"{"meta": {"a": [1.5]}, "text": "\tx"}"#, &texts(), &mut out));
+    assert!(read_text_fast(br#"{"meta": {"a": [1.5]}, "text": "\tx"}"#, &texts(), &mut out));
     assert_eq!(out, "\tx");
 }
 
 #[test]
 fn tools_that_are_written_alike_are_the_same() {
-    let mut skim = Skim::default();
+    let mut reader = FastReader::default();
     let line = |tools: &str, end: &str| {
         format!(r#"{{"tools": {tools}, "messages": [{{"role": "user", "content": "a"}}]{end}}}"#)
     };
     for tools in ["[]", "[{}]", "[{}]", r#""[{}]""#, r#"[{"a": 1}]"#, "[]"] {
-        let found = skimmed(&mut skim, &line(tools, "")).expect("tools are skimmed");
+        let found = read_fast(&mut reader, &line(tools, "")).expect("tools are read fast");
         let Some(Record::Conversation(read)) = read(&line(tools, ""), &Shape::conversations())
         else {
             panic!("{tools} is refused")
         };
         assert_eq!(found, said(&read));
     }
-    assert!(skimmed(&mut skim, &line("[]", r#", "tools": null"#)).is_none());
-    assert!(skimmed(&mut skim, &line("5", "")).is_none());
+    assert!(read_fast(&mut reader, &line("[]", r#", "tools": null"#)).is_none());
+    assert!(read_fast(&mut reader, &line("5", "")).is_none());
 }
 
 #[test]
 fn equal_outlines_are_conversations_that_differ_in_their_texts_alone() {
-    let mut skim = Skim::default();
+    let mut reader = FastReader::default();
     let mut outline = |line: &str| {
-        assert!(skim.read(line.as_bytes(), &Shape::conversations()), "{line}");
-        skim.outline().to_vec()
+        assert!(reader.read(line.as_bytes(), &Shape::conversations()), "{line}");
+        reader.outline().to_vec()
     };
     let first = outline(r#"{"messages": [{"role": "user", "content": "a"}]}"#);
     assert_eq!(
@@ -365,11 +365,11 @@ fn a_prompt_tells_conversations_apart() {
     let Some(Record::Conversation(whole)) = read(line, &Shape::conversations()) else {
         panic!("the line is a conversation");
     };
-    let mut skim = Skim::default();
+    let mut reader = FastReader::default();
     let mut outline = |prompt: Option<usize>| {
-        assert!(skim.take(&Conversation { prompt, ..whole.clone() }));
-        assert_eq!(skim.prompt(), prompt);
-        skim.outline().to_vec()
+        assert!(reader.take(&Conversation { prompt, ..whole.clone() }));
+        assert_eq!(reader.prompt(), prompt);
+        reader.outline().to_vec()
     };
     let outlines = [outline(None), outline(Some(1)), outline(Some(2))];
     assert_eq!(outlines[1], outline(Some(1)));

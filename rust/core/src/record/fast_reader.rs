@@ -1,11 +1,11 @@
-//! [`Skim`]: the fast reader of conversations. It separates their texts from their structure.
+//! [`FastReader`]: the fast reader of conversations. It separates their texts from their structure.
 //!
 //! Most conversations are messages of texts. The texts are copied into one buffer, end to end. Lists, objects
-//! and numbers become [`Skim::values`]. The structure becomes a few bytes, the [`Skim::outline`]:
+//! and numbers become [`FastReader::values`]. The structure becomes a few bytes, the [`FastReader::outline`]:
 //! conversations with the same outline differ only in their texts and values. Most lines of JSON and
-//! [rows](Skim::row) of tables are [read](Skim::read) this way without building values. All others, valid or
+//! [rows](FastReader::row) of tables are [read](FastReader::read) this way without building values. All others, valid or
 //! not, are left to [`read`](fn@super::read), and its result for a line, a row or a request with its answer
-//! is [taken](Skim::take).
+//! is [taken](FastReader::take).
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use super::cursor::Cursor;
 use super::flags::{self, TRAIN, WEIGHT, is_assistant};
 use super::json;
 use super::kinds::Conversation;
-use super::messages::{FUNCTION_CALL, ROLES, Takes, check_content};
-use super::place::{Item, Place};
+use super::messages::{FUNCTION_CALL, MessageForms, ROLES, check_content};
 use super::shape::Shape;
+use super::value_access::{Item, ValueAccess};
 use super::write;
 use crate::config::usual::TEMPLATE_KWARGS;
 use crate::config::{Part, ShapeName};
@@ -59,7 +59,7 @@ const IN_MESSAGE: usize = 3;
 
 /// The fast reader: reads one conversation after the other, reusing its buffers.
 #[derive(Debug)]
-pub struct Skim {
+pub struct FastReader {
     names: Vec<Box<str>>,
     outline: Vec<u8>,
     /// The name of each message's role.
@@ -81,18 +81,18 @@ pub struct Skim {
     /// The last tools, as text and as a value: many records have the same.
     tools: Option<(String, Json)>,
     /// The forms of messages that the template takes.
-    takes: Takes,
+    takes: MessageForms,
 }
 
-impl Default for Skim {
+impl Default for FastReader {
     fn default() -> Self {
-        Self::taking(Takes::ALL)
+        Self::taking(MessageForms::ALL)
     }
 }
 
-impl Skim {
+impl FastReader {
     /// A reader for a template that takes these forms of messages.
-    pub fn taking(takes: Takes) -> Self {
+    pub fn taking(takes: MessageForms) -> Self {
         Self {
             takes,
             names: NAMES.map(Box::from).into(),
@@ -133,7 +133,7 @@ impl Skim {
     /// The structure of the conversation without texts and values: the number, keys and roles of the
     /// messages, the number of messages in the prompt, and its own arguments to the template.
     ///
-    /// Only outlines of the same `Skim` can be compared.
+    /// Only outlines of the same `FastReader` can be compared.
     pub fn outline(&self) -> &[u8] {
         &self.outline
     }
@@ -382,7 +382,7 @@ impl Skim {
     }
 
     /// Reads a message. `each` calls its argument with every value in it, and the key.
-    fn message<'l, P: Place<'l>>(
+    fn message<'l, P: ValueAccess<'l>>(
         &mut self,
         each: impl FnOnce(&mut dyn FnMut(&mut P, &str) -> Option<()>) -> Option<()>,
     ) -> Option<()> {

@@ -1,11 +1,11 @@
-//! [`Stock`]: the number of unpacked pieces of each length.
+//! [`LengthCounts`]: the number of unpacked pieces of each length.
 
 use std::collections::BTreeMap;
 
 use super::bits::Bits;
 
 /// The number of unpacked pieces of each length. The pieces themselves are chosen later.
-pub(super) trait Stock {
+pub(super) trait LengthCounts {
     /// The number of pieces of this length.
     fn count(&self, length: u32) -> u32;
 
@@ -31,7 +31,7 @@ const LENGTHS: usize = 512;
 
 /// A count for each possible length.
 #[derive(Clone)]
-pub(super) struct Table {
+pub(super) struct CountTable {
     counts: Vec<u32>,
     there: Bits,
     /// The lengths in reverse, as `longest - length`, so that the bits of a pair line up.
@@ -39,7 +39,7 @@ pub(super) struct Table {
     longest: u32,
 }
 
-impl Table {
+impl CountTable {
     /// This number of pieces of each length, none above `longest`.
     pub(super) fn new(histogram: &[(u32, u64)], longest: u32) -> Self {
         let mut counts = vec![0; longest as usize + 1];
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-impl Stock for Table {
+impl LengthCounts for CountTable {
     fn count(&self, length: u32) -> u32 {
         self.counts[length as usize]
     }
@@ -98,16 +98,16 @@ impl Stock for Table {
 
 /// A count for each length that occurs: for rows so long that a table would be larger than the data.
 #[derive(Clone)]
-pub(super) struct Tree(BTreeMap<u32, u32>);
+pub(super) struct CountTree(BTreeMap<u32, u32>);
 
-impl Tree {
+impl CountTree {
     /// This number of pieces of each length.
     pub(super) fn new(histogram: &[(u32, u64)]) -> Self {
         Self(histogram.iter().map(|&(length, count)| (length, few(count))).collect())
     }
 }
 
-impl Stock for Tree {
+impl LengthCounts for CountTree {
     fn count(&self, length: u32) -> u32 {
         self.0.get(&length).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! [`Place`]: a value inside a line of JSON or an array, read without building a [`Json`].
+//! [`ValueAccess`]: a value inside a line of JSON or an array, read without building a [`Json`].
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use fastpack_template::json::Json;
 
 /// A value in its place. It must be taken before the next value. A value that cannot be read this way gives
 /// `None`.
-pub(super) trait Place<'l> {
+pub(super) trait ValueAccess<'l> {
     /// Takes the value if it is `null`.
     fn null(&mut self) -> bool;
 
@@ -28,7 +28,7 @@ pub(super) trait Place<'l> {
     fn value(&mut self, depth: usize) -> Option<(Json, usize)>;
 }
 
-impl<'l> Place<'l> for Cursor<'l> {
+impl<'l> ValueAccess<'l> for Cursor<'l> {
     fn null(&mut self) -> bool {
         self.null()
     }
@@ -95,7 +95,7 @@ impl<'l> Item<'l> {
     }
 }
 
-impl<'l> Place<'l> for Item<'l> {
+impl<'l> ValueAccess<'l> for Item<'l> {
     fn null(&mut self) -> bool {
         self.array.is_null(self.at) || *self.array.data_type() == DataType::Null
     }
