@@ -18,7 +18,7 @@ use fastpack_core::config::{Coding, Format, Output, RowColumn, RowLayout};
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::identity::Identity;
 use fastpack_core::ledger::{Ledger, Reason};
-use fastpack_core::sink::{self, Folder, Manifest, Opened, Sink, Tokens};
+use fastpack_core::sink::{self, Folder, Manifest, Opened, Sink, TokensFile};
 use fastpack_core::store::Log;
 use fastpack_core::{Control, Error, Origin};
 use proptest::prelude::*;
@@ -575,7 +575,7 @@ fn finished_with_word(dir: &Path, tokens: bool) -> Vec<u8> {
         let documents = Documents::new(Path::new("data.jsonl").into(), &[INPUTS]);
         log.append(0, "0a1b", &documents, &Ledger::default()).expect("the disk has room");
         let (bytes, blake3) = log.finish().expect("the disk has room");
-        Tokens { bytes, blocks: 1, blake3 }
+        TokensFile { bytes, blocks: 1, blake3 }
     });
     folder.finish("{}", BTreeMap::new(), tokens).expect("the disk has room");
     word

@@ -24,7 +24,7 @@ pub(crate) use words::option_words;
 pub use coding::{Coding, Compression, Format, RowLayout};
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;
-pub use groups::Turn;
+pub use groups::StartingGroups;
 pub use inputs::{
     Fields, Inputs, MathPrompt, Part, Prompt, PromptParts, Reading, ShapeName, Source,
 };

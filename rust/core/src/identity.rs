@@ -37,7 +37,7 @@ pub struct Identity {
     /// The version of fastpack.
     pub fastpack: String,
     /// The records that are packed.
-    pub inputs: Packed,
+    pub inputs: JobInputs,
     /// The options by which the records of each source are read, and their limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ReadAs>,
@@ -57,7 +57,7 @@ pub struct Identity {
 /// The records that are packed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Packed {
+pub enum JobInputs {
     /// Files, by their paths.
     Files(BTreeMap<String, FileState>),
     /// Records in memory, by their name in errors.
@@ -177,7 +177,7 @@ impl Identity {
 
     /// The files in their order.
     pub fn files(&self) -> Vec<Arc<Path>> {
-        let Packed::Files(files) = &self.inputs else { return Vec::new() };
+        let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
         let mut files: Vec<_> = files.iter().map(|(path, state)| (state.place, path)).collect();
         files.sort_unstable();
         files.into_iter().map(|(_, path)| Arc::from(Path::new(path))).collect()
@@ -186,7 +186,7 @@ impl Identity {
     /// The files in their order: the bytes of each, counted once for each reading, its source, and whether that has a
     /// limit.
     pub fn sized_files(&self) -> Vec<(u64, usize, bool)> {
-        let Packed::Files(files) = &self.inputs else { return Vec::new() };
+        let JobInputs::Files(files) = &self.inputs else { return Vec::new() };
         let mut files: Vec<&FileState> = files.values().collect();
         files.sort_unstable_by_key(|state| state.place);
         let sized = |state: &&FileState| {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use fastpack_core::config::{
-    Coding, Compression, Format, Output, RemoteOutput, RowLayout, Turn, Validation,
+    Coding, Compression, Format, Output, RemoteOutput, RowLayout, StartingGroups, Validation,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
@@ -47,7 +47,7 @@ impl PyOutput {
         let compression = compression.map(|compression| compression.0);
         let coding = Coding { format: format.0, layout: layout.0, compression };
         let (shard_bytes, memory) = (shard_size.0, memory.0);
-        let turn = turn.map(|(rank, world_size)| Turn::new(rank, world_size));
+        let turn = turn.map(|(rank, world_size)| StartingGroups::new(rank, world_size));
         Ok(Self(Output {
             dir,
             coding,

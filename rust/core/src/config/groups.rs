@@ -1,4 +1,4 @@
-//! [`Turn`]: the groups that one of several calls begins with.
+//! [`StartingGroups`]: the groups that one of several calls begins with.
 
 use std::num::NonZeroU32;
 
@@ -7,14 +7,14 @@ use crate::wording::{message, set};
 
 /// The groups that one of several calls begins with: every `world_size`th, from group `rank` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct StartingGroups {
     /// The number of the call, from 0.
     rank: u32,
     /// The number of calls.
     world_size: NonZeroU32,
 }
 
-impl Turn {
+impl StartingGroups {
     /// The turn of call `rank` of `world_size`; fails with [`Error::Option`] if there is no such call.
     pub fn new(rank: u32, world_size: u32) -> Result<Self> {
         match NonZeroU32::new(world_size) {

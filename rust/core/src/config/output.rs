@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Coding, Compression, Format, RemoteOutput, RowColumn, RowLayout, RowOptions, Turn, Validation,
+    Coding, Compression, Format, RemoteOutput, RowColumn, RowLayout, RowOptions, StartingGroups,
+    Validation,
 };
 use crate::error::{Error, Result};
 use crate::wording::{Message, message, set};
@@ -36,7 +37,7 @@ pub struct Output {
     pub group_bytes: Option<NonZeroU64>,
     /// The groups that this call begins with, if it is one of several; without it, there is one call.
     #[serde(skip)]
-    pub turn: Option<Turn>,
+    pub turn: Option<StartingGroups>,
     /// Whether earlier output of fastpack in the folder may be replaced, of any job.
     #[serde(skip)]
     pub overwrite: bool,

@@ -31,4 +31,4 @@ pub(crate) use accounts::about::About;
 pub(crate) use accounts::books::Books;
 pub(crate) use accounts::fate::Cutter;
 pub(crate) use documents::intake::Outcome;
-pub(crate) use documents::single::{FileHeads, SingleBlocks, Wanted};
+pub(crate) use documents::single::{FileHeads, SingleBlocks, WantedRecords};

@@ -10,9 +10,9 @@ use super::disk::Disk;
 use crate::config::Compression;
 
 /// A file of record batches that is being written.
-pub(super) struct Rows(Box<StreamWriter<Disk>>);
+pub(super) struct ArrowRows(Box<StreamWriter<Disk>>);
 
-impl Rows {
+impl ArrowRows {
     pub(super) fn new(
         disk: Disk,
         schema: &SchemaRef,

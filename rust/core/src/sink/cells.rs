@@ -1,17 +1,17 @@
-//! [`Column`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
+//! [`ColumnNumbers`]: the numbers of a column of packed rows, row by row, for formats that are written by row.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, UInt16Type, UInt32Type};
 
 /// A column of packed rows: an integer a row, or a list of numbers.
-pub(super) enum Column<'a> {
+pub(super) enum ColumnNumbers<'a> {
     /// The start and end of the numbers of each row.
-    Lists(&'a [i32], Values<'a>),
-    Integers(Values<'a>),
+    Lists(&'a [i32], CellValues<'a>),
+    Integers(CellValues<'a>),
 }
 
 /// Numbers of one type.
-pub(super) enum Values<'a> {
+pub(super) enum CellValues<'a> {
     Narrow(&'a [i32]),
     Wide(&'a [i64]),
     Real(&'a [f32]),
@@ -33,12 +33,12 @@ pub(super) enum Cell<'a> {
     LongIds(&'a [u32]),
 }
 
-impl<'a> Column<'a> {
+impl<'a> ColumnNumbers<'a> {
     /// A column as [`crate::assemble`] makes it.
     pub(super) fn of(column: &'a ArrayRef) -> Self {
         match column.as_list_opt::<i32>() {
-            Some(lists) => Self::Lists(lists.value_offsets(), Values::of(lists.values())),
-            None => Self::Integers(Values::of(column)),
+            Some(lists) => Self::Lists(lists.value_offsets(), CellValues::of(lists.values())),
+            None => Self::Integers(CellValues::of(column)),
         }
     }
 
@@ -49,22 +49,22 @@ impl<'a> Column<'a> {
                 let (start, end) = (offsets[row].cast_unsigned(), offsets[row + 1].cast_unsigned());
                 let range = start as usize..end as usize;
                 match values {
-                    Values::Narrow(values) => Cell::Narrow(&values[range]),
-                    Values::Wide(values) => Cell::Wide(&values[range]),
-                    Values::Real(values) => Cell::Real(&values[range]),
-                    Values::ShortIds(values) => Cell::ShortIds(&values[range]),
-                    Values::LongIds(values) => Cell::LongIds(&values[range]),
+                    CellValues::Narrow(values) => Cell::Narrow(&values[range]),
+                    CellValues::Wide(values) => Cell::Wide(&values[range]),
+                    CellValues::Real(values) => Cell::Real(&values[range]),
+                    CellValues::ShortIds(values) => Cell::ShortIds(&values[range]),
+                    CellValues::LongIds(values) => Cell::LongIds(&values[range]),
                     // No column has lists of truths.
-                    Values::Truths(values) => Cell::Truth(values.value(range.start)),
+                    CellValues::Truths(values) => Cell::Truth(values.value(range.start)),
                 }
             }
-            Self::Integers(Values::Narrow(values)) => Cell::Integer(values[row].into()),
-            Self::Integers(Values::Wide(values)) => Cell::Integer(values[row]),
-            Self::Integers(Values::Truths(values)) => Cell::Truth(values.value(row)),
+            Self::Integers(CellValues::Narrow(values)) => Cell::Integer(values[row].into()),
+            Self::Integers(CellValues::Wide(values)) => Cell::Integer(values[row]),
+            Self::Integers(CellValues::Truths(values)) => Cell::Truth(values.value(row)),
             // No column has a single float or id for each row.
-            Self::Integers(Values::Real(values)) => Cell::Real(&values[row..=row]),
-            Self::Integers(Values::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
-            Self::Integers(Values::LongIds(values)) => Cell::LongIds(&values[row..=row]),
+            Self::Integers(CellValues::Real(values)) => Cell::Real(&values[row..=row]),
+            Self::Integers(CellValues::ShortIds(values)) => Cell::ShortIds(&values[row..=row]),
+            Self::Integers(CellValues::LongIds(values)) => Cell::LongIds(&values[row..=row]),
         }
     }
 
@@ -77,14 +77,14 @@ impl<'a> Column<'a> {
             (_, Cell::ShortIds(values)) => OFFSET + 2 * values.len() as u64,
             (_, Cell::LongIds(values)) => OFFSET + 4 * values.len() as u64,
             (_, Cell::Wide(values)) => OFFSET + 8 * values.len() as u64,
-            (Self::Integers(Values::Narrow(_)), Cell::Integer(_)) => 4,
+            (Self::Integers(CellValues::Narrow(_)), Cell::Integer(_)) => 4,
             (_, Cell::Integer(_)) => 8,
             (_, Cell::Truth(_)) => 1,
         }
     }
 }
 
-impl<'a> Values<'a> {
+impl<'a> CellValues<'a> {
     fn of(values: &'a ArrayRef) -> Self {
         match values.data_type() {
             DataType::Float32 => Self::Real(values.as_primitive::<Float32Type>().values()),

@@ -25,18 +25,18 @@ const PAGE: usize = 4096;
 /// it.
 pub(super) struct Disk {
     /// The piece that is being filled.
-    piece: Piece,
+    piece: AlignedBuffer,
     /// The hash of all pieces before. The thread that fills a piece hashes it: the disk would idle if the
     /// other one did.
     hasher: Box<blake3::Hasher>,
-    target: Arc<Mutex<Target>>,
-    thread: Option<Thread>,
+    target: Arc<Mutex<DiskFile>>,
+    thread: Option<WriterThread>,
 }
 
 /// The thread, the channel of pieces to it, and the channel of empty pieces from it.
-struct Thread {
-    full: SyncSender<Piece>,
-    empty: Receiver<Piece>,
+struct WriterThread {
+    full: SyncSender<AlignedBuffer>,
+    empty: Receiver<AlignedBuffer>,
     handle: JoinHandle<io::Result<()>>,
 }
 
@@ -50,18 +50,18 @@ impl Disk {
     /// Writes to `file`, and whole pieces to `direct` if given.
     fn of(file: File, direct: Option<File>) -> Self {
         let writeback = Writeback::new(0, Afterwards::Release);
-        let target = Arc::new(Mutex::new(Target { file, direct, bytes: 0, writeback }));
-        Self { piece: Piece::new(), hasher: Box::default(), target, thread: None }
+        let target = Arc::new(Mutex::new(DiskFile { file, direct, bytes: 0, writeback }));
+        Self { piece: AlignedBuffer::new(), hasher: Box::default(), target, thread: None }
     }
 
     /// Writes the rest.
-    pub(super) fn finish(mut self) -> io::Result<Written> {
+    pub(super) fn finish(mut self) -> io::Result<WrittenFile> {
         self.hasher.update(self.piece.bytes());
         self.join()?;
         lock(&self.target).append(self.piece.bytes())?;
         let target = Arc::into_inner(self.target).expect("the thread has ended");
         let target = target.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Written { target, hasher: self.hasher })
+        Ok(WrittenFile { target, hasher: self.hasher })
     }
 
     /// Hands the piece to the thread, and takes an empty one.
@@ -69,7 +69,7 @@ impl Disk {
         self.hasher.update(self.piece.bytes());
         if self.thread.is_none() {
             // Where the system gives no more threads, this thread writes.
-            self.thread = Thread::start(&self.target).ok();
+            self.thread = WriterThread::start(&self.target).ok();
         }
         let Some(thread) = &self.thread else {
             lock(&self.target).append(self.piece.bytes())?;
@@ -86,7 +86,7 @@ impl Disk {
 
     /// Waits for the thread to end.
     fn join(&mut self) -> io::Result<()> {
-        let Some(Thread { full, handle, .. }) = self.thread.take() else { return Ok(()) };
+        let Some(WriterThread { full, handle, .. }) = self.thread.take() else { return Ok(()) };
         drop(full);
         handle.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -106,15 +106,15 @@ impl Write for Disk {
     }
 }
 
-impl Thread {
-    fn start(target: &Arc<Mutex<Target>>) -> io::Result<Self> {
+impl WriterThread {
+    fn start(target: &Arc<Mutex<DiskFile>>) -> io::Result<Self> {
         let target = Arc::clone(target);
-        let (full, pieces) = sync_channel::<Piece>(1);
+        let (full, pieces) = sync_channel::<AlignedBuffer>(1);
         let (back, empty) = sync_channel(2);
         let handle = threads::start("fastpack-disk", move || {
             // Two pieces besides the one being written: one is being filled, and one is ready for the disk.
-            let mut spare = Piece::new();
-            let _ = back.send(Piece::new());
+            let mut spare = AlignedBuffer::new();
+            let _ = back.send(AlignedBuffer::new());
             loop {
                 // After the last full piece was handed over, no thread may be waiting for this one.
                 let _ = back.send(spare);
@@ -129,7 +129,7 @@ impl Thread {
 }
 
 /// The file that pieces are written to.
-struct Target {
+struct DiskFile {
     file: File,
     /// The same file, bypassing the system's cache: data that is written once and read much later would only
     /// wait there for the disk, and displace the data of others. `None` where the system does not allow it.
@@ -138,7 +138,7 @@ struct Target {
     writeback: Writeback,
 }
 
-impl Target {
+impl DiskFile {
     /// Appends a piece. All pieces before it were full.
     fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         if piece.len() != PIECE || !self.is_written_directly(piece) {
@@ -164,12 +164,12 @@ impl Target {
 }
 
 /// A file that was written completely.
-pub(super) struct Written {
-    target: Target,
+pub(super) struct WrittenFile {
+    target: DiskFile,
     hasher: Box<blake3::Hasher>,
 }
 
-impl Written {
+impl WrittenFile {
     /// Overwrites `bytes` at an offset, and hashes the file again.
     pub(super) fn overwrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let file = &mut self.target.file;
@@ -206,12 +206,12 @@ fn direct(path: &Path) -> Option<File> {
 }
 
 /// Bytes that begin at a multiple of [`PAGE`] in memory.
-struct Piece {
+struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
 }
 
-impl Piece {
+impl AlignedBuffer {
     fn new() -> Self {
         let mut memory: Vec<u8> = Vec::with_capacity(PAGE + PIECE);
         // The alignment is a hint. Without it, the system may refuse the piece, and the cache is used.
@@ -236,7 +236,7 @@ impl Piece {
     }
 }
 
-fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
+fn lock(target: &Mutex<DiskFile>) -> MutexGuard<'_, DiskFile> {
     target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -265,7 +265,7 @@ mod tests {
                     disk.write_all(part).expect("room for it");
                 }
                 assert_eq!(disk.thread.is_some(), count > PIECE, "{count} bytes");
-                let (length, hash) = disk.finish().and_then(Written::sync).expect("a disk");
+                let (length, hash) = disk.finish().and_then(WrittenFile::sync).expect("a disk");
                 assert_eq!((length, hash), (count as u64, blake3::hash(&bytes)));
                 assert!(
                     std::fs::read(&path).expect("the file") == bytes,

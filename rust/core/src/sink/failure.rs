@@ -1,4 +1,4 @@
-//! [`Failure`]: the error of a failed run, for the runs that wait for it.
+//! [`SharedFailure`]: the error of a failed run, for the runs that wait for it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::wording::Message;
 
 /// An error that another process can raise again.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Failure {
+pub(super) enum SharedFailure {
     Record { path: String, line: u64, reason: Reason, message: String },
     Option { name: String, reason: Message },
     Template { name: String, line: usize, reason: Message },
@@ -20,7 +20,7 @@ pub(super) enum Failure {
     Other { message: String },
 }
 
-impl Failure {
+impl SharedFailure {
     /// The message for `error`; `None` where other runs need not fail.
     pub(super) fn of(error: &Error) -> Option<Self> {
         Some(match error {

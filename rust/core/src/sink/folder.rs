@@ -12,13 +12,13 @@ use chrono::NaiveDateTime;
 
 use super::Sink;
 use super::arrangement::Arrangement;
-use super::cells::Column;
-use super::failure::Failure;
+use super::cells::ColumnNumbers;
+use super::failure::SharedFailure;
 use super::files::{BLOCKS, BLOCKS_NEW, MANIFEST, REPORT, STARTED, STARTED_NEW, TOKENS, WORK};
 use super::group_files;
 use super::leftovers::{Leftovers, is_ours};
 use super::lock::{Lock, refuse_no_folder};
-use super::manifest::{Beside, File, Manifest, Tokens};
+use super::manifest::{File, Manifest, MetadataFile, TokensFile};
 use super::owned::{self, Owned};
 use super::placed::{Placed, flat, remove_folder_of, sync, write};
 use super::series::{Series, is_of_input};
@@ -326,7 +326,7 @@ impl Folder {
         &mut self,
         report: &str,
         content: BTreeMap<String, String>,
-        tokens: Option<Tokens>,
+        tokens: Option<TokensFile>,
     ) -> Result<()> {
         self.finish_with(report, content, tokens, Vec::new())
     }
@@ -340,7 +340,7 @@ impl Folder {
         &mut self,
         report: &str,
         content: BTreeMap<String, String>,
-        tokens: Option<Tokens>,
+        tokens: Option<TokensFile>,
         others: Vec<(String, Vec<u8>)>,
     ) -> Result<()> {
         self.close_shard()?;
@@ -357,7 +357,7 @@ impl Folder {
         manifest.tokens = tokens;
         for (name, content) in described.chain(others).chain([report]) {
             write(&self.work().join(flat(&name)), &content)?;
-            manifest.beside.push(Beside::of(name, &content));
+            manifest.beside.push(MetadataFile::of(name, &content));
         }
         self.list.sync()?;
         write(&self.work().join(MANIFEST), manifest.to_text())?;
@@ -375,7 +375,7 @@ impl Folder {
         if manifest.tokens.is_some() {
             self.placed.place(work.join(BLOCKS), &self.dir, TOKENS)?;
         }
-        for Beside { name, .. } in &manifest.beside {
+        for MetadataFile { name, .. } in &manifest.beside {
             self.placed.place(work.join(flat(name)), &self.dir, name)?;
         }
         self.placed.sync(&self.dir)?;
@@ -406,7 +406,12 @@ impl Folder {
     }
 
     /// Takes over logs of blocks from elsewhere, one after the other, as the tokens that are kept.
-    pub fn adopt_tokens(&self, logs: &[PathBuf], blocks: u64, control: &Control) -> Result<Tokens> {
+    pub fn adopt_tokens(
+        &self,
+        logs: &[PathBuf],
+        blocks: u64,
+        control: &Control,
+    ) -> Result<TokensFile> {
         let path = self.blocks();
         if path.symlink_metadata().is_ok() {
             fs::remove_file(&path).map_err(Error::io(&*path))?;
@@ -424,7 +429,7 @@ impl Folder {
                 "holds tokens of a group that are damaged; move `.fastpack` away, and pack again";
             return Err(Error::output(&self.dir, reason));
         }
-        Ok(Tokens { bytes: frames.end, blocks, blake3: frames.digest.to_hex().to_string() })
+        Ok(TokensFile { bytes: frames.end, blocks, blake3: frames.digest.to_hex().to_string() })
     }
 
     /// Fails if another file has appeared in the place of a file of `manifest`, before anything is removed.
@@ -442,7 +447,8 @@ impl Folder {
     /// Ends a failed run: tells the runs that wait for it, and removes its files unless the next run can
     /// resume from them.
     pub fn fail(&mut self, error: &Error) {
-        if let (Some(failure), Some(lock), false) = (Failure::of(error), &mut self.lock, self.once)
+        if let (Some(failure), Some(lock), false) =
+            (SharedFailure::of(error), &mut self.lock, self.once)
         {
             lock.tell(self.job.name(), failure);
         }
@@ -487,7 +493,8 @@ impl Sink for Folder {
         if batch.num_rows() == 0 && self.in_series() > 0 {
             return Ok(());
         }
-        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
+        let columns: Vec<ColumnNumbers<'_>> =
+            batch.columns().iter().map(ColumnNumbers::of).collect();
         let mut start = 0;
         for row in 0..batch.num_rows() {
             if self.bytes >= self.shard_bytes {

@@ -28,7 +28,7 @@ use super::folder::{Folder, prepare, tidy};
 use super::group_files::{self, DECIDED, FAILED, Failed, folder_name};
 use super::leftovers::is_ours;
 use super::lock::{Lock, SharedLock, refuse_no_folder};
-use super::manifest::{File, Manifest, Tokens};
+use super::manifest::{File, Manifest, TokensFile};
 use super::placed::write;
 use super::survey;
 use crate::config::Output;
@@ -80,7 +80,7 @@ pub struct Packed {
     /// A hash of the content of each input, by its path.
     pub content: BTreeMap<String, String>,
     /// Its tokens, if they are kept.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokensFile>,
 }
 
 /// Joins the processes that pack the groups of the job with the identity `job`, or begins the job at the time

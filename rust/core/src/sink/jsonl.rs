@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use arrow::record_batch::RecordBatch;
 
-use super::cells::{Cell, Column};
+use super::cells::{Cell, ColumnNumbers};
 use super::disk::Disk;
 
 /// A file of lines that is being written.
-pub(super) struct Rows {
+pub(super) struct JsonlRows {
     disk: Disk,
     line: Vec<u8>,
 }
 
-impl Rows {
+impl JsonlRows {
     pub(super) fn new(disk: Disk) -> Self {
         Self { disk, line: Vec::new() }
     }
@@ -21,7 +21,7 @@ impl Rows {
     pub(super) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         let schema = batch.schema();
         let names = schema.fields().iter().map(|field| field.name().as_str());
-        let columns: Vec<_> = names.zip(batch.columns().iter().map(Column::of)).collect();
+        let columns: Vec<_> = names.zip(batch.columns().iter().map(ColumnNumbers::of)).collect();
         for row in 0..batch.num_rows() {
             self.line.clear();
             for (index, (name, column)) in columns.iter().enumerate() {

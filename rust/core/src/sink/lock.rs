@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::Failure;
+use super::failure::SharedFailure;
 use super::files::{LOCK, STARTED, WORK};
 use super::leftovers;
 use crate::control::Control;
@@ -86,14 +86,14 @@ impl Lock {
             }
             let left = left_in(&mut file).map_err(Error::io(&path))?;
             if is_at(&file, &path).map_err(Error::io(&path))? {
-                if matches!(left, Left::Other) {
+                if matches!(left, LockContent::Other) {
                     return Err(leftovers::foreign(dir, LOCK));
                 }
                 // A run was killed while it wrote its failure. The message is incomplete.
                 file.set_len(0).map_err(Error::io(&path))?;
                 return Ok((Self { work, file }, waited));
             }
-            if let Left::Word(word) = left
+            if let LockContent::Message(word) = left
                 && Some(word.job.as_str()) == job
             {
                 return Err(word.failure.into_error(dir));
@@ -107,9 +107,9 @@ impl Lock {
     }
 
     /// Tells the waiting runs the error of this run. They have the same file open, even after it is removed.
-    pub(super) fn tell(&mut self, job: String, failure: Failure) {
+    pub(super) fn tell(&mut self, job: String, failure: SharedFailure) {
         // If the message cannot be written, the waiting runs run the job themselves.
-        if let Ok(text) = serde_json::to_vec(&Word { job, failure }) {
+        if let Ok(text) = serde_json::to_vec(&LockMessage { job, failure }) {
             let _ = self.file.set_len(0);
             let _ = self.file.rewind();
             let _ = self.file.write_all(&text);
@@ -204,23 +204,23 @@ impl Drop for Lock {
 
 /// The failure of a run, for the runs that wait.
 #[derive(Debug, Serialize, Deserialize)]
-struct Word {
+struct LockMessage {
     /// The name of its job.
     job: String,
-    failure: Failure,
+    failure: SharedFailure,
 }
 
 /// The content of the lock file.
-enum Left {
+enum LockContent {
     /// Nothing, or an incomplete message.
     Nothing,
     /// The message of the failed run that held the lock before.
-    Word(Word),
+    Message(LockMessage),
     /// Bytes that no run wrote.
     Other,
 }
 
-fn left_in(file: &mut File) -> io::Result<Left> {
+fn left_in(file: &mut File) -> io::Result<LockContent> {
     /// The beginning of a message.
     const BEGIN: &[u8] = b"{\"job\":\"";
     let mut text = Vec::new();
@@ -228,9 +228,9 @@ fn left_in(file: &mut File) -> io::Result<Left> {
     Read::by_ref(file).take(MOST).read_to_end(&mut text)?;
     let shared = text.len().min(BEGIN.len());
     Ok(match serde_json::from_slice(&text) {
-        Ok(word) => Left::Word(word),
-        Err(_) if text[..shared] == BEGIN[..shared] => Left::Nothing,
-        Err(_) => Left::Other,
+        Ok(word) => LockContent::Message(word),
+        Err(_) if text[..shared] == BEGIN[..shared] => LockContent::Nothing,
+        Err(_) => LockContent::Other,
     })
 }
 

@@ -34,18 +34,18 @@ pub struct Manifest {
     pub content: BTreeMap<String, String>,
     /// The kept tokens, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokensFile>,
     /// The shards, in order. Before the job has finished, they are listed in a separate file under other
     /// names.
     pub files: Vec<File>,
     /// The report, and the files that describe the shards to other readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<Beside>,
+    pub beside: Vec<MetadataFile>,
 }
 
 /// The file of kept tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tokens {
+pub struct TokensFile {
     /// The size of the file.
     pub bytes: u64,
     /// The number of blocks in it.
@@ -57,7 +57,7 @@ pub struct Tokens {
 
 /// A file beside the shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct MetadataFile {
     /// The name in the folder.
     pub name: String,
     /// Its size.
@@ -66,7 +66,7 @@ pub struct Beside {
     pub blake3: String,
 }
 
-impl Beside {
+impl MetadataFile {
     /// The entry of a file called `name` with this content.
     pub(super) fn of(name: String, content: &[u8]) -> Self {
         let blake3 = blake3::hash(content).to_hex().to_string();

@@ -62,8 +62,8 @@ pub use files::LOTS;
 pub use folder::{Folder, Opened, open};
 pub use group_states::{GroupState, StepState, Underway, underway};
 pub use groups::{Groups, Joined, Packed, Started, gather, join, packed};
-pub use manifest::{Beside, File, Manifest, Tokens};
-pub use survey::{Kept, finished_job, kept};
+pub use manifest::{File, Manifest, MetadataFile, TokensFile};
+pub use survey::{KeptTokens, finished_job, kept};
 pub use tables::Tables;
 
 /// The receiver of the rows of a run, one split after the other.

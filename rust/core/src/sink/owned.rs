@@ -46,7 +46,7 @@ impl Stamp {
 
 /// The entry of a file in a manifest.
 #[derive(Clone, Copy)]
-struct Listed<'a> {
+struct ManifestEntry<'a> {
     bytes: u64,
     blake3: &'a str,
 }
@@ -140,14 +140,14 @@ impl Owned {
 /// The files that manifests list, by name.
 fn listed<'a>(
     manifests: impl IntoIterator<Item = &'a Manifest>,
-) -> HashMap<&'a str, Vec<Listed<'a>>> {
-    let mut listed: HashMap<&str, Vec<Listed<'_>>> = HashMap::new();
+) -> HashMap<&'a str, Vec<ManifestEntry<'a>>> {
+    let mut listed: HashMap<&str, Vec<ManifestEntry<'_>>> = HashMap::new();
     for manifest in manifests {
         let shards = manifest.files.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
         let beside = manifest.beside.iter().map(|it| (it.name.as_str(), it.bytes, &it.blake3));
         let tokens = manifest.tokens.iter().map(|it| (TOKENS, it.bytes, &it.blake3));
         for (name, bytes, blake3) in shards.chain(beside).chain(tokens) {
-            listed.entry(name).or_default().push(Listed { bytes, blake3 });
+            listed.entry(name).or_default().push(ManifestEntry { bytes, blake3 });
         }
     }
     listed
@@ -167,7 +167,7 @@ impl<'a> Hashed<'a> {
     }
 
     /// Whether the file has the size and hash of one of `listed`.
-    fn is_one_of(&self, listed: Option<&Vec<Listed<'_>>>) -> Result<bool> {
+    fn is_one_of(&self, listed: Option<&Vec<ManifestEntry<'_>>>) -> Result<bool> {
         let path = self.path;
         let Ok(found) = path.symlink_metadata() else { return Ok(false) };
         let alike = listed.into_iter().flatten().filter(|it| it.bytes == found.len());

@@ -8,7 +8,7 @@ use parquet::basic::{Compression as Codec, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::cells::Column;
+use super::cells::ColumnNumbers;
 use super::disk::Disk;
 use crate::config::Compression;
 
@@ -17,13 +17,13 @@ use crate::config::Compression;
 const ROW_GROUP: u64 = 16 << 20;
 
 /// A file of row groups that is being written.
-pub(super) struct Rows {
+pub(super) struct ParquetRows {
     writer: Box<ArrowWriter<Disk>>,
     /// Bytes of column data in the current row group.
     bytes: u64,
 }
 
-impl Rows {
+impl ParquetRows {
     pub(super) fn new(
         disk: Disk,
         schema: &SchemaRef,
@@ -46,7 +46,8 @@ impl Rows {
 
     /// Appends rows; a row group ends with the first row that makes it large enough.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
-        let columns: Vec<Column<'_>> = batch.columns().iter().map(Column::of).collect();
+        let columns: Vec<ColumnNumbers<'_>> =
+            batch.columns().iter().map(ColumnNumbers::of).collect();
         let mut start = 0;
         for row in 0..batch.num_rows() {
             self.bytes += columns.iter().map(|column| column.bytes(row)).sum::<u64>();

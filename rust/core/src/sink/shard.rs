@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 /// A file of rows that is being written.
 pub(super) struct Shard {
     path: PathBuf,
-    rows: Rows,
+    rows: ShardRows,
     count: u64,
 }
 
 /// A file of rows in one of the formats.
-enum Rows {
-    Arrow(ipc::Rows),
-    Jsonl(jsonl::Rows),
-    Msgpack(msgpack::Rows),
-    MsgpackArrays(msgpack::Rows),
-    Parquet(parquet::Rows),
+enum ShardRows {
+    Arrow(ipc::ArrowRows),
+    Jsonl(jsonl::JsonlRows),
+    Msgpack(msgpack::MsgpackRows),
+    MsgpackArrays(msgpack::MsgpackRows),
+    Parquet(parquet::ParquetRows),
 }
 
 impl Shard {
@@ -33,14 +33,16 @@ impl Shard {
     pub(super) fn create(path: PathBuf, coding: Coding, schema: &SchemaRef) -> Result<Self> {
         let file = Disk::create(&path).map_err(Error::io(&path))?;
         let rows = match coding.format {
-            Format::Arrow => ipc::Rows::new(file, schema, coding.compression).map(Rows::Arrow),
-            Format::Jsonl => Ok(Rows::Jsonl(jsonl::Rows::new(file))),
-            Format::Msgpack => Ok(Rows::Msgpack(msgpack::Rows::maps(file))),
-            Format::MsgpackArrays => {
-                msgpack::Rows::arrays(file).map(Rows::MsgpackArrays).map_err(ArrowError::from)
+            Format::Arrow => {
+                ipc::ArrowRows::new(file, schema, coding.compression).map(ShardRows::Arrow)
             }
+            Format::Jsonl => Ok(ShardRows::Jsonl(jsonl::JsonlRows::new(file))),
+            Format::Msgpack => Ok(ShardRows::Msgpack(msgpack::MsgpackRows::maps(file))),
+            Format::MsgpackArrays => msgpack::MsgpackRows::arrays(file)
+                .map(ShardRows::MsgpackArrays)
+                .map_err(ArrowError::from),
             Format::Parquet => {
-                parquet::Rows::new(file, schema, coding.compression).map(Rows::Parquet)
+                parquet::ParquetRows::new(file, schema, coding.compression).map(ShardRows::Parquet)
             }
         };
         let rows = rows.map_err(|error| about(&path, error))?;
@@ -50,12 +52,12 @@ impl Shard {
     /// Appends rows.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.rows {
-            Rows::Arrow(rows) => rows.write(batch),
-            Rows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
-            Rows::Msgpack(rows) | Rows::MsgpackArrays(rows) => {
+            ShardRows::Arrow(rows) => rows.write(batch),
+            ShardRows::Jsonl(rows) => rows.write(batch).map_err(ArrowError::from),
+            ShardRows::Msgpack(rows) | ShardRows::MsgpackArrays(rows) => {
                 rows.write(batch).map_err(ArrowError::from)
             }
-            Rows::Parquet(rows) => rows.write(batch),
+            ShardRows::Parquet(rows) => rows.write(batch),
         };
         self.count += batch.num_rows() as u64;
         written.map_err(|error| about(&self.path, error))
@@ -63,12 +65,12 @@ impl Shard {
 
     /// Writes the rest to the disk, and returns the manifest entry of the file under the name `name`.
     pub(super) fn close(self, name: String) -> Result<File> {
-        let counted = matches!(self.rows, Rows::MsgpackArrays(_));
+        let counted = matches!(self.rows, ShardRows::MsgpackArrays(_));
         let file = match self.rows {
-            Rows::Arrow(rows) => rows.finish(),
-            Rows::Jsonl(rows) => Ok(rows.finish()),
-            Rows::Msgpack(rows) | Rows::MsgpackArrays(rows) => Ok(rows.finish()),
-            Rows::Parquet(rows) => rows.finish(),
+            ShardRows::Arrow(rows) => rows.finish(),
+            ShardRows::Jsonl(rows) => Ok(rows.finish()),
+            ShardRows::Msgpack(rows) | ShardRows::MsgpackArrays(rows) => Ok(rows.finish()),
+            ShardRows::Parquet(rows) => rows.finish(),
         };
         let file = file.map_err(|error| about(&self.path, error))?;
         let mut file = file.finish().map_err(Error::io(&self.path))?;

@@ -55,7 +55,7 @@ fn read_report(dir: &Path, links: Links) -> Result<String> {
 
 /// The kept tokens of a finished job.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptTokens {
     /// The file that holds them.
     pub tokens: PathBuf,
     /// The number of blocks in it. They are numbered from 0.
@@ -67,7 +67,7 @@ pub struct Kept {
 }
 
 /// The tokens that are kept in the folder `dir`; fails with [`Error::Output`] if there are none.
-pub fn kept(dir: &Path) -> Result<Kept> {
+pub fn kept(dir: &Path) -> Result<KeptTokens> {
     let refused = |reason: Message| Err(Error::output(dir, reason));
     fs::metadata(dir).map_err(Error::io(dir))?;
     // Nothing is written here, and a downloaded folder may consist of links.
@@ -96,7 +96,7 @@ pub fn kept(dir: &Path) -> Result<Kept> {
         return refused(format!("cannot be packed again: `{TOKENS}` has changed").into());
     }
     let report = read_report(dir, links)?;
-    Ok(Kept { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
+    Ok(KeptTokens { tokens: path, blocks: tokens.blocks, job: manifest.job, report })
 }
 
 /// A file of a finished folder that is missing or has changed.

@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::document::{Documents, INPUTS, Pass};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Reason};
-use crate::pipeline::{Outcome, Wanted};
+use crate::pipeline::{Outcome, WantedRecords};
 use crate::record::Shape;
 use crate::source::Block;
 use crate::source::position::number_line;
@@ -33,7 +33,7 @@ impl Made {
     pub(super) fn of(
         found: Found,
         order: &Order<'_>,
-        work: impl FnOnce(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome>,
+        work: impl FnOnce(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome>,
         control: &Control,
     ) -> Result<Self> {
         let Found { address, extent, chosen, first_record, block, shape } = found;
@@ -47,7 +47,7 @@ impl Made {
             Chosen::From(first) => place >= first,
             Chosen::Only(some) => some.binary_search(place).is_ok(),
         };
-        let mut wanted: Wanted = places.iter().map(is_chosen).collect();
+        let mut wanted: WantedRecords = places.iter().map(is_chosen).collect();
         let size = block.size;
         let is_new = matches!(chosen, Chosen::From(0));
         let taken = order.chosen(&block, &extent, first_record);

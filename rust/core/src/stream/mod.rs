@@ -347,7 +347,7 @@ impl Makers<'_, '_, '_> {
         work: &mut impl FnMut(
             crate::source::Block,
             Option<Arc<crate::record::Shape>>,
-            crate::pipeline::Wanted,
+            crate::pipeline::WantedRecords,
         ) -> Result<crate::pipeline::Outcome>,
     ) {
         let read = {

@@ -7,7 +7,7 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use crate::assemble::Sources;
 use crate::config::Options;
 use crate::pipeline::documents::markers::cut_markers;
-use crate::pipeline::documents::recognise::Seen;
+use crate::pipeline::documents::recognise::FileKinds;
 use crate::pipeline::documents::renderer::CHAT_TEMPLATE;
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
@@ -87,7 +87,7 @@ impl About {
     }
 
     /// Adds the formats and shapes of the files, and the engines that rendered them, after all is read.
-    pub(crate) fn read(&mut self, job: &Job, seen: Seen) {
+    pub(crate) fn read(&mut self, job: &Job, seen: FileKinds) {
         let facts = &mut self.facts;
         facts.warnings.extend(seen.unprompted().iter().map(|what| {
             format!("`prompt` has no use for {what}: it puts requests and their answers into words")

@@ -15,7 +15,7 @@ use crate::error::{Origin, Result};
 use crate::ledger::{Ledger, Reason};
 use crate::pack::{Piece, PlannedRows, UnpackedPiece, lower_bound};
 use crate::pipeline::accounts::about::About;
-use crate::pipeline::accounts::fate::{Cutter, Fate};
+use crate::pipeline::accounts::fate::{Cutter, DocumentFate};
 use crate::report::{Histogram, Report, Tally};
 use crate::store::Store;
 use crate::timing::{Clock, Stage, Work};
@@ -116,8 +116,8 @@ impl Books {
     }
 
     /// Counts the fate of a document that was read.
-    pub(in crate::pipeline) fn count(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
-        let Fate { length, kept, truncated, dropped } = *fate;
+    pub(in crate::pipeline) fn count(&mut self, fate: &DocumentFate, origin: impl Fn() -> Origin) {
+        let DocumentFate { length, kept, truncated, dropped } = *fate;
         self.lengths.add(length);
         if let Some(reason) = dropped {
             self.ledger.drop_document(reason, u64::from(length), origin);
@@ -134,7 +134,7 @@ impl Books {
     }
 
     /// Counts a document as read, and its fate.
-    pub(in crate::pipeline) fn read(&mut self, fate: &Fate, origin: impl Fn() -> Origin) {
+    pub(in crate::pipeline) fn read(&mut self, fate: &DocumentFate, origin: impl Fn() -> Origin) {
         self.ledger.read.add(u64::from(fate.length));
         self.count(fate, origin);
     }

@@ -9,7 +9,7 @@ use crate::pack::{MadeSizes, OverlongCut, Piece, Stretches, cut};
 
 /// The fate of a document before packing.
 #[derive(Clone, Copy)]
-pub(in crate::pipeline) struct Fate {
+pub(in crate::pipeline) struct DocumentFate {
     /// Its tokens.
     pub(super) length: u32,
     /// The tokens of its packed pieces.
@@ -36,10 +36,11 @@ impl Cutter<'_> {
         document: Document<'_>,
         name: u32,
         pieces: &mut impl Extend<Piece>,
-    ) -> crate::Result<Fate> {
+    ) -> crate::Result<DocumentFate> {
         self.holds_weights(document)?;
         let length = self.objective.tokens(document);
-        let dropped = |reason| Fate { length, kept: 0, truncated: 0, dropped: Some(reason) };
+        let dropped =
+            |reason| DocumentFate { length, kept: 0, truncated: 0, dropped: Some(reason) };
         let key = self.key(document);
         let cut = if self.objective.resizes() {
             self.cut_by_size(document, length, key).map(|listed| (None, listed))
@@ -72,7 +73,7 @@ impl Cutter<'_> {
         if kept == 0 {
             return Ok(dropped(Reason::NoTrainedToken));
         }
-        Ok(Fate { length, kept, truncated: length - packed, dropped: None })
+        Ok(DocumentFate { length, kept, truncated: length - packed, dropped: None })
     }
 
     /// A part of a document as a piece.

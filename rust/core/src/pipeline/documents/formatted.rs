@@ -71,7 +71,7 @@ const CONTENT: &str = "content";
 
 /// The facts that a conversation's texts show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::pipeline) struct Marked {
+pub(in crate::pipeline) struct FoundMarkers {
     /// Whether a prompt is formatted already.
     pub(in crate::pipeline) has_formatted_prompt: bool,
     /// Whether an answer ends in an end-of-text token.
@@ -151,7 +151,7 @@ impl MarkersInTexts {
     }
 
     /// Looks at a text of a message, from `first` to `last` of its parts.
-    fn look(&self, role: &str, (first, last): (&str, &str), marked: &mut Marked) {
+    fn look(&self, role: &str, (first, last): (&str, &str), marked: &mut FoundMarkers) {
         if role == USER {
             marked.has_formatted_prompt |= self.beginnings.begin(first) || self.ends.end(last);
         } else if is_assistant(role) {
@@ -160,8 +160,8 @@ impl MarkersInTexts {
     }
 
     /// The facts of a conversation that the fast reader has read.
-    pub(in crate::pipeline) fn in_fast_read(&self, reader: &FastReader) -> Marked {
-        let mut marked = Marked::default();
+    pub(in crate::pipeline) fn in_fast_read(&self, reader: &FastReader) -> FoundMarkers {
+        let mut marked = FoundMarkers::default();
         let mut roles = reader.roles().enumerate();
         let mut current = roles.next();
         for ((message, key), range) in reader.places().zip(reader.ranges()) {
@@ -185,8 +185,8 @@ impl MarkersInTexts {
     }
 
     /// The facts of a conversation.
-    pub(in crate::pipeline) fn in_conversation(&self, conversation: &Conversation) -> Marked {
-        let mut marked = Marked::default();
+    pub(in crate::pipeline) fn in_conversation(&self, conversation: &Conversation) -> FoundMarkers {
+        let mut marked = FoundMarkers::default();
         for message in &conversation.messages {
             if let Some((role, texts)) = said(message) {
                 self.look(role, texts, &mut marked);

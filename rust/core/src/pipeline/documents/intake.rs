@@ -14,9 +14,9 @@ use crate::error::{Error, Origin, Result};
 use crate::ledger::{Ledger, Place as Lost, Reason, RecordNotes};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
-use crate::pipeline::documents::recognise::{Recogniser, Seen, chooser};
-use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
-use crate::pipeline::documents::worker::{Asked, Worker};
+use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
+use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
+use crate::pipeline::documents::worker::{ReadOptions, Worker};
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
 use crate::sample::places_before;
@@ -62,7 +62,7 @@ pub(crate) struct Outcome {
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
     /// The block, if it was requested.
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<BlockTask>,
     /// The records that were left out, if all are listed.
     pub(crate) left_out: Vec<Lost>,
     /// The record of each document, counted from 0 in the block, if only some records were wanted.
@@ -105,7 +105,7 @@ impl<'a> Intake<'a> {
         mut blocks: Blocks,
         log: Option<&Log>,
         mut consume: impl FnMut(Outcome) -> Result<()>,
-    ) -> Result<Seen> {
+    ) -> Result<FileKinds> {
         self.control.enter(Phase::Tokenize);
         let PartOfJob { before, all, first_block } =
             self.part.unwrap_or(PartOfJob { before: 0, all: blocks.size(), first_block: 0 });
@@ -136,11 +136,11 @@ impl<'a> Intake<'a> {
             let shape = recogniser.shape(&block, &blocks);
             let number = numbers.next().unwrap_or_default();
             let read = clock.stop_after(Stage::Read);
-            Ok(Some(Share { number, block, shape, read, verify, wanted: None }))
+            Ok(Some(BlockTask { number, block, shape, read, verify, wanted: None }))
         };
         let worker = || {
             let mut work = self.worker(&sources, &words, reference.as_ref(), log);
-            move |share: Share| {
+            move |share: BlockTask| {
                 let outcome = work(&share)?;
                 let read = outcome.ledger.read;
                 self.control.count_block(share.block.size, read.documents, read.tokens);
@@ -165,7 +165,7 @@ impl<'a> Intake<'a> {
     pub(in crate::pipeline) fn twice(
         &self,
         sources: &[Source],
-        shares: &[Share],
+        shares: &[BlockTask],
         most: Duration,
     ) -> Result<(u64, [Stages; 2])> {
         let words = self.words(sources)?;
@@ -196,7 +196,7 @@ impl<'a> Intake<'a> {
         words: &[Renderer<'a>],
         reference: Option<&Tokenizer>,
         log: Option<&Log>,
-    ) -> impl FnMut(&Share) -> Result<Outcome> {
+    ) -> impl FnMut(&BlockTask) -> Result<Outcome> {
         let ending = Ending {
             eos: self.job.options.tokens.eos,
             eos_id: self.job.eos_id,
@@ -208,7 +208,7 @@ impl<'a> Intake<'a> {
         let mut reference = reference.map(|reference| DocumentMaker::new(reference, ending));
         let mut columns = document_columns(self.job.options.tokens.documents).to_vec();
         columns.extend(self.job.options.rows.trims().then_some(TURN_ENDS));
-        move |Share { number, block, shape, read, verify, wanted }| {
+        move |BlockTask { number, block, shape, read, verify, wanted }| {
             let mut clock = Clock::start();
             let mut verify = if reference.is_some() { *verify } else { 0 };
             let pass = Pass { repetition: block.repetition, ..Pass::default() };
@@ -231,7 +231,7 @@ impl<'a> Intake<'a> {
                 return Ok(outcome);
             }
             outcome.ledger.filtered(block.left_out());
-            let asked = Asked {
+            let asked = ReadOptions {
                 words: &words[block.source],
                 reading: &sources[block.source].reading,
                 shape: shape.as_deref(),
@@ -245,9 +245,9 @@ impl<'a> Intake<'a> {
                 let oracle = reference.as_mut().filter(|_| verify > 0);
                 let ways = (&mut worker, maker.as_mut(), oracle);
                 match Self::record(record, asked, ways, ending, &mut clock, &mut outcome) {
-                    Ok(Checked::No) => {}
-                    Ok(Checked::Agrees) => verify -= 1,
-                    Ok(Checked::Differs) => {
+                    Ok(Verification::No) => {}
+                    Ok(Verification::Agrees) => verify -= 1,
+                    Ok(Verification::Differs) => {
                         outcome.end = Some(Error::Differs(format!(
                             "{}:{number_of_line}",
                             block.path.display()
@@ -280,22 +280,22 @@ impl<'a> Intake<'a> {
     /// Processes one record, through all stages to a document.
     fn record(
         raw: RawRecord<'_>,
-        asked: Asked<'_, 'a>,
-        (worker, maker, reference): Ways<'_, 'a>,
+        asked: ReadOptions<'_, 'a>,
+        (worker, maker, reference): WorkerParts<'_, 'a>,
         ending: Ending,
         clock: &mut Clock,
         outcome: &mut Outcome,
-    ) -> std::result::Result<Checked, Failure<'a>> {
+    ) -> std::result::Result<Verification, RecordFailure<'a>> {
         let made = worker.put(raw.raw, asked, clock)?;
         let Outcome { documents, ledger, .. } = outcome;
         let (rendered, kind) = match made {
-            Made::Text(rendered, kind) => (rendered, kind),
-            Made::Tokens(tokens, trained) => {
+            RenderedRecord::Text(rendered, kind) => (rendered, kind),
+            RenderedRecord::Tokens(tokens, trained) => {
                 ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
-                return Ok(Checked::No);
+                return Ok(Verification::No);
             }
-            Made::Several(texts, label) => {
-                let maker = maker.ok_or(Failure::NoTokenizer)?;
+            RenderedRecord::Several(texts, label) => {
+                let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
                 let made = maker.make_several(&texts, label, raw.line, documents, ledger);
                 let checked = match reference {
                     Some(reference)
@@ -303,29 +303,29 @@ impl<'a> Intake<'a> {
                             && texts.iter().all(|(text, _)| text.len() <= LONGEST_COMPARED) =>
                     {
                         if maker.agree(&texts, reference) {
-                            Checked::Agrees
+                            Verification::Agrees
                         } else {
-                            Checked::Differs
+                            Verification::Differs
                         }
                     }
-                    _ => Checked::No,
+                    _ => Verification::No,
                 };
                 clock.lap(Stage::Encode);
                 made?;
                 return Ok(checked);
             }
         };
-        let maker = maker.ok_or(Failure::NoTokenizer)?;
+        let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
         let made = maker.make(&rendered, kind, raw.line, documents, ledger);
         let checked = match reference {
             Some(reference) if made.is_ok() && rendered.text.len() <= LONGEST_COMPARED => {
                 if maker.agrees(&rendered, kind, reference) {
-                    Checked::Agrees
+                    Verification::Agrees
                 } else {
-                    Checked::Differs
+                    Verification::Differs
                 }
             }
-            _ => Checked::No,
+            _ => Verification::No,
         };
         clock.lap(Stage::Encode);
         if made.is_ok() {
@@ -345,7 +345,7 @@ impl<'a> Intake<'a> {
     /// Ends the run, or counts the record among those left out.
     fn refuse(
         &self,
-        failure: Failure<'_>,
+        failure: RecordFailure<'_>,
         path: &Arc<Path>,
         line: u64,
         outcome: &mut Outcome,
@@ -358,15 +358,17 @@ impl<'a> Intake<'a> {
             return Err(error);
         }
         let mut origin = Origin { path: Arc::clone(path), line };
-        if let (Failure::NoTemplate(_) | Failure::NoTokenizer, Some(number)) =
+        if let (RecordFailure::NoTemplate(_) | RecordFailure::NoTokenizer, Some(number)) =
             (&failure, self.number)
         {
             number(&mut origin)?;
         }
         match (failure, self.job.options.tokens.on_bad_record) {
-            (Failure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
-            (Failure::NoTokenizer, _) => Err(Error::no_tokenizer().asked_by(&origin, "a text")),
-            (Failure::Record(Fault { reason: Reason::Empty, message }), _) => {
+            (RecordFailure::NoTemplate(error), _) => Err(error.asked_by(&origin, "a conversation")),
+            (RecordFailure::NoTokenizer, _) => {
+                Err(Error::no_tokenizer().asked_by(&origin, "a text"))
+            }
+            (RecordFailure::Record(Fault { reason: Reason::Empty, message }), _) => {
                 outcome.ledger.read.add(0);
                 outcome.ledger.drop_document(Reason::Empty, 0, || origin.clone());
                 if self.names_all {
@@ -374,8 +376,8 @@ impl<'a> Intake<'a> {
                 }
                 Ok(())
             }
-            (Failure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
-            (Failure::Record(fault), OnBadRecord::Skip) => {
+            (RecordFailure::Record(fault), OnBadRecord::Error) => Err(fault.into_error(origin)),
+            (RecordFailure::Record(fault), OnBadRecord::Skip) => {
                 let place = fault.into_place(origin);
                 if self.names_all {
                     outcome.left_out.push(place.clone());
@@ -414,7 +416,7 @@ impl Outcome {
 }
 
 /// A block for a worker thread.
-pub(crate) struct Share {
+pub(crate) struct BlockTask {
     /// The number of the block.
     pub(super) number: u64,
     pub(super) block: Block,
@@ -430,11 +432,11 @@ pub(crate) struct Share {
 
 /// The worker of one thread, its tokenizer if there is one, and the reference engine if documents are compared
 /// with it.
-type Ways<'w, 'a> =
+type WorkerParts<'w, 'a> =
     (&'w mut Worker<'a>, Option<&'w mut DocumentMaker>, Option<&'w mut DocumentMaker>);
 
 /// Whether a document was compared with the reference engine.
-enum Checked {
+enum Verification {
     No,
     Agrees,
     Differs,

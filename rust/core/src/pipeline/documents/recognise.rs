@@ -57,12 +57,12 @@ pub(in crate::pipeline) struct Recogniser<'a> {
     shapes: HashMap<usize, Arc<Shape>>,
     /// The shape that was found last. Files of the same shape share one.
     last: Option<Arc<Shape>>,
-    seen: Seen,
+    seen: FileKinds,
 }
 
 /// The formats and shapes of the files of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct FileKinds {
     /// Each kind of file once, in the order of its first file.
     pub(in crate::pipeline) inputs: Vec<InputReport>,
     /// The kinds of records for which a prompt was given.
@@ -71,7 +71,7 @@ pub(crate) struct Seen {
     prompted: bool,
 }
 
-impl Seen {
+impl FileKinds {
     /// The kinds of records for which a prompt was given in vain, if nothing in the run uses one.
     pub(in crate::pipeline) fn unprompted(&self) -> &[String] {
         if self.prompted { &[] } else { &self.unprompted }
@@ -107,7 +107,7 @@ impl Seen {
 
 impl<'a> Recogniser<'a> {
     pub(in crate::pipeline) fn new(job: &'a Job) -> Self {
-        Self { job, shapes: HashMap::new(), last: None, seen: Seen::default() }
+        Self { job, shapes: HashMap::new(), last: None, seen: FileKinds::default() }
     }
 
     /// The shape of the file of `block`, one of `blocks`. Blocks come in input order.
@@ -144,7 +144,7 @@ impl<'a> Recogniser<'a> {
             limit: source.limit.map(NonZeroU64::get),
         };
         if source.reading.prompt.is_some() {
-            let Seen { unprompted, prompted, .. } = &mut self.seen;
+            let FileKinds { unprompted, prompted, .. } = &mut self.seen;
             match unprompted_kind(found) {
                 None => *prompted = true,
                 Some(what) if unprompted.iter().any(|kind| kind == what) => {}
@@ -155,7 +155,7 @@ impl<'a> Recogniser<'a> {
     }
 
     /// The formats and shapes of the files.
-    pub(in crate::pipeline) fn into_seen(self) -> Seen {
+    pub(in crate::pipeline) fn into_seen(self) -> FileKinds {
         self.seen
     }
 }

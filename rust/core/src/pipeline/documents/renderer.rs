@@ -5,7 +5,7 @@ use crate::document::ids::Trains;
 use crate::document::tokenize::Kind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
-use crate::pipeline::documents::formatted::{Marked, MarkersInTexts};
+use crate::pipeline::documents::formatted::{FoundMarkers, MarkersInTexts};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
@@ -15,7 +15,7 @@ use crate::record::{
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
 /// The result of a record.
-pub(in crate::pipeline) enum Made {
+pub(in crate::pipeline) enum RenderedRecord {
     /// A text to be tokenized.
     Text(Rendered, Kind),
     /// Ids, and the trained part of them.
@@ -25,7 +25,7 @@ pub(in crate::pipeline) enum Made {
 }
 
 /// The reason that a record has no result.
-pub(in crate::pipeline) enum Failure<'a> {
+pub(in crate::pipeline) enum RecordFailure<'a> {
     /// The record is at fault.
     Record(Fault),
     /// The job has no template for conversations.
@@ -34,7 +34,7 @@ pub(in crate::pipeline) enum Failure<'a> {
     NoTokenizer,
 }
 
-impl From<Fault> for Failure<'_> {
+impl From<Fault> for RecordFailure<'_> {
     fn from(fault: Fault) -> Self {
         Self::Record(fault)
     }
@@ -125,7 +125,7 @@ impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn render(
         &self,
         record: Record,
-    ) -> std::result::Result<Made, Failure<'a>> {
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         match record {
             Record::Text(text) => self.text(text),
             Record::Tokens(tokens) => self.tokens(tokens),
@@ -144,10 +144,13 @@ impl<'a> Renderer<'a> {
     pub(in crate::pipeline) fn prompt(
         &self,
         record: Record,
-    ) -> std::result::Result<Made, Failure<'a>> {
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let text = match record {
             Record::Tokens(tokens) => {
-                return Ok(Made::Tokens(Tokens { trained: None, ..tokens }, Trains::Nothing));
+                return Ok(RenderedRecord::Tokens(
+                    Tokens { trained: None, ..tokens },
+                    Trains::Nothing,
+                ));
             }
             Record::Answers(answers) => return self.answers(answers),
             Record::Text(text) => (text, Kind::Text),
@@ -166,11 +169,11 @@ impl<'a> Renderer<'a> {
                 (text, Kind::Text)
             }
         };
-        Ok(Made::Several(vec![text], None))
+        Ok(RenderedRecord::Several(vec![text], None))
     }
 
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
-    fn answers(&self, answers: Answers) -> std::result::Result<Made, Failure<'a>> {
+    fn answers(&self, answers: Answers) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let Answers { prompted, label } = answers;
         let texts = match prompted {
             Prompted::Texts { prompt, answers } => {
@@ -199,7 +202,7 @@ impl<'a> Renderer<'a> {
                 texts
             }
         };
-        Ok(Made::Several(texts, label))
+        Ok(RenderedRecord::Several(texts, label))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -212,29 +215,32 @@ impl<'a> Renderer<'a> {
         &self,
         replayed: &mut Replayed,
         reader: &FastReader,
-    ) -> std::result::Result<Made, Failure<'a>> {
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.replayed(replayed, reader)?;
         let marked = self.markers.in_fast_read(reader);
         Ok(self.made(noting(rendered, marked), Kind::Conversation))
     }
 
-    fn text(&self, text: String) -> std::result::Result<Made, Failure<'a>> {
+    fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let trained = self.training.of_text()?;
         Ok(self.made(Rendered { text, trained, ..Rendered::default() }, Kind::Text))
     }
 
-    fn tokens(&self, tokens: Tokens) -> std::result::Result<Made, Failure<'a>> {
+    fn tokens(&self, tokens: Tokens) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let trained = self.training.of_tokens(&tokens)?;
-        Ok(Made::Tokens(tokens, trained))
+        Ok(RenderedRecord::Tokens(tokens, trained))
     }
 
-    fn conversation(&self, conversation: &Conversation) -> std::result::Result<Made, Failure<'a>> {
+    fn conversation(
+        &self,
+        conversation: &Conversation,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
         let marked = self.markers.in_conversation(conversation);
         Ok(self.made(noting(rendered, marked), Kind::Conversation))
     }
 
-    fn pair(&self, pair: &Pair) -> std::result::Result<Made, Failure<'a>> {
+    fn pair(&self, pair: &Pair) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let prompts = match (&self.named, pair.plain) {
             (Some(named), _) => named,
             (None, true) => &self.joined,
@@ -253,19 +259,19 @@ impl<'a> Renderer<'a> {
     }
 
     /// A text with its trained part.
-    fn made(&self, mut rendered: Rendered, kind: Kind) -> Made {
+    fn made(&self, mut rendered: Rendered, kind: Kind) -> RenderedRecord {
         rendered.end_untrained = self.training.leaves_end();
-        Made::Text(rendered, kind)
+        RenderedRecord::Text(rendered, kind)
     }
 
-    fn template(&self) -> std::result::Result<&'a ChatTemplate, Failure<'a>> {
-        self.template.map_err(Failure::NoTemplate)
+    fn template(&self) -> std::result::Result<&'a ChatTemplate, RecordFailure<'a>> {
+        self.template.map_err(RecordFailure::NoTemplate)
     }
 }
 
 /// A rendered conversation with the facts that its texts show.
-fn noting(rendered: Rendered, marked: Marked) -> Rendered {
-    let Marked { has_formatted_prompt, has_ended_answer } = marked;
+fn noting(rendered: Rendered, marked: FoundMarkers) -> Rendered {
+    let FoundMarkers { has_formatted_prompt, has_ended_answer } = marked;
     Rendered { has_formatted_prompt, has_ended_answer, ..rendered }
 }
 

@@ -10,8 +10,8 @@ use fastpack_tokenize::{Engine, Tokenizer};
 use crate::config::Source;
 use crate::control::Control;
 use crate::error::Result;
-use crate::pipeline::documents::intake::{Intake, Numbering, Outcome, Share};
-use crate::pipeline::documents::recognise::{Recogniser, Seen};
+use crate::pipeline::documents::intake::{BlockTask, Intake, Numbering, Outcome};
+use crate::pipeline::documents::recognise::{FileKinds, Recogniser};
 use crate::pipeline::documents::renderer::Renderer;
 use crate::pipeline::job::Job;
 use crate::record::Shape;
@@ -20,7 +20,7 @@ use crate::source::{Block, Blocks, Found};
 use crate::timing::Stages;
 
 /// Whether each record of a block is wanted, by its number from 0.
-pub(crate) type Wanted = Vec<bool>;
+pub(crate) type WantedRecords = Vec<bool>;
 
 /// Makes documents from single blocks.
 pub(crate) struct SingleBlocks<'a> {
@@ -63,7 +63,7 @@ impl<'a> SingleBlocks<'a> {
     /// The function of one thread that makes documents from a block, each with the number of its record.
     pub(crate) fn worker(
         &self,
-    ) -> impl FnMut(Block, Option<Arc<Shape>>, Wanted) -> Result<Outcome> + '_ {
+    ) -> impl FnMut(Block, Option<Arc<Shape>>, WantedRecords) -> Result<Outcome> + '_ {
         let reference = self.reference.as_ref();
         let mut work = self.intake.worker(&self.sources, &self.renderers, reference, None);
         move |block, shape, wanted| {
@@ -77,7 +77,7 @@ impl<'a> SingleBlocks<'a> {
                         .is_ok(),
             );
             let read = Stages::default();
-            work(&Share { number: 0, block, shape, read, verify, wanted: Some(wanted) })
+            work(&BlockTask { number: 0, block, shape, read, verify, wanted: Some(wanted) })
         }
     }
 }
@@ -86,10 +86,10 @@ impl<'a> SingleBlocks<'a> {
 pub(crate) struct FileHeads<'a> {
     found: &'a Found,
     transforms: bool,
-    known: Mutex<Known<'a>>,
+    known: Mutex<KnownShapes<'a>>,
 }
 
-struct Known<'a> {
+struct KnownShapes<'a> {
     /// The blocks of all files, used for their formats.
     blocks: Blocks,
     recogniser: Recogniser<'a>,
@@ -99,7 +99,8 @@ struct Known<'a> {
 impl<'a> FileHeads<'a> {
     pub(crate) fn new(job: &'a Job, found: &'a Found) -> Self {
         let blocks = Blocks::new(found.clone());
-        let known = Known { blocks, recogniser: Recogniser::new(job), shapes: HashMap::new() };
+        let known =
+            KnownShapes { blocks, recogniser: Recogniser::new(job), shapes: HashMap::new() };
         let transforms = !job.transform.is_empty();
         Self { found, transforms, known: Mutex::new(known) }
     }
@@ -119,7 +120,7 @@ impl<'a> FileHeads<'a> {
         let mut shape = None;
         while let Some(block) = first.next_block(control)? {
             let block = single.transformed(block)?;
-            let Known { recogniser, blocks, .. } = &mut *known;
+            let KnownShapes { recogniser, blocks, .. } = &mut *known;
             shape = recogniser.shape(&block, blocks);
             if shape.is_some() {
                 break;
@@ -135,7 +136,7 @@ impl<'a> FileHeads<'a> {
     }
 
     /// The formats and shapes of the files.
-    pub(crate) fn into_seen(self) -> Seen {
+    pub(crate) fn into_seen(self) -> FileKinds {
         self.known.into_inner().unwrap_or_else(PoisonError::into_inner).recogniser.into_seen()
     }
 }

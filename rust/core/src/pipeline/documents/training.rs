@@ -153,7 +153,7 @@ impl Training {
                 let completion = completion.transpose()?;
                 let (text, turns) = template.render_turns(conversation, noted)?;
                 let speaks = |message: &Arc<Map>| matches!(message.get("role"), Some(Json::String(role)) if is_assistant(role));
-                let choice = Choice {
+                let choice = TrainedTurns {
                     training: self,
                     weights: weights.as_deref(),
                     last: conversation.messages.iter().rposition(speaks),
@@ -186,7 +186,7 @@ impl Training {
             WantedSpans::Spans => self.of_spans(spans),
             WantedSpans::LastTurn | WantedSpans::Completion => trained(spans),
             WantedSpans::Turns => {
-                let choice = Choice {
+                let choice = TrainedTurns {
                     training: self,
                     weights: reader.weights(),
                     last: reader.roles().rposition(is_assistant),
@@ -254,7 +254,7 @@ impl Canvas {
 }
 
 /// The choice of trained turns in one conversation.
-struct Choice<'c> {
+struct TrainedTurns<'c> {
     training: Training,
     /// The weight of each message by its own flags, if any message has one.
     weights: Option<&'c [Option<f32>]>,
@@ -266,7 +266,7 @@ struct Choice<'c> {
     messages: usize,
 }
 
-impl Choice<'_> {
+impl TrainedTurns<'_> {
     /// The trained spans of a text of `length` bytes with these turns.
     fn spans(&self, length: usize, turns: &[Turn]) -> Result<Vec<Span>, Fault> {
         let mut canvas = Canvas::default();

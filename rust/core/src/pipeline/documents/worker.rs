@@ -8,7 +8,7 @@
 use crate::config::{DocumentKind, Reading, ShapeName};
 use crate::document::tokenize::Kind;
 use crate::pipeline::documents::recognise::expectation;
-use crate::pipeline::documents::renderer::{Failure, Made, Renderer};
+use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Conversation, FastReader, MessageForms, Record, Shape, read, read_text_fast};
@@ -35,7 +35,7 @@ pub(in crate::pipeline) struct Worker<'a> {
 
 /// The options by which the records of a block are read.
 #[derive(Clone, Copy)]
-pub(in crate::pipeline) struct Asked<'r, 'a> {
+pub(in crate::pipeline) struct ReadOptions<'r, 'a> {
     pub(in crate::pipeline) words: &'r Renderer<'a>,
     pub(in crate::pipeline) reading: &'r Reading,
     /// The shape of the file, if known.
@@ -66,14 +66,14 @@ impl<'a> Worker<'a> {
     pub(in crate::pipeline) fn put(
         &mut self,
         raw: Raw<'_>,
-        asked: Asked<'_, 'a>,
+        asked: ReadOptions<'_, 'a>,
         clock: &mut Clock,
-    ) -> Result<Made, Failure<'a>> {
+    ) -> Result<RenderedRecord, RecordFailure<'a>> {
         self.rendered.turn_ends.clear();
         self.rendered.literals.clear();
         self.rendered.left_out.clear();
         (self.rendered.has_formatted_prompt, self.rendered.has_ended_answer) = (false, false);
-        let Asked { words, reading, shape } = asked;
+        let ReadOptions { words, reading, shape } = asked;
         let general = || {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
             record.and_then(|record| words.as_rendered(record))
@@ -106,7 +106,7 @@ impl<'a> Worker<'a> {
         clock.lap(Stage::Parse);
         if read_fast == Some(Kind::Text) {
             self.rendered.trained = Trained::All;
-            return Ok(Made::Text(std::mem::take(&mut self.rendered), Kind::Text));
+            return Ok(RenderedRecord::Text(std::mem::take(&mut self.rendered), Kind::Text));
         }
         if read_fast.is_some() {
             let conversation = || match general() {
@@ -155,7 +155,7 @@ impl<'a> Worker<'a> {
         &mut self,
         words: &Renderer<'a>,
         read: impl FnOnce() -> Option<Conversation>,
-    ) -> Option<Result<Made, Failure<'a>>> {
+    ) -> Option<Result<RenderedRecord, RecordFailure<'a>>> {
         if self.reader.prompt().is_none() && !words.takes_unprompted() {
             return None;
         }

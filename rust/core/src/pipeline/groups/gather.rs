@@ -13,9 +13,9 @@ use crate::pack::Pieces;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::books::Books;
 use crate::pipeline::rows::packing::Packing;
-use crate::pipeline::rows::shared::Together;
+use crate::pipeline::rows::shared::LeftoverDocuments;
 use crate::report::Report;
-use crate::sink::{File, Folder, Groups, Packed, Sink, Tokens};
+use crate::sink::{File, Folder, Groups, Packed, Sink, TokensFile};
 
 /// Puts the output together in `folder` from the groups, all of which are packed. Returns `None` if a group has changed: then it is
 /// removed, and has to be packed again.
@@ -48,7 +48,7 @@ pub(super) fn gather(
         let books = if has_splits { &mut counted.splits[number] } else { &mut counted.whole };
         let shared = counted.shared.get_mut(number).map(std::mem::take).unwrap_or_default();
         if !shared.is_empty() {
-            let together = Together::of(shared, &job.sources.in_order());
+            let together = LeftoverDocuments::of(shared, &job.sources.in_order());
             pack_together(job, together, (books, folder), control)?;
         }
     }
@@ -83,7 +83,7 @@ fn shards(packed: &[Packed], split: Split) -> Vec<(PathBuf, File)> {
 /// Packs the documents that groups left for rows of their own, and writes the rows after all others.
 fn pack_together(
     job: &GroupedJob<'_>,
-    together: Together,
+    together: LeftoverDocuments,
     (books, folder): (&mut Books, &mut Folder),
     control: &Control,
 ) -> Result<()> {
@@ -110,7 +110,7 @@ fn tokens(
     (packed, folder): (&[Packed], &Folder),
     blocks: u64,
     control: &Control,
-) -> Result<Tokens> {
+) -> Result<TokensFile> {
     let logs: Vec<PathBuf> = match job.output.validation {
         None => packed.iter().map(|group| group.dir.clone()).collect(),
         Some(_) => (0..packed.len())

@@ -12,17 +12,17 @@ use crate::assemble::Sources;
 use crate::config::{MaxLost, Options, Output, Validation};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::{GroupOfJob, Identity, Packed as PackedInputs};
+use crate::identity::{GroupOfJob, Identity, JobInputs};
 use crate::pipeline::accounts::fate::Cutter;
 use crate::pipeline::documents::intake::{Intake, Outcome, PartOfJob};
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::counted::Counted;
-use crate::pipeline::rows::draw::{Choice, Draw};
-use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::draw::{Draw, ValidationLots};
+use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
-use crate::pipeline::runs::content::Content;
+use crate::pipeline::rows::run_counts::RunCounts;
+use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
-use crate::sink::{Folder, Groups, LOTS, Opened, Packed, Tokens, kept, open, packed};
+use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open, packed};
 use crate::source::{Blocks, Found};
 use crate::store::{Log, Store};
 
@@ -118,7 +118,7 @@ impl<'a> GroupedJob<'a> {
     fn identity_of(&self, group: usize, step: Step) -> Identity {
         Identity {
             fastpack: Identity::version(),
-            inputs: PackedInputs::Group(GroupOfJob {
+            inputs: JobInputs::Group(GroupOfJob {
                 job: self.name.clone(),
                 group: group as u64,
                 step: step.name().to_owned(),
@@ -155,7 +155,7 @@ impl<'a> GroupedJob<'a> {
         &self,
         groups: &Groups,
         (group, step): (usize, Step),
-        choice: Option<&Choice>,
+        choice: Option<&ValidationLots>,
         control: &Control,
     ) -> Result<()> {
         let keeps_tokens = match step {
@@ -205,7 +205,7 @@ impl<'a> GroupedJob<'a> {
     fn tokens(&self, folder: &mut Folder, group: usize, control: &Control) -> Result<()> {
         let started = Instant::now();
         let log = Log::open(&folder.blocks())?;
-        let (mut content, mut blocks, mut pieces) = (Content::default(), 0, Vec::new());
+        let (mut content, mut blocks, mut pieces) = (ContentHashes::default(), 0, Vec::new());
         let validation = self.output.validation.expect("the step is one of jobs that set aside");
         let draw = Draw::new(validation, self.options.rows.packing.seed, &self.sources);
         let mut lots = Vec::new();
@@ -228,13 +228,13 @@ impl<'a> GroupedJob<'a> {
         let lots = lots.into_iter().flat_map(u64::to_le_bytes).collect();
         let (bytes, blake3) = log.finish()?;
         let record = GroupRecord {
-            counted: Counted::default(),
+            counted: RunCounts::default(),
             seen,
             outside: self.rendered_outside(),
             blocks,
             seconds: started.elapsed().as_secs_f64(),
         };
-        let tokens = Tokens { bytes, blocks, blake3 };
+        let tokens = TokensFile { bytes, blocks, blake3 };
         let lots = vec![(LOTS.to_owned(), lots)];
         folder.finish_with(&record.to_json(), content.into_hashes(), Some(tokens), lots)
     }
@@ -249,8 +249,8 @@ impl<'a> GroupedJob<'a> {
     ) -> Result<()> {
         let started = Instant::now();
         let log = Arc::new(Log::open(&folder.blocks())?);
-        let (mut content, mut blocks) = (Content::default(), 0);
-        let mut packer = Packer::new(self.packing(&log)?, folder, control, started);
+        let (mut content, mut blocks) = (ContentHashes::default(), 0);
+        let mut packer = SinkPacker::new(self.packing(&log)?, folder, control, started);
         let (found, place) = self.blocks(group);
         let intake = Intake::new(self.job, control).of_job(place);
         let seen = intake.read(found, Some(&log), |outcome: Outcome| {
@@ -265,7 +265,7 @@ impl<'a> GroupedJob<'a> {
             blocks,
             seconds: started.elapsed().as_secs_f64(),
         };
-        let tokens = || log.finish().map(|(bytes, blake3)| Tokens { bytes, blocks, blake3 });
+        let tokens = || log.finish().map(|(bytes, blake3)| TokensFile { bytes, blocks, blake3 });
         let tokens = output.keep_tokens.then(tokens).transpose()?;
         folder.finish(&record.to_json(), content.into_hashes(), tokens)
     }
@@ -275,7 +275,7 @@ impl<'a> GroupedJob<'a> {
         &self,
         folder: &mut Folder,
         groups: &Groups,
-        (group, choice): (usize, &Choice),
+        (group, choice): (usize, &ValidationLots),
         control: &Control,
     ) -> Result<()> {
         let started = Instant::now();
@@ -285,7 +285,7 @@ impl<'a> GroupedJob<'a> {
         let log = Arc::new(Log::open_finished(&kept.tokens)?);
         let validation = self.output.validation.expect("the step is one of jobs that set aside");
         let packing = self.packing(&log)?.with_choice(validation, choice.clone());
-        let packer = Packer::new(packing, folder, control, started);
+        let packer = SinkPacker::new(packing, folder, control, started);
         let packer = take_all(&kept, &log, packer, &mut |_| (), &self.options, control)?;
         let seconds = record.seconds + started.elapsed().as_secs_f64();
         let record = GroupRecord { counted: packer.close()?, seconds, ..record };
@@ -309,7 +309,11 @@ impl<'a> GroupedJob<'a> {
     }
 
     /// The documents to set aside, among those of all groups.
-    pub(super) fn choice(&self, groups: &Groups, control: &Control) -> Result<Option<Choice>> {
+    pub(super) fn choice(
+        &self,
+        groups: &Groups,
+        control: &Control,
+    ) -> Result<Option<ValidationLots>> {
         let Some(validation) = self.output.validation else { return Ok(None) };
         if let Some(choice) = groups.kept()? {
             return Ok(Some(choice));
@@ -337,7 +341,7 @@ impl<'a> GroupedJob<'a> {
                 lots.extend(all.take_while(|&lot| lot <= most));
             }
             lots.sort_unstable();
-            let (choice, is_whole) = Choice::among(&lots, all, validation)?;
+            let (choice, is_whole) = ValidationLots::among(&lots, all, validation)?;
             if is_whole || most == u64::MAX {
                 groups.keep(&choice)?;
                 return Ok(Some(choice));

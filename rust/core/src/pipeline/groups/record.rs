@@ -5,17 +5,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::pipeline::documents::recognise::Seen;
-use crate::pipeline::rows::counted::Counted;
+use crate::pipeline::documents::recognise::FileKinds;
+use crate::pipeline::rows::run_counts::RunCounts;
 use crate::wording::{message, set};
 
 /// The counts of a group, as its `report.json` holds them. They can be added, which a report cannot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct GroupRecord {
     /// The counts of its documents and rows; without rows in the step that makes tokens.
-    pub(super) counted: Counted,
+    pub(super) counted: RunCounts,
     /// The formats and shapes of its files.
-    pub(super) seen: Seen,
+    pub(super) seen: FileKinds,
     /// What `transformers` rendered, in words.
     pub(super) outside: Option<String>,
     /// The blocks in its tokens.

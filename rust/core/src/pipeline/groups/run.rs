@@ -10,14 +10,14 @@ use super::cut::{cut, sized};
 use super::gather::gather;
 use super::group::{GroupedJob, Step};
 use super::record::GroupRecord;
-use crate::config::{Order, Output, Turn};
+use crate::config::{Order, Output, StartingGroups};
 use crate::control::Control;
 use crate::document::INPUTS;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::draw::Choice;
+use crate::pipeline::rows::draw::ValidationLots;
 use crate::pipeline::runs::folder::read_report;
 use crate::report::Report;
 use crate::sink::{self, Groups, Joined, Started};
@@ -42,7 +42,7 @@ pub(in crate::pipeline) fn pack(
     control: &Control,
 ) -> Result<Report> {
     refuse_objective(job, output)?;
-    let shared = output.shared || output.turn.is_some_and(Turn::is_shared);
+    let shared = output.shared || output.turn.is_some_and(StartingGroups::is_shared);
     let output = &Output { shared, ..output.clone() };
     let identity = Arc::new(identity);
     loop {
@@ -190,7 +190,7 @@ fn work_on(
     job: &GroupedJob<'_>,
     groups: &Groups,
     step: Step,
-    choice: Option<&Choice>,
+    choice: Option<&ValidationLots>,
     control: &Control,
 ) -> Result<bool> {
     let turn = job.output.turn;

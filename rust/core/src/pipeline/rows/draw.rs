@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::assemble::Sources;
 use crate::config::Validation;
 use crate::error::{Error, Origin, Result};
-use crate::pipeline::accounts::fate::Fate;
+use crate::pipeline::accounts::fate::DocumentFate;
 
 /// The documents to select from: the lot and the fate of each.
 ///
@@ -20,8 +20,8 @@ pub(in crate::pipeline) struct Draw {
     seed: u64,
     files: HashMap<Arc<Path>, u64>,
     lots: Vec<u64>,
-    pub(super) fates: Vec<Fate>,
-    choice: Option<Choice>,
+    pub(super) fates: Vec<DocumentFate>,
+    choice: Option<ValidationLots>,
 }
 
 impl Draw {
@@ -37,7 +37,7 @@ impl Draw {
     }
 
     /// Adds the next document with its lot.
-    pub(super) fn add(&mut self, origin: &Origin, fate: Fate) {
+    pub(super) fn add(&mut self, origin: &Origin, fate: DocumentFate) {
         self.lots.push(self.lot(origin));
         self.fates.push(fate);
     }
@@ -55,7 +55,7 @@ impl Draw {
     }
 
     /// Sets documents aside by a choice among the documents of all groups, of which these are some.
-    pub(super) fn chosen(self, choice: Choice) -> Self {
+    pub(super) fn chosen(self, choice: ValidationLots) -> Self {
         Self { choice: Some(choice), ..self }
     }
 
@@ -67,7 +67,7 @@ impl Draw {
             let all = self.lots.len() as u64;
             let mut lots = self.lots.clone();
             lots.sort_unstable();
-            Choice::among(&lots, all, self.validation)?.0
+            ValidationLots::among(&lots, all, self.validation)?.0
         };
         Ok(self.lots.iter().map(|&lot| choice.takes(lot)).collect())
     }
@@ -75,14 +75,14 @@ impl Draw {
 
 /// The lots of the documents that are set aside: the smallest ones. Documents of the same lot stay together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::pipeline) struct Choice {
+pub(in crate::pipeline) struct ValidationLots {
     /// The largest lot that is set aside.
     last: u64,
     /// Smaller lots that too many documents have.
     passed_over: BTreeSet<u64>,
 }
 
-impl Choice {
+impl ValidationLots {
     /// The choice among `all` documents; `lots` has the smallest lots in order. Also returns whether as many are set
     /// aside as were asked for: if not, further lots may change the choice.
     pub(in crate::pipeline) fn among(
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_smallest_lots_are_set_aside() {
         let lots = [1, 3, 5, 7, 9];
-        let (choice, is_whole) = Choice::among(&lots, 5, documents(2)).expect("a choice");
+        let (choice, is_whole) = ValidationLots::among(&lots, 5, documents(2)).expect("a choice");
         assert!(is_whole);
         let taken: Vec<u64> = lots.into_iter().filter(|&lot| choice.takes(lot)).collect();
         assert_eq!(taken, [1, 3]);
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_lot_of_too_many_documents_is_passed_over() {
         let lots = [1, 2, 2, 2, 4, 6];
-        let (choice, is_whole) = Choice::among(&lots, 6, documents(3)).expect("a choice");
+        let (choice, is_whole) = ValidationLots::among(&lots, 6, documents(3)).expect("a choice");
         assert!(is_whole);
         let taken: Vec<u64> = lots.into_iter().filter(|&lot| choice.takes(lot)).collect();
         assert_eq!(taken, [1, 4, 6]);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_first_lots_alone_may_not_be_enough() {
-        let (_, is_whole) = Choice::among(&[1, 2], 100, documents(3)).expect("a choice");
+        let (_, is_whole) = ValidationLots::among(&[1, 2], 100, documents(3)).expect("a choice");
         assert!(!is_whole);
     }
 }

@@ -1,9 +1,9 @@
 //! From documents to rows, and into a sink as soon as the strategy allows.
 
-pub(in crate::pipeline) mod counted;
 pub(crate) mod draw;
 pub(crate) mod packer;
 pub(crate) mod packing;
 pub(crate) mod rolling;
+pub(in crate::pipeline) mod run_counts;
 pub(in crate::pipeline) mod shared;
 pub(crate) mod split;

@@ -1,4 +1,4 @@
-//! [`Packer`]: from documents to rows in a sink, as soon as the strategy allows.
+//! [`SinkPacker`]: from documents to rows in a sink, as soon as the strategy allows.
 
 use std::num::NonZeroU32;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::pack::{OpenPacks, Plan};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
-use crate::pipeline::rows::counted::Counted;
 use crate::pipeline::rows::packing::{BATCH_ROWS, BATCH_TOKENS, Packing};
 use crate::pipeline::rows::rolling::{BatchSize, Rolling};
+use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::rows::split;
 use crate::report::Report;
 use crate::sink::Sink;
@@ -21,7 +21,7 @@ use crate::store::Store;
 ///
 /// A strategy that never looks back has its rows written while documents still arrive, and frees these
 /// documents. Other strategies need the lengths of all documents, so they start after the last.
-pub(in crate::pipeline) struct Packer<'a> {
+pub(in crate::pipeline) struct SinkPacker<'a> {
     options: &'a Options,
     making: Making<'a>,
     sink: &'a mut dyn Sink,
@@ -34,7 +34,7 @@ enum Making<'a> {
     WhenAllAreThere(Box<Packing<'a>>),
 }
 
-impl<'a> Packer<'a> {
+impl<'a> SinkPacker<'a> {
     /// Writes rows to a sink, except those that the sink already has, for a run that started at `started`.
     pub(in crate::pipeline) fn new(
         packing: Packing<'a>,
@@ -80,7 +80,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Writes all remaining rows, and returns the counts.
-    pub(in crate::pipeline) fn close(self) -> Result<Counted> {
+    pub(in crate::pipeline) fn close(self) -> Result<RunCounts> {
         let Self { making, sink, control, options, .. } = self;
         let mut write = |batch| sink.write(&batch);
         match making {
@@ -91,7 +91,7 @@ impl<'a> Packer<'a> {
                     let none = Plan::new(packing.options.rows.packing.row_limit());
                     packing.hand_over(&none, (0..0, 0), control, &mut write)?;
                 }
-                Ok(Counted { whole: packing.books.close(options), ..Counted::default() })
+                Ok(RunCounts { whole: packing.books.close(options), ..RunCounts::default() })
             }
             Making::WhenAllAreThere(packing) => split::pack_into(*packing, sink, control),
         }

@@ -83,7 +83,7 @@ impl SharedPiece {
 }
 
 /// The documents that groups left to be packed together.
-pub(in crate::pipeline) struct Together {
+pub(in crate::pipeline) struct LeftoverDocuments {
     /// The documents. Tokens that belong to no piece are zeros.
     pub(in crate::pipeline) documents: Vec<Documents>,
     /// The pieces to be packed, by the numbers of the documents.
@@ -92,16 +92,16 @@ pub(in crate::pipeline) struct Together {
     pub(in crate::pipeline) elsewhere: HashSet<u32>,
 }
 
-impl Together {
+impl LeftoverDocuments {
     /// The documents of all groups, in their order; `files` are those of the job, by their numbers.
     pub(in crate::pipeline) fn of(shared: Vec<SharedDocument>, files: &[Arc<Path>]) -> Self {
-        let mut together =
+        let mut leftovers =
             Self { documents: Vec::new(), pieces: Vec::new(), elsewhere: HashSet::new() };
         for (number, document) in (0..).zip(shared) {
             let file = usize::try_from(document.file).ok().and_then(|file| files.get(file));
             let path = file.map_or_else(|| Arc::from(Path::new("")), Arc::clone);
             if document.elsewhere {
-                together.elsewhere.insert(number);
+                leftovers.elsewhere.insert(number);
             }
             let (mut ids, mut runs) = (Vec::new(), Vec::new());
             for piece in document.pieces {
@@ -113,7 +113,7 @@ impl Together {
                 let length = u32::try_from(piece.ids.len()).expect("a piece of a row");
                 let (tokens, targets, key) = piece.made;
                 let made = MadeSizes { tokens, targets, key };
-                together.pieces.push(Piece { document: number, start: piece.start, length, made });
+                leftovers.pieces.push(Piece { document: number, start: piece.start, length, made });
                 runs.extend(piece.runs.into_iter().map(|(start, end, weight)| TrainedRun {
                     start,
                     end,
@@ -125,8 +125,8 @@ impl Together {
             let pass = Pass { epoch: 0, repetition: document.repetition };
             let mut alone = Documents::new(path, columns).of_pass(pass);
             alone.push(&[&ids], runs, document.line);
-            together.documents.push(alone);
+            leftovers.documents.push(alone);
         }
-        together
+        leftovers
     }
 }

@@ -8,9 +8,9 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::pack::{Piece, Pieces, Plan};
 use crate::pipeline::accounts::books::Books;
-use crate::pipeline::rows::counted::Counted;
-use crate::pipeline::rows::draw::{Choice, Draw};
+use crate::pipeline::rows::draw::{Draw, ValidationLots};
 use crate::pipeline::rows::packing::Packing;
+use crate::pipeline::rows::run_counts::RunCounts;
 use crate::sink::Sink;
 
 /// Documents between two checks of the cancel flag: far below a millisecond.
@@ -34,7 +34,11 @@ impl Packing<'_> {
     }
 
     /// Sets documents aside for validation by a choice among the documents of all groups.
-    pub(in crate::pipeline) fn with_choice(self, validation: Validation, choice: Choice) -> Self {
+    pub(in crate::pipeline) fn with_choice(
+        self,
+        validation: Validation,
+        choice: ValidationLots,
+    ) -> Self {
         let seed = self.options.rows.packing.seed;
         let draw = Draw::new(validation, seed, self.layout.sources()).chosen(choice);
         Self { draw: Some(draw), ..self }
@@ -46,14 +50,18 @@ pub(in crate::pipeline) fn pack_into(
     mut packing: Packing<'_>,
     sink: &mut dyn Sink,
     control: &Control,
-) -> Result<Counted> {
+) -> Result<RunCounts> {
     let done = done(sink);
     if let Some(draw) = packing.draw.take() {
         return pack_splits(packing, &draw, (sink, done), control);
     }
     let options = packing.options;
     let shared = packing.pack(done, control, &mut |batch| sink.write(&batch))?;
-    Ok(Counted { whole: packing.books.close(options), shared: vec![shared], ..Counted::default() })
+    Ok(RunCounts {
+        whole: packing.books.close(options),
+        shared: vec![shared],
+        ..RunCounts::default()
+    })
 }
 
 /// The number of rows that a stopped run has left in the sink.
@@ -67,10 +75,10 @@ fn pack_splits(
     draw: &Draw,
     (sink, mut done): (&mut dyn Sink, usize),
     control: &Control,
-) -> Result<Counted> {
+) -> Result<RunCounts> {
     let options = packing.options;
     let planned = plan_splits(&mut packing, draw, control)?;
-    let mut counted = Counted { whole: mem::take(&mut packing.books), ..Counted::default() };
+    let mut counted = RunCounts { whole: mem::take(&mut packing.books), ..RunCounts::default() };
     counted.splits = planned.iter().map(|planned| planned.books.clone()).collect();
     counted.allow(options.work.max_lost)?;
     counted.splits.clear();

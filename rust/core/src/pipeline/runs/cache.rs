@@ -10,7 +10,7 @@ use crate::assemble::Sources;
 use crate::config::{Coding, Format, Output, RowLayout};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::{FileContent, Identity, MadeBy, MemoryState, Packed, ReadAs};
+use crate::identity::{FileContent, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::accounts::fate::Cutter;
@@ -20,17 +20,17 @@ use crate::pipeline::runs::folder::{in_folder, made_by, read_report};
 use crate::pipeline::runs::records::Records;
 use crate::regular;
 use crate::report::{Report, RunFacts};
-use crate::sink::{Folder, Kept, Tokens, discard, is_damaged, kept};
+use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_damaged, kept};
 use crate::source::{Found, SourceFile};
 use crate::store::Log;
 
 /// The kept tokens of some records: a folder in the cache, named after the identity of the job.
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     identity: Arc<Identity>,
     output: Output,
 }
 
-impl Entry {
+impl CacheEntry {
     /// The entry of `records` in the folder `cache`.
     ///
     /// It is found by the content of the files, or the identity of the records in memory, and by all options
@@ -42,11 +42,11 @@ impl Entry {
         control: &Control,
     ) -> Result<Self> {
         let inputs = match records {
-            Records::Files(found) => Packed::Content(content(&found.files, job, control)?),
+            Records::Files(found) => JobInputs::Content(content(&found.files, job, control)?),
             Records::Memory(memory, _) => {
                 let name = memory.name().to_string_lossy().into_owned();
                 let state = MemoryState { records: memory.identity(control)? };
-                Packed::Memory([(name, state)].into())
+                JobInputs::Memory([(name, state)].into())
             }
         };
         let identity = Identity {
@@ -167,7 +167,7 @@ impl Entry {
     }
 
     /// The tokens of `records`, which are made unless they exist.
-    fn make(&self, job: &mut Job, records: Records, control: &Control) -> Result<Kept> {
+    fn make(&self, job: &mut Job, records: Records, control: &Control) -> Result<KeptTokens> {
         let now = job.options.now();
         in_folder(&self.output, &self.identity, (now, None), control, |folder| {
             if let JobTemplate::Ready(template) = &mut job.template {
@@ -181,7 +181,7 @@ impl Entry {
 
 /// Records whose tokens are kept.
 pub(super) struct KeptRecords<'k> {
-    pub(super) tokens: &'k Kept,
+    pub(super) tokens: &'k KeptTokens,
     pub(super) about: About,
     /// The files, by the names in the documents.
     pub(super) sources: Sources,
@@ -210,7 +210,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
     about.read(job, seen);
     let report = about.alone(&job.options);
     let (bytes, blake3) = log.finish()?;
-    let tokens = Tokens { bytes, blocks, blake3 };
+    let tokens = TokensFile { bytes, blocks, blake3 };
     folder.finish(&report.to_json(), BTreeMap::new(), Some(tokens))?;
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! [`Content`]: the hashes of the files of a run.
+//! [`ContentHashes`]: the hashes of the files of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::pipeline::documents::intake::Outcome;
 
 /// The hashes of the files of a run, computed as their blocks are read.
 #[derive(Default)]
-pub(in crate::pipeline) struct Content {
+pub(in crate::pipeline) struct ContentHashes {
     /// The files that were read, each with its hash.
     read: BTreeMap<String, blake3::Hash>,
     /// The current file. A hasher takes 2 KB, and only one file needs one at a time.
     open: Option<(Arc<Path>, blake3::Hasher)>,
 }
 
-impl Content {
+impl ContentHashes {
     /// Adds a block. Blocks come in input order.
     pub(in crate::pipeline) fn add(&mut self, outcome: &Outcome) {
         let path = outcome.documents.path();

@@ -11,20 +11,20 @@ use fastpack_tokenize::Tokenizer;
 use crate::config::{Inputs, Output, Reading, RowLayout, Source};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::identity::{FileState, Identity, MadeBy, MemoryState, Packed, ReadAs};
+use crate::identity::{FileState, Identity, JobInputs, MadeBy, MemoryState, ReadAs};
 use crate::pipeline::documents::intake::{Intake, Outcome};
 use crate::pipeline::groups;
 use crate::pipeline::job::{Job, JobTemplate};
-use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
-use crate::pipeline::runs::cache::Entry;
-use crate::pipeline::runs::content::Content;
+use crate::pipeline::runs::cache::CacheEntry;
+use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::folder::{in_folder, made_by};
 use crate::pipeline::runs::per_file::pack_each;
 use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
-use crate::sink::{Folder, Tokens};
+use crate::sink::{Folder, TokensFile};
 use crate::source::{Found, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 use crate::wording::{message, set};
@@ -93,7 +93,7 @@ fn prepare(
     refuse_own_inputs(&found.files, output)?;
     let once = !job.transform.is_identified() || !found.files.iter().all(SourceFile::is_told);
     let output = Output { once, ..output.clone() };
-    let files = Packed::Files(states(&found.files));
+    let files = JobInputs::Files(states(&found.files));
     let identity = identity(job, files, &found.sources, &output);
     Ok((found, output, identity))
 }
@@ -119,7 +119,7 @@ pub fn write_memory(
     let name = memory.name().to_string_lossy().into_owned();
     let identity = identity(
         &job,
-        Packed::Memory([(name, MemoryState { records: known_as })].into()),
+        JobInputs::Memory([(name, MemoryState { records: known_as })].into()),
         &[source],
         &output,
     );
@@ -181,10 +181,10 @@ fn pack_cached(
     (output, cache): (&Output, &Path),
     control: &Control,
 ) -> Result<Report> {
-    let entry = Entry::of(job, &records, cache, control)?;
+    let entry = CacheEntry::of(job, &records, cache, control)?;
     entry.use_tokens_once(job, records, control, |job, kept| {
         let layout = job.file_layout(kept.sources, output.coding.layout)?;
-        let mut content = Content::default();
+        let mut content = ContentHashes::default();
         let mut consumed = |outcome: &Outcome| content.add(outcome);
         let rows = KeptRows { layout, validation: output.validation, about: kept.about };
         let report = pack_kept(kept.tokens, &job.options, rows, &mut consumed, control, folder)?;
@@ -226,7 +226,7 @@ fn pack_into(
     control: &Control,
 ) -> Result<Report> {
     let started = Instant::now();
-    let mut content = Content::default();
+    let mut content = ContentHashes::default();
     let mut blocks = 0;
     let mut consumed = |outcome: &Outcome| {
         content.add(outcome);
@@ -243,7 +243,7 @@ fn pack_into(
             let layout = job.file_layout(about.sources.clone(), output.coding.layout)?;
             let packing = Packing::with_store(&job.options, layout, store);
             let packing = packing.with_validation(output.validation)?;
-            let mut packer = Packer::new(packing, folder, control, started);
+            let mut packer = SinkPacker::new(packing, folder, control, started);
             let seen = Intake::new(job, control).read(blocks, Some(log), |outcome| {
                 consumed(&outcome);
                 packer.take(outcome)
@@ -254,7 +254,7 @@ fn pack_into(
     };
     let tokens = output
         .keep_tokens
-        .then(|| log.finish().map(|(bytes, blake3)| Tokens { bytes, blocks, blake3 }))
+        .then(|| log.finish().map(|(bytes, blake3)| TokensFile { bytes, blocks, blake3 }))
         .transpose()?;
     folder.finish(&report.to_json(), content.into_hashes(), tokens)?;
     Ok(report)
@@ -282,7 +282,7 @@ fn refuse_own_inputs(files: &[SourceFile], output: &Output) -> Result<()> {
 }
 
 /// The identity of a job that packs `inputs` with these sources into a folder.
-fn identity(job: &Job, inputs: Packed, sources: &[Source], output: &Output) -> Identity {
+fn identity(job: &Job, inputs: JobInputs, sources: &[Source], output: &Output) -> Identity {
     // Kept tokens may be packed again in the compact layout, which depends on the largest id.
     let narrows = output.keep_tokens || output.coding.layout == RowLayout::Compact;
     let largest_id = job.tokenizer.as_ref().filter(|_| narrows).and_then(Tokenizer::largest_id);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::cache::{Entry, KeptRecords};
+use super::cache::{CacheEntry, KeptRecords};
 use super::records::Records;
 use super::repack::{KeptRows, pack_kept};
 use crate::config::{Inputs, Validation};
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Intake;
 use crate::pipeline::job::Job;
-use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::{Sink, Tables};
@@ -37,7 +37,7 @@ pub fn pack_files(
         return pack_blocks(&job, Blocks::new(found), (about, validation), control, tables);
     };
     let records = Records::Files(found.clone());
-    let entry = Entry::of(&job, &records, cache, control)?;
+    let entry = CacheEntry::of(&job, &records, cache, control)?;
     entry.use_tokens(&mut job, &found, control, |job, kept| {
         *tables = Tables::default();
         to_tables(job, kept, validation, control, tables)
@@ -67,7 +67,7 @@ pub(super) fn pack_blocks(
 ) -> Result<Report> {
     let started = Instant::now();
     let packing = Packing::new(&job.options, job.layout(about.sources.clone())?);
-    let mut packer = Packer::new(packing.with_validation(validation)?, sink, control, started);
+    let mut packer = SinkPacker::new(packing.with_validation(validation)?, sink, control, started);
     let seen = Intake::new(job, control).read(blocks, None, |outcome| packer.take(outcome))?;
     about.read(job, seen);
     packer.finish(about)

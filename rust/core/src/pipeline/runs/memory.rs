@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cache::Entry;
+use super::cache::CacheEntry;
 use super::files::to_tables;
 use super::records::Records;
 use crate::config::{Inputs, Reading, Source, Validation};
@@ -36,7 +36,7 @@ pub fn pack_memory(
         return pack_blocks(&job, blocks, (about, validation), control, tables);
     };
     let records = Records::Memory(memory, Box::new(reading));
-    let entry = Entry::of(&job, &records, cache, control)?;
+    let entry = CacheEntry::of(&job, &records, cache, control)?;
     entry.use_tokens_once(&mut job, records, control, |job, kept| {
         to_tables(job, kept, validation, control, tables)
     })

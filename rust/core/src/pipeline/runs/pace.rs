@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::Source;
 use crate::error::Result;
-use crate::pipeline::documents::intake::{Intake, Outcome, Share};
+use crate::pipeline::documents::intake::{BlockTask, Intake, Outcome};
 use crate::timing::{Stage, Stages};
 
 /// The most blocks of a sample that are processed again: some megabytes, and at least some hundred records.
@@ -29,7 +29,7 @@ const HEAPS: f64 = 0.7;
 #[derive(Default)]
 pub(in crate::pipeline) struct Pace {
     /// The blocks that are processed again.
-    shares: Vec<Share>,
+    shares: Vec<BlockTask>,
     /// The number of blocks with tokens.
     met: usize,
     tokens: u64,
@@ -76,7 +76,7 @@ impl Pace {
     }
 
     /// Keeps every n-th block, with n growing, so that the kept blocks are from all over the sample.
-    fn keep(&mut self, share: Share) {
+    fn keep(&mut self, share: BlockTask) {
         let step = self.met.div_ceil(AGAIN).next_power_of_two();
         if self.met.is_multiple_of(step) {
             if self.shares.len() == AGAIN {

@@ -9,16 +9,16 @@ use crate::assemble::{Layout, Sources};
 use crate::config::{Options, Output, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
-use crate::identity::{Identity, Packed};
+use crate::identity::{Identity, JobInputs};
 use crate::objective::{Vocabulary, objective};
 use crate::ordered::ordered;
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::documents::intake::Outcome;
-use crate::pipeline::rows::packer::Packer;
+use crate::pipeline::rows::packer::SinkPacker;
 use crate::pipeline::rows::packing::Packing;
 use crate::pipeline::runs::folder::{in_folder, read_report};
 use crate::report::Report;
-use crate::sink::{Kept, Sink, kept};
+use crate::sink::{KeptTokens, Sink, kept};
 use crate::store::{Log, Store};
 use crate::timing::Work;
 use crate::wording::{message, set};
@@ -81,7 +81,7 @@ pub fn repack(
     }
     let identity = Identity {
         fastpack: Identity::version(),
-        inputs: Packed::Tokens(kept.job.name()),
+        inputs: JobInputs::Tokens(kept.job.name()),
         sources: Vec::new(),
         made_by: None,
         token_options: options.tokens.clone(),
@@ -107,7 +107,7 @@ pub fn repack(
             let store = Store::over(Arc::clone(&log), output.memory);
             let packing = Packing::with_store(options, layout, store);
             let packing = packing.with_validation(output.validation)?;
-            let packer = Packer::new(packing, folder, control, started);
+            let packer = SinkPacker::new(packing, folder, control, started);
             let report =
                 take_all(&kept, &log, packer, &mut |_| (), options, control)?.finish(about)?;
             folder.finish(&report.to_json(), BTreeMap::new(), None)?;
@@ -125,7 +125,7 @@ pub(super) struct KeptRows {
 
 /// Packs kept tokens into `sink`. `consumed` is called for each block.
 pub(super) fn pack_kept(
-    kept: &Kept,
+    kept: &KeptTokens,
     options: &Options,
     rows: KeptRows,
     consumed: &mut dyn FnMut(&Outcome),
@@ -135,19 +135,19 @@ pub(super) fn pack_kept(
     let started = Instant::now();
     let log = Log::open_finished(&kept.tokens)?;
     let packing = Packing::new(options, rows.layout).with_validation(rows.validation)?;
-    let packer = Packer::new(packing, sink, control, started);
+    let packer = SinkPacker::new(packing, sink, control, started);
     take_all(kept, &log, packer, consumed, options, control)?.finish(rows.about)
 }
 
 /// Gives all blocks of the log to `packer`, in input order.
 pub(in crate::pipeline) fn take_all<'a>(
-    kept: &Kept,
+    kept: &KeptTokens,
     log: &Log,
-    mut packer: Packer<'a>,
+    mut packer: SinkPacker<'a>,
     consumed: &mut dyn FnMut(&Outcome),
     options: &Options,
     control: &Control,
-) -> Result<Packer<'a>> {
+) -> Result<SinkPacker<'a>> {
     control.enter(Phase::Tokenize);
     // Blocks of a job of groups are not numbered without gaps.
     let mut numbers = log.found();
@@ -185,7 +185,7 @@ pub(in crate::pipeline) fn take_all<'a>(
     Ok(packer)
 }
 
-fn damaged(kept: &Kept) -> Error {
+fn damaged(kept: &KeptTokens) -> Error {
     Error::output(&kept.tokens, "is damaged; pack the files again")
 }
 

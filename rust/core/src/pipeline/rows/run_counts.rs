@@ -1,4 +1,4 @@
-//! [`Counted`]: the counts of a run and of its splits, before they become a report.
+//! [`RunCounts`]: the counts of a run and of its splits, before they become a report.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::report::Report;
 
 /// The counts of a run, and of its splits if documents were set aside for validation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(in crate::pipeline) struct Counted {
+pub(in crate::pipeline) struct RunCounts {
     /// The counts of all documents, or of what was read if there are splits.
     pub(in crate::pipeline) whole: Books,
     /// The counts of each split, in the order of [`Split::ALL`]; empty without splits.
@@ -24,7 +24,7 @@ pub(in crate::pipeline) struct Counted {
     pub(in crate::pipeline) shared: Vec<Vec<SharedDocument>>,
 }
 
-impl Counted {
+impl RunCounts {
     /// Adds the counts of a later group.
     pub(in crate::pipeline) fn merge(&mut self, later: Self) {
         self.whole.merge(later.whole);
