@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_core::config::Eos;
-use fastpack_core::document::tokenize::{DocumentMaker, Ending, Kind};
+use fastpack_core::document::tokenize::{DocumentMaker, Ending, TextKind};
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::ledger::Ledger;
 use fastpack_core::template::{Rendered, Span, Trained};
@@ -52,8 +52,8 @@ proptest! {
         let [mut a, mut b] = [(), ()].map(|()| Documents::new(Arc::from(Path::new("test")), &[INPUTS]));
         // The second time, all that it holds of literals was looked up before.
         for line in 1..=2 {
-            let made = with.make(&known, Kind::Conversation, line, &mut a, &mut ledger);
-            let expected = without.make(&unknown, Kind::Conversation, line, &mut b, &mut ledger);
+            let made = with.make(&known, TextKind::Conversation, line, &mut a, &mut ledger);
+            let expected = without.make(&unknown, TextKind::Conversation, line, &mut b, &mut ledger);
             prop_assert_eq!(made.is_ok(), expected.is_ok());
         }
         prop_assert_eq!(a.len(), b.len());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fastpack_core::Control;
 use fastpack_core::config::{Inputs, Reading, Source};
 use fastpack_core::error::{Error, Result};
-use fastpack_core::source::{Blocks, Found, Raw, discover};
+use fastpack_core::source::{Blocks, FoundFiles, Raw, discover};
 use tempfile::{TempDir, tempdir};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -19,19 +19,19 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-fn find(patterns: &[PathBuf], recursive: bool) -> Result<Found> {
+fn find(patterns: &[PathBuf], recursive: bool) -> Result<FoundFiles> {
     let source = Source::of(patterns.to_vec(), Reading::default());
     discover(&Inputs { sources: vec![source], recursive, ..Inputs::default() }, &Control::default())
 }
 
 /// The names of the files found, relative to `dir`.
-fn names(found: &Found, dir: &Path) -> Vec<String> {
+fn names(found: &FoundFiles, dir: &Path) -> Vec<String> {
     let relative =
         |path: &Path| path.strip_prefix(dir).expect("a file of the folder").display().to_string();
     found.files.iter().map(|file| relative(&file.path)).collect()
 }
 
-fn option_error(result: Result<Found>) -> String {
+fn option_error(result: Result<FoundFiles>) -> String {
     match result {
         Err(error @ Error::Option { .. }) => error.to_string(),
         other => panic!("expected an option error, got {other:?}"),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastpack_core::config::Eos;
-use fastpack_core::document::tokenize::{DocumentMaker, Ending, Kind};
+use fastpack_core::document::tokenize::{DocumentMaker, Ending, TextKind};
 use fastpack_core::document::{Documents, INPUTS};
 use fastpack_core::ledger::Ledger;
 use fastpack_core::template::{Rendered, Span, Trained};
@@ -35,11 +35,11 @@ fn a_reference_that_makes_other_ids_or_marks_is_found() {
     };
     let mut documents = Documents::new(Arc::from(Path::new("test")), &[INPUTS]);
     maker
-        .make(&rendered, Kind::Text, 1, &mut documents, &mut Ledger::default())
+        .make(&rendered, TextKind::Text, 1, &mut documents, &mut Ledger::default())
         .expect("a document");
 
     let agrees = |rendered: &Rendered, tokenizer: &Tokenizer| {
-        maker.agrees(rendered, Kind::Text, &mut DocumentMaker::new(tokenizer, ending))
+        maker.agrees(rendered, TextKind::Text, &mut DocumentMaker::new(tokenizer, ending))
     };
     assert!(agrees(&rendered, &right));
     assert!(!agrees(&rendered, &tokenizer(&["?", "boat", "river"])));

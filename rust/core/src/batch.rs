@@ -51,13 +51,13 @@ pub struct BatchOptions {
 
 /// The result of one share of the texts.
 #[derive(Default)]
-struct Share {
+struct EncodedTexts {
     ids: Vec<u32>,
     lengths: Vec<usize>,
     characters: Vec<Range<usize>>,
 }
 
-impl Share {
+impl EncodedTexts {
     fn into_batch(self) -> Batch {
         let mut end = 0;
         let ends = self.lengths.iter().map(|length| {
@@ -114,7 +114,7 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
     ) -> Result<Batch> {
-        let held = || Held { encoders: self, control, encoder: None };
+        let held = || BorrowedEncoder { encoders: self, control, encoder: None };
         // A thread without a share would be started for nothing.
         let bytes: usize = texts.iter().map(|text| text.as_ref().len() + 1).sum();
         let shares = NonZeroUsize::new(bytes.div_ceil(SHARE)).unwrap_or(NonZeroUsize::MIN);
@@ -124,7 +124,7 @@ impl Encoders {
             return Ok(share.into_batch());
         }
         let ids = Encoding::with_room(room_for(bytes)).ids;
-        let mut whole = Share { ids, ..Share::default() };
+        let mut whole = EncodedTexts { ids, ..EncodedTexts::default() };
         let mut next = 0;
         let shares = || {
             let start = next;
@@ -155,7 +155,7 @@ impl Encoders {
         options: BatchOptions,
         control: &Control,
         encoder: &mut Encoder,
-    ) -> Result<Share> {
+    ) -> Result<EncodedTexts> {
         let bytes = texts[share.clone()].iter().map(|text| text.as_ref().len()).sum();
         let mut encoding = Encoding::with_room(room_for(bytes));
         let mut characters = Vec::new();
@@ -188,7 +188,7 @@ impl Encoders {
             }
             lengths.push(encoding.ids.len() - before);
         }
-        Ok(Share { ids: encoding.ids, lengths, characters })
+        Ok(EncodedTexts { ids: encoding.ids, lengths, characters })
     }
 }
 
@@ -198,19 +198,19 @@ fn room_for(bytes: usize) -> usize {
 }
 
 /// A borrowed encoder. It is returned on drop, unless its thread panics: its state is unfinished then.
-struct Held<'a> {
+struct BorrowedEncoder<'a> {
     encoders: &'a Encoders,
     control: &'a Control,
     encoder: Option<Encoder>,
 }
 
-impl Held<'_> {
+impl BorrowedEncoder<'_> {
     fn encoder(&mut self) -> &mut Encoder {
         self.encoder.get_or_insert_with(|| self.encoders.take(self.control))
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BorrowedEncoder<'_> {
     fn drop(&mut self) {
         if let Some(encoder) = self.encoder.take()
             && !std::thread::panicking()
@@ -256,7 +256,7 @@ mod tests {
             let joined = std::thread::scope(|scope| {
                 let work = || {
                     let control = &Control::default();
-                    let mut held = Held { encoders: &encoders, control, encoder: None };
+                    let mut held = BorrowedEncoder { encoders: &encoders, control, encoder: None };
                     held.encoder();
                     assert!(!panics, "on purpose");
                 };

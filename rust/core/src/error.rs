@@ -125,7 +125,7 @@ pub enum Error {
     Lost {
         /// The documents and tokens that were lost.
         lost: Count,
-        /// How much was lost of how much, the limit, the reason and the place.
+        /// The amount that was lost, the total, the limit, the reason and the place.
         message: Message,
     },
     /// The ledger does not balance: documents or tokens read are not those kept and dropped. A bug of
@@ -179,7 +179,7 @@ impl Error {
         matches!(self, Self::Io { .. } | Self::Cancelled)
     }
 
-    /// The same error of a chat template or a tokenizer, with the place of the record that needs it and the `kind`
+    /// The error of a chat template or a tokenizer, with the place of the record that needs it and the `kind`
     /// of that record.
     pub(crate) fn asked_by(&self, origin: impl fmt::Display, kind: &str) -> Self {
         match self {

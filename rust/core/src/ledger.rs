@@ -16,9 +16,9 @@ pub use crate::reason::Reason;
 /// The most places of bad records in a report.
 const PLACES: usize = 10;
 
-/// The place of a record that was left out, and the reason.
+/// A record that was left out: its place, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct DroppedRecord {
     /// The file and line.
     pub origin: Origin,
     /// The reason under which it is counted.
@@ -43,17 +43,17 @@ pub struct Ledger {
     /// Tokens that straddle the boundary of a trained span. They are trained.
     pub straddling: u64,
     /// The places of the first records that could not be read.
-    pub places: Vec<Place>,
+    pub places: Vec<DroppedRecord>,
     /// The first place of each reason for a loss.
     pub firsts: BTreeMap<Reason, Origin>,
-    /// What is told of records that are kept.
+    /// The notes on records that are kept.
     #[serde(default, skip_serializing_if = "Notes::is_empty")]
     pub notes: Notes,
 }
 
 impl Ledger {
     /// Counts a record that did not become a document.
-    pub fn bad_record(&mut self, place: Place) {
+    pub fn bad_record(&mut self, place: DroppedRecord) {
         self.read.add(0);
         self.dropped.entry(place.reason).or_default().add(0);
         self.firsts.entry(place.reason).or_insert_with(|| place.origin.clone());

@@ -44,7 +44,7 @@ pub struct NotedReport {
     pub places: Vec<String>,
 }
 
-/// What is told of records that are kept.
+/// The notes on records that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
     /// The records of which the chat template leaves a field out, by field.

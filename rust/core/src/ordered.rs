@@ -48,7 +48,7 @@ where
         }
         let delivered = {
             // However this thread leaves, even by a panic, the other threads must not wait for it.
-            let _closed = CloseOnDrop(&queue);
+            let _closed = CloseQueueOnDrop(&queue);
             deliver(results, &queue, consume)
         };
         // The end of the scope waits for the work of the threads alone. After a join they have ended too.
@@ -107,12 +107,12 @@ fn deliver<S, U, E>(
 
 /// The items with their places in the order. A free thread pulls the next one.
 struct Queue<S> {
-    state: Mutex<State<S>>,
+    state: Mutex<QueueState<S>>,
     moved: Condvar,
     window: usize,
 }
 
-struct State<S> {
+struct QueueState<S> {
     source: S,
     pulled: usize,
     delivered: usize,
@@ -121,11 +121,11 @@ struct State<S> {
 
 impl<S> Queue<S> {
     fn new(source: S, window: usize) -> Self {
-        let state = State { source, pulled: 0, delivered: 0, closed: false };
+        let state = QueueState { source, pulled: 0, delivered: 0, closed: false };
         Self { state: Mutex::new(state), moved: Condvar::new(), window }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<S>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ impl<S> Queue<S> {
         S: FnMut() -> Result<Option<T>, E>,
     {
         // A panic of one thread must not leave the others waiting for its result.
-        let on_panic = CloseOnDrop(self);
+        let on_panic = CloseQueueOnDrop(self);
         while let Some((index, item)) = self.pull() {
             let result = item.and_then(&mut work);
             let failed = result.is_err();
@@ -179,9 +179,9 @@ impl<S> Queue<S> {
     }
 }
 
-struct CloseOnDrop<'a, S>(&'a Queue<S>);
+struct CloseQueueOnDrop<'a, S>(&'a Queue<S>);
 
-impl<S> Drop for CloseOnDrop<'_, S> {
+impl<S> Drop for CloseQueueOnDrop<'_, S> {
     fn drop(&mut self) {
         self.0.close();
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{MaxLost, Options};
 use crate::error::{Origin, Result};
-use crate::ledger::{Count, Ledger, NotedReport, Place, check_lost};
+use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, check_lost};
 use crate::message::{counted, in_one_line};
 use crate::timing::{Timing, Work, rounded};
 
@@ -182,8 +182,8 @@ pub struct Lengths {
     pub mean: f64,
 }
 
-impl From<Place> for PlaceReport {
-    fn from(place: Place) -> Self {
+impl From<DroppedRecord> for PlaceReport {
+    fn from(place: DroppedRecord) -> Self {
         Self {
             path: place.origin.path.display().to_string(),
             line: place.origin.line,

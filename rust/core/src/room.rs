@@ -25,14 +25,17 @@ pub(crate) fn require(
     if left.is_none_or(|left| bytes <= left) && reserved() {
         return Ok(());
     }
-    let left = left.map_or_else(String::new, |left| format!(", and {} are left", Bytes(left)));
-    Err(Error::option(option, format!("{}, which takes {} of memory{left}", what(), Bytes(bytes))))
+    let left = left.map_or_else(String::new, |left| format!(", and {} are left", ShownBytes(left)));
+    Err(Error::option(
+        option,
+        format!("{}, which takes {} of memory{left}", what(), ShownBytes(bytes)),
+    ))
 }
 
 /// Bytes, as a message shows them.
-pub(crate) struct Bytes(pub(crate) u64);
+pub(crate) struct ShownBytes(pub(crate) u64);
 
-impl std::fmt::Display for Bytes {
+impl std::fmt::Display for ShownBytes {
     #[expect(clippy::cast_precision_loss, reason = "a number for people")]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {

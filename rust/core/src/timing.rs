@@ -54,7 +54,7 @@ impl Timing {
         )]
         let per_second = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
         let spent = STAGES.map(|(stage, name)| {
-            let Spent { cpu, wall } = work.stages[stage];
+            let StageDuration { cpu, wall } = work.stages[stage];
             let [cpu, wall] = [cpu, wall].map(|time| rounded(time.as_secs_f64()));
             (name.to_owned(), StageTime { cpu, wall })
         });
@@ -151,16 +151,16 @@ impl AddAssign for RenderCounts {
 
 /// The time of each stage.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Stages([Spent; STAGES.len()]);
+pub(crate) struct Stages([StageDuration; STAGES.len()]);
 
 /// The time of one stage.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Spent {
+pub(crate) struct StageDuration {
     cpu: Duration,
     wall: Duration,
 }
 
-impl Spent {
+impl StageDuration {
     /// CPU time.
     pub(crate) fn cpu(self) -> Duration {
         self.cpu
@@ -173,15 +173,15 @@ impl Spent {
 }
 
 impl Index<Stage> for Stages {
-    type Output = Spent;
+    type Output = StageDuration;
 
-    fn index(&self, stage: Stage) -> &Spent {
+    fn index(&self, stage: Stage) -> &StageDuration {
         &self.0[stage as usize]
     }
 }
 
 impl IndexMut<Stage> for Stages {
-    fn index_mut(&mut self, stage: Stage) -> &mut Spent {
+    fn index_mut(&mut self, stage: Stage) -> &mut StageDuration {
         &mut self.0[stage as usize]
     }
 }
@@ -222,7 +222,7 @@ impl Clock {
         let all: Duration = self.laps.iter().sum();
         // The two clocks tick apart. No stage has more CPU time than wall time.
         let worked = if all.is_zero() { 0.0 } else { self.cpu.elapsed().div_duration_f64(all) };
-        Stages(self.laps.map(|wall| Spent { cpu: wall.mul_f64(worked.min(1.0)), wall }))
+        Stages(self.laps.map(|wall| StageDuration { cpu: wall.mul_f64(worked.min(1.0)), wall }))
     }
 
     /// Stops the clock, and counts all time for one stage.

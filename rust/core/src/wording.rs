@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Message {
-    parts: Vec<Part>,
+    parts: Vec<MessagePart>,
 }
 
 /// A part of a message: text, or an option with a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Part {
+pub enum MessagePart {
     /// Text that every interface shows alike.
     Text(Cow<'static, str>),
     /// An option with a value, which each interface spells.
@@ -41,13 +41,13 @@ pub struct Setting {
     /// The name of the option.
     pub option: Cow<'static, str>,
     /// The value.
-    pub value: Value,
+    pub value: SettingValue,
 }
 
 /// The value of an option in a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum SettingValue {
     /// On or off.
     Flag(bool),
     /// A whole number.
@@ -61,19 +61,19 @@ pub enum Value {
 /// A [`Message`] of its parts in order: texts and settings.
 macro_rules! message {
     ($($part:expr),+ $(,)?) => {
-        $crate::wording::Message::from_iter([$($crate::wording::Part::from($part)),+])
+        $crate::wording::Message::from_iter([$($crate::wording::MessagePart::from($part)),+])
     };
 }
 pub(crate) use message;
 
 /// An option with a value, for a message.
-pub fn set(option: &'static str, value: impl Into<Value>) -> Setting {
+pub fn set(option: &'static str, value: impl Into<SettingValue>) -> Setting {
     Setting { option: Cow::Borrowed(option), value: value.into() }
 }
 
 impl Message {
     /// The parts, in order.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[MessagePart] {
         &self.parts
     }
 
@@ -85,73 +85,73 @@ impl Message {
     }
 }
 
-impl FromIterator<Part> for Message {
-    fn from_iter<T: IntoIterator<Item = Part>>(parts: T) -> Self {
+impl FromIterator<MessagePart> for Message {
+    fn from_iter<T: IntoIterator<Item = MessagePart>>(parts: T) -> Self {
         Self { parts: parts.into_iter().collect() }
     }
 }
 
-impl<T: Into<Part>> From<T> for Message {
+impl<T: Into<MessagePart>> From<T> for Message {
     fn from(part: T) -> Self {
         Self { parts: vec![part.into()] }
     }
 }
 
-impl From<&'static str> for Part {
+impl From<&'static str> for MessagePart {
     fn from(text: &'static str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Part {
+impl From<String> for MessagePart {
     fn from(text: String) -> Self {
         Self::Text(Cow::Owned(text))
     }
 }
 
-impl From<Setting> for Part {
+impl From<Setting> for MessagePart {
     fn from(setting: Setting) -> Self {
         Self::Setting(setting)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SettingValue {
     fn from(value: bool) -> Self {
         Self::Flag(value)
     }
 }
 
-impl From<u32> for Value {
+impl From<u32> for SettingValue {
     fn from(value: u32) -> Self {
         Self::Number(value.into())
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for SettingValue {
     fn from(value: usize) -> Self {
         Self::Number(value as u64)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for SettingValue {
     fn from(value: u64) -> Self {
         Self::Number(value)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for SettingValue {
     fn from(value: f64) -> Self {
         Self::Share(value)
     }
 }
 
-impl From<&'static str> for Value {
+impl From<&'static str> for SettingValue {
     fn from(word: &'static str) -> Self {
         Self::Word(Cow::Borrowed(word))
     }
 }
 
-impl From<String> for Value {
+impl From<String> for SettingValue {
     fn from(word: String) -> Self {
         Self::Word(Cow::Owned(word))
     }
@@ -163,7 +163,7 @@ impl fmt::Display for Message {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for MessagePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -176,10 +176,10 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = &self.option;
         match &self.value {
-            Value::Flag(value) => write!(f, "{option} = {value}"),
-            Value::Number(value) => write!(f, "{option} = {value}"),
-            Value::Share(value) => write!(f, "{option} = {value}"),
-            Value::Word(word) => write!(f, "{option} = \"{word}\""),
+            SettingValue::Flag(value) => write!(f, "{option} = {value}"),
+            SettingValue::Number(value) => write!(f, "{option} = {value}"),
+            SettingValue::Share(value) => write!(f, "{option} = {value}"),
+            SettingValue::Word(word) => write!(f, "{option} = \"{word}\""),
         }
     }
 }

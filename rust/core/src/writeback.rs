@@ -21,23 +21,23 @@ const STEP: u64 = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Writeback {
     /// Whether the system keeps synced bytes in memory from now on.
-    pub(crate) afterwards: Afterwards,
+    pub(crate) cache_policy: CachePolicy,
     /// The offset up to which the thread was told to sync.
     told: u64,
-    worker: Option<Worker>,
+    worker: Option<SyncThread>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
 /// The thread, and the channel that tells it how far to sync.
 #[derive(Debug)]
-struct Worker {
-    told: SyncSender<(u64, Afterwards)>,
+struct SyncThread {
+    told: SyncSender<(u64, CachePolicy)>,
     thread: JoinHandle<()>,
 }
 
 /// Whether the system keeps bytes in memory once they are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Afterwards {
+pub(crate) enum CachePolicy {
     /// It keeps them: they will be read soon.
     Keep,
     /// It frees them for the next ones: the files may be larger than memory, and should not
@@ -47,8 +47,8 @@ pub(crate) enum Afterwards {
 
 impl Writeback {
     /// For a file of which the first `end` bytes are on the disk.
-    pub(crate) fn new(end: u64, afterwards: Afterwards) -> Self {
-        Self { afterwards, told: end, worker: None, failure: Arc::default() }
+    pub(crate) fn new(end: u64, cache_policy: CachePolicy) -> Self {
+        Self { cache_policy, told: end, worker: None, failure: Arc::default() }
     }
 
     /// Reports that `file` was written up to `end`.
@@ -67,7 +67,7 @@ impl Writeback {
         }
         // While the thread is busy, it is told later.
         if let Some(worker) = &self.worker
-            && worker.told.try_send((end, self.afterwards)).is_ok()
+            && worker.told.try_send((end, self.cache_policy)).is_ok()
         {
             self.told = end;
         }
@@ -83,7 +83,7 @@ impl Writeback {
     ///
     /// An error of a sync.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        if let Some(Worker { told, thread }) = self.worker.take() {
+        if let Some(SyncThread { told, thread }) = self.worker.take() {
             drop(told);
             if let Err(panic) = thread.join() {
                 resume_unwind(panic);
@@ -97,21 +97,21 @@ impl Writeback {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
-    fn start(&self, file: File) -> io::Result<Worker> {
+    fn start(&self, file: File) -> io::Result<SyncThread> {
         let (told, receiver) = sync_channel(1);
         let failure = Arc::clone(&self.failure);
         let mut start = self.told;
         let thread = threads::start("fastpack-sync", move || {
-            while let Ok((end, afterwards)) = receiver.recv() {
+            while let Ok((end, cache_policy)) = receiver.recv() {
                 if let Err(error) = file.sync_data() {
                     *lock(&failure) = Some(error);
-                } else if afterwards == Afterwards::Release {
+                } else if cache_policy == CachePolicy::Release {
                     release(&file, start, end);
                 }
                 start = end;
             }
         })?;
-        Ok(Worker { told, thread })
+        Ok(SyncThread { told, thread })
     }
 }
 
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn what_is_written_stays_the_same_and_the_thread_ends() {
-        for afterwards in [Afterwards::Keep, Afterwards::Release] {
+        for cache_policy in [CachePolicy::Keep, CachePolicy::Release] {
             let mut file = tempfile::NamedTempFile::new().expect("a folder for temporary files");
-            let mut writeback = Writeback::new(0, afterwards);
+            let mut writeback = Writeback::new(0, cache_policy);
             let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
             for number in 1..=100_u64 {
                 file.write_all(&block).expect("room for 100 MiB");
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn little_is_left_to_the_end() {
         let file = tempfile::tempfile().expect("a folder for temporary files");
-        let mut writeback = Writeback::new(0, Afterwards::Release);
+        let mut writeback = Writeback::new(0, CachePolicy::Release);
         writeback.wrote(&file, STEP - 1).expect("nothing is to be done");
         assert!(writeback.worker.is_none());
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_the_disk_says_is_told_once() {
         let file = tempfile::tempfile().expect("a folder for temporary files");
-        let mut writeback = Writeback::new(0, Afterwards::Keep);
+        let mut writeback = Writeback::new(0, CachePolicy::Keep);
         *lock(&writeback.failure) = Some(io::ErrorKind::StorageFull.into());
         let told = writeback.wrote(&file, 1).map_err(|error| error.kind());
         assert_eq!(told, Err(io::ErrorKind::StorageFull));
@@ -179,7 +179,7 @@ mod tests {
         // A pipe cannot be synced: what the thread is told of a file there fails.
         let (_reader, writer) = io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(writer));
-        let mut writeback = Writeback::new(0, Afterwards::Release);
+        let mut writeback = Writeback::new(0, CachePolicy::Release);
         writeback.wrote(&file, STEP).expect("the thread is told");
         assert!(writeback.finish().is_err());
         assert!(writeback.finish().is_ok());

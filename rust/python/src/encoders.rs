@@ -16,7 +16,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
 use crate::error;
-use crate::job::{PyChatTemplate, Renderer};
+use crate::job::{PyChatTemplate, TemplateParts};
 use crate::options::{PyCacheSize, PyConversation, PyThreads, PyVerify};
 use crate::pretrained::PyPretrained;
 use crate::supervise::{self, Interrupted};
@@ -118,7 +118,7 @@ impl PyEncoders {
         conversation: PyConversation,
         chat_template: PyChatTemplate,
     ) -> PyResult<String> {
-        let renderer = Renderer::new(&self.pretrained, chat_template);
+        let renderer = TemplateParts::new(&self.pretrained, chat_template);
         supervise::run(py, None, Interrupted::Abandon, move |_, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;
             pipeline::render(&template, &conversation.read()?)
@@ -133,7 +133,7 @@ impl PyEncoders {
         chat_template: PyChatTemplate,
         mask: bool,
     ) -> PyResult<Chatted<'py>> {
-        let renderer = Renderer::new(&self.pretrained, chat_template);
+        let renderer = TemplateParts::new(&self.pretrained, chat_template);
         let encoders = Arc::clone(&self.encoders);
         let chat = supervise::run(py, None, Interrupted::Abandon, move |control, caller| {
             let template = renderer.template(Local::now().naive_local(), caller)?;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use fastpack_core::message::{ShownPath, in_one_line, one_line};
-use fastpack_core::wording::{Message, Part, Setting, Value};
+use fastpack_core::wording::{Message, MessagePart, Setting, SettingValue};
 use fastpack_core::{Error, Origin};
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -146,12 +146,12 @@ impl<'py> IntoPyObject<'py> for Wording<'_> {
         let module = py.import("fastpack._message")?;
         let setting = module.getattr("Setting")?;
         let parts = self.0.parts().iter().map(|part| match part {
-            Part::Text(text) => Ok(PyString::new(py, &one_line(text)).into_any()),
-            Part::Setting(Setting { option, value }) => match value {
-                Value::Flag(value) => setting.call1((option, *value)),
-                Value::Number(value) => setting.call1((option, *value)),
-                Value::Share(value) => setting.call1((option, *value)),
-                Value::Word(word) => setting.call1((option, one_line(word))),
+            MessagePart::Text(text) => Ok(PyString::new(py, &one_line(text)).into_any()),
+            MessagePart::Setting(Setting { option, value }) => match value {
+                SettingValue::Flag(value) => setting.call1((option, *value)),
+                SettingValue::Number(value) => setting.call1((option, *value)),
+                SettingValue::Share(value) => setting.call1((option, *value)),
+                SettingValue::Word(word) => setting.call1((option, one_line(word))),
             },
         });
         let parts = PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)?;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 use crate::inputs::PyInputs;
-use crate::job::{Parts, PyChatTemplate};
+use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::output::PyOutput;
 use crate::pretrained::PyPretrained;
@@ -49,7 +49,7 @@ pub(crate) fn pack_group(
     group: u64,
     step: usize,
 ) -> PyResult<PyReport> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
     supervise::run(py, None, Interrupted::Join, move |control, caller| {
         let job = parts.job(caller)?;

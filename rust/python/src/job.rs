@@ -1,4 +1,4 @@
-//! [`Parts`]: builds the [`Job`] that the core runs from options, a tokenizer, a chat template and functions.
+//! [`JobParts`]: builds the [`Job`] that the core runs from options, a tokenizer, a chat template and functions.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::transform::PyTransform;
 
 /// The parts of a job. The calling thread collects them, and the job's thread builds the job.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct JobParts {
     options: Options,
     tokenizer_name: Option<String>,
     /// `None` without a tokenizer.
-    renderer: Option<Renderer>,
+    renderer: Option<TemplateParts>,
     transform: PyTransform,
 }
 
 /// The parts of a chat template: its text, its variables, and the tokenizer with its own templates.
 #[derive(Debug)]
-pub(crate) struct Renderer {
+pub(crate) struct TemplateParts {
     pretrained: Arc<Pretrained>,
     template: Option<NamedTemplate>,
     kwargs: Map,
@@ -49,7 +49,7 @@ impl<'py> FromPyObject<'_, 'py> for PyChatTemplate {
     }
 }
 
-impl Parts {
+impl JobParts {
     pub(crate) fn new(
         options: &PyOptions,
         pretrained: Option<&PyPretrained>,
@@ -59,7 +59,7 @@ impl Parts {
         Self {
             options: options.0.clone(),
             tokenizer_name: pretrained.and_then(|it| it.name.clone()),
-            renderer: pretrained.map(|it| Renderer::new(&it.pretrained, template)),
+            renderer: pretrained.map(|it| TemplateParts::new(&it.pretrained, template)),
             transform,
         }
     }
@@ -109,7 +109,7 @@ impl Parts {
     }
 }
 
-impl Renderer {
+impl TemplateParts {
     pub(crate) fn new(pretrained: &Arc<Pretrained>, template: PyChatTemplate) -> Self {
         let PyChatTemplate(given, kwargs, command) = template;
         Self {

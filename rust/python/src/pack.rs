@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::arrow::{PyTables, reported};
 use crate::inputs::{PyInputs, PySource};
-use crate::job::{Parts, PyChatTemplate};
+use crate::job::{JobParts, PyChatTemplate};
 use crate::options::PyOptions;
 use crate::output::{PyOutput, PyValidation};
 use crate::pretrained::PyPretrained;
@@ -33,7 +33,7 @@ pub(crate) fn pack_files(
     cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyTables> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, validation) = (inputs.0.clone(), validation.map(|it| it.0));
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
     let (tables, report) =
@@ -61,7 +61,7 @@ pub(crate) fn pack_dir(
     cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, output) = (inputs.0.clone(), output.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let job = parts.job(caller)?;
@@ -107,7 +107,7 @@ pub(crate) fn pack_records(
     cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyTables> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let validation = validation.map(|it| it.0);
     let interrupted = if cache_dir.is_some() { Interrupted::Join } else { Interrupted::Abandon };
@@ -144,7 +144,7 @@ pub(crate) fn write_records(
     cache_dir: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyReport> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (records, reading) = (records.clone(), reading.0.reading.clone());
     let output = output.0.clone();
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {

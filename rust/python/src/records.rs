@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow_pyarrow::{PyArrowType, Table};
-use fastpack_core::source::{Given, Memory};
+use fastpack_core::source::{GivenRecords, Memory};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Records in memory. An iterator is used up by the first call that reads it.
 #[pyclass(name = "Records", module = "fastpack._fastpack", frozen, skip_from_py_object)]
 #[derive(Clone, Debug)]
-pub(crate) struct PyRecords(Kind);
+pub(crate) struct PyRecords(RecordsKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum RecordsKind {
     Table(Vec<RecordBatch>),
     Batches(Arc<Py<PyIterator>>, Option<String>),
     Values(Arc<Py<PyIterator>>),
@@ -36,20 +36,20 @@ impl PyRecords {
     /// The rows of a table.
     #[staticmethod]
     fn table(table: PyArrowType<Table>) -> Self {
-        Self(Kind::Table(table.0.into_inner().0))
+        Self(RecordsKind::Table(table.0.into_inner().0))
     }
 
     /// The rows of the record batches that an iterator gives. In place of an unreadable batch it gives an
     /// error text. `known_as` is the identity of the records, if they have one.
     #[staticmethod]
     fn batches(batches: Py<PyIterator>, known_as: Option<String>) -> Self {
-        Self(Kind::Batches(Arc::new(batches), known_as))
+        Self(RecordsKind::Batches(Arc::new(batches), known_as))
     }
 
     /// The values that an iterator gives. Each is a record.
     #[staticmethod]
     fn values(values: Py<PyIterator>) -> Self {
-        Self(Kind::Values(Arc::new(values)))
+        Self(RecordsKind::Values(Arc::new(values)))
     }
 }
 
@@ -58,13 +58,13 @@ impl PyRecords {
     pub(crate) fn given_by(self, caller: &Caller) -> Memory {
         let caller = caller.clone();
         match self.0 {
-            Kind::Table(batches) => Memory::table(batches),
-            Kind::Batches(iterator, known_as) => Memory::of("table", move || {
+            RecordsKind::Table(batches) => Memory::table(batches),
+            RecordsKind::Batches(iterator, known_as) => Memory::of("table", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| next_batch(iterator.bind(py)))
             })
             .known_as(known_as),
-            Kind::Values(iterator) => Memory::of("records", move || {
+            RecordsKind::Values(iterator) => Memory::of("records", move || {
                 let iterator = Arc::clone(&iterator);
                 caller.call(move |py| next_values(iterator.bind(py)))
             }),
@@ -72,18 +72,18 @@ impl PyRecords {
     }
 }
 
-fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
+fn next_batch(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
     let Some(given) = iterator.clone().next().transpose()? else { return Ok(None) };
     if let Ok(message) = given.extract::<String>() {
-        return Ok(Some(Given::Broken(message)));
+        return Ok(Some(GivenRecords::Broken(message)));
     }
     Ok(Some(match given.extract::<PyArrowType<RecordBatch>>() {
-        Ok(batch) => Given::Rows(batch.0),
-        Err(refused) => Given::Broken(refused.value(iterator.py()).to_string()),
+        Ok(batch) => GivenRecords::Rows(batch.0),
+        Err(refused) => GivenRecords::Broken(refused.value(iterator.py()).to_string()),
     }))
 }
 
-fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
+fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<GivenRecords>> {
     let started = Instant::now();
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for value in iterator.clone() {
@@ -97,5 +97,5 @@ fn next_values(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Given>> {
             break;
         }
     }
-    Ok((!places.is_empty()).then_some(Given::Values { bytes, places }))
+    Ok((!places.is_empty()).then_some(GivenRecords::Values { bytes, places }))
 }

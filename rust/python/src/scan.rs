@@ -6,7 +6,7 @@ use fastpack_core::pipeline;
 use pyo3::prelude::*;
 
 use crate::inputs::PyInputs;
-use crate::job::{Parts, PyChatTemplate};
+use crate::job::{JobParts, PyChatTemplate};
 use crate::options::{PyOptions, PySample};
 use crate::pretrained::PyPretrained;
 use crate::supervise::{self, Interrupted};
@@ -26,7 +26,7 @@ pub(crate) fn scan(
     transform: PyTransform,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, sample) = (inputs.0.clone(), sample.map(|sample| sample.0));
     supervise::run(py, progress.as_ref(), Interrupted::Abandon, move |control, caller| {
         Ok(pipeline::scan(&parts.job(caller)?, &inputs, &max_lengths, sample, control)?.to_json())

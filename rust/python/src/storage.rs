@@ -14,7 +14,7 @@ use crate::convert::{bytes_given, refuse};
 pub(crate) struct PyStorageOptions(pub(crate) StorageOptions);
 
 /// A file that Python has found: its name, its URL and the headers of its requests.
-type Given = (String, String, BTreeMap<String, String>);
+type NamedFile = (String, String, BTreeMap<String, String>);
 
 #[pymethods]
 impl PyStorageOptions {
@@ -23,9 +23,9 @@ impl PyStorageOptions {
     fn new(
         options: BTreeMap<String, String>,
         block_cache: Option<(PathBuf, PyBlockCache)>,
-        given: BTreeMap<String, Vec<Given>>,
+        given: BTreeMap<String, Vec<NamedFile>>,
     ) -> Self {
-        let file = |(name, url, headers): Given| GivenFile { name, url, headers };
+        let file = |(name, url, headers): NamedFile| GivenFile { name, url, headers };
         let given = given
             .into_iter()
             .map(|(name, files)| (name, files.into_iter().map(file).collect()))

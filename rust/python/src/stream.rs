@@ -19,11 +19,11 @@ use crate::arrow::batch;
 use crate::convert::{counts, refuse, share_given, switches, word, words};
 use crate::error;
 use crate::inputs::PyInputs;
-use crate::job::{Parts, PyChatTemplate};
+use crate::job::{JobParts, PyChatTemplate};
 use crate::options::{PyBatchSize, PyOpenPacks, PyOptions};
 use crate::pretrained::PyPretrained;
 use crate::report::PyReport;
-use crate::supervise::{self, Caller, Interrupted, Shared, Task};
+use crate::supervise::{self, Caller, Interrupted, SharedTask, Task};
 use crate::transform::PyTransform;
 
 /// The tables that wait to be taken: the next one, and one that is made while the next is taken.
@@ -245,7 +245,7 @@ pub(crate) fn count_stream(
     packing: &PyStreamOptions,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<u64>, u64, u64)> {
-    let parts = Parts::new(options, tokenizer, chat_template, transform);
+    let parts = JobParts::new(options, tokenizer, chat_template, transform);
     let (inputs, packing) = (inputs.0.clone(), packing.0.clone());
     supervise::run(py, progress.as_ref(), Interrupted::Join, move |control, caller| {
         let counted = count(&parts.job(caller)?, &inputs, &packing, control)?;
@@ -271,7 +271,7 @@ pub(crate) fn merge_states(states: Vec<String>) -> PyResult<String> {
 #[pyclass(name = "StreamTables", module = "fastpack._fastpack", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyStreamTables {
-    task: Shared<RecordBatch>,
+    task: SharedTask<RecordBatch>,
     control: Arc<Control>,
     closed: AtomicBool,
     report: Arc<OnceLock<Report>>,
@@ -314,7 +314,7 @@ impl PyStreamTables {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let from = state.map(State::from_json).transpose().map_err(error::to_py)?;
-        let parts = Parts::new(options, tokenizer, chat_template, transform);
+        let parts = JobParts::new(options, tokenizer, chat_template, transform);
         let inputs = inputs.0.clone();
         let packing = StreamOptions { strict, ..packing.0.clone() };
         let report = Arc::new(OnceLock::new());
@@ -329,7 +329,7 @@ impl PyStreamTables {
         })?;
         let control = task.control();
         let closed = AtomicBool::new(false);
-        Ok(Self { task: Shared::new(task), control, closed, report, progress })
+        Ok(Self { task: SharedTask::new(task), control, closed, report, progress })
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

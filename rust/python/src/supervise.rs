@@ -49,7 +49,7 @@ pub(crate) fn run<T: Send + 'static>(
 }
 
 /// A message from a job to the call that waits for it.
-enum Message<T> {
+enum JobMessage<T> {
     /// A value.
     Value(T),
     /// Python code for the waiting thread to run.
@@ -67,8 +67,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn new<T: Send + 'static>(messages: SyncSender<Message<T>>, control: Arc<Control>) -> Self {
-        let ask = move |call| messages.send(Message::Call(call)).map_err(|_| Error::Cancelled);
+    fn new<T: Send + 'static>(messages: SyncSender<JobMessage<T>>, control: Arc<Control>) -> Self {
+        let ask = move |call| messages.send(JobMessage::Call(call)).map_err(|_| Error::Cancelled);
         Self { ask: Arc::new(ask), control }
     }
 
@@ -99,7 +99,7 @@ impl Caller {
 #[derive(Debug)]
 pub(crate) struct Task<T: Send + 'static> {
     control: Arc<Control>,
-    messages: Option<Receiver<Message<T>>>,
+    messages: Option<Receiver<JobMessage<T>>>,
     worker: Option<JoinHandle<Result<()>>>,
     interrupted: Interrupted,
     polled: Instant,
@@ -134,7 +134,7 @@ impl<T: Send + 'static> Task<T> {
         let shared = Arc::clone(&control);
         let worker = threads::start("fastpack", move || {
             job(&shared, &caller, &mut |value| {
-                sender.send(Message::Value(value)).map_err(|_| Error::Cancelled)
+                sender.send(JobMessage::Value(value)).map_err(|_| Error::Cancelled)
             })
         });
         let worker = worker.map_err(|refused| error::to_py(Error::NoThread(refused)))?;
@@ -174,8 +174,8 @@ impl<T: Send + 'static> Task<T> {
                     }
                 }
                 match messages.recv_timeout(POLL) {
-                    Ok(Message::Value(value)) => return Ok(Some(value)),
-                    Ok(Message::Call(call)) => attached(&self.running, call),
+                    Ok(JobMessage::Value(value)) => return Ok(Some(value)),
+                    Ok(JobMessage::Call(call)) => attached(&self.running, call),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => match self.stop() {
                         None => {}
@@ -246,7 +246,7 @@ impl<T: Send + 'static> Drop for Task<T> {
 
 /// A [`Task`] for several Python threads, of which one at a time waits for it.
 #[derive(Debug)]
-pub(crate) struct Shared<T: Send + 'static> {
+pub(crate) struct SharedTask<T: Send + 'static> {
     task: Mutex<Task<T>>,
     /// The thread that waits for the task, if one does.
     holder: Mutex<Option<ThreadId>>,
@@ -259,7 +259,7 @@ pub(crate) struct Shared<T: Send + 'static> {
 /// After it the waiting thread is refused, because the function may be waiting for that thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl<T: Send + 'static> Shared<T> {
+impl<T: Send + 'static> SharedTask<T> {
     pub(crate) fn new(task: Task<T>) -> Self {
         let (running, process) = (Arc::clone(&task.running), task.process);
         let (task, holder) = (Mutex::new(task), Mutex::default());
@@ -271,7 +271,7 @@ impl<T: Send + 'static> Shared<T> {
     /// Fails where it would wait for ever: in Python code that runs while the same thread waits for the task
     /// (a function of the caller, a progress callback, a signal handler), and in a thread that such code
     /// waits for.
-    pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
+    pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<TaskGuard<'_, T>> {
         self.refuse_own_thread(py)?;
         py.detach(|| -> PyResult<()> {
             loop {
@@ -287,7 +287,7 @@ impl<T: Send + 'static> Shared<T> {
                 })?;
             }
         })?;
-        Ok(Turn { task: locked(&self.task), shared: self })
+        Ok(TaskGuard { task: locked(&self.task), shared: self })
     }
 
     /// Fails in Python code that runs while this thread waits for the task.
@@ -303,12 +303,12 @@ impl<T: Send + 'static> Shared<T> {
 }
 
 /// Exclusive use of a task by one thread, until it is dropped.
-pub(crate) struct Turn<'a, T: Send + 'static> {
+pub(crate) struct TaskGuard<'a, T: Send + 'static> {
     task: MutexGuard<'a, Task<T>>,
-    shared: &'a Shared<T>,
+    shared: &'a SharedTask<T>,
 }
 
-impl<T: Send + 'static> Deref for Turn<'_, T> {
+impl<T: Send + 'static> Deref for TaskGuard<'_, T> {
     type Target = Task<T>;
 
     fn deref(&self) -> &Task<T> {
@@ -316,13 +316,13 @@ impl<T: Send + 'static> Deref for Turn<'_, T> {
     }
 }
 
-impl<T: Send + 'static> DerefMut for Turn<'_, T> {
+impl<T: Send + 'static> DerefMut for TaskGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut Task<T> {
         &mut self.task
     }
 }
 
-impl<T: Send + 'static> Drop for Turn<'_, T> {
+impl<T: Send + 'static> Drop for TaskGuard<'_, T> {
     fn drop(&mut self) {
         // The mutex guard is dropped right after this, so the next thread waits for it only a moment.
         *locked(&self.shared.holder) = None;

@@ -35,7 +35,7 @@ pub struct Excerpt<'a> {
     pub first: u32,
     /// The number of tokens of the piece in its row.
     pub tokens: u32,
-    /// What the objective makes of it.
+    /// Its sizes after the objective.
     pub made: MadeSizes,
 }
 

@@ -24,7 +24,7 @@ pub struct Layout {
     /// The padding of targets.
     pub(super) target_padding: Padding,
     pub(super) shift_labels: bool,
-    pub(super) sources: Sources,
+    pub(super) sources: NumberedFiles,
     /// Rows that are trained on in one step.
     group: usize,
 }
@@ -40,7 +40,7 @@ impl Layout {
             padding: Padding::NONE,
             target_padding: Padding::NONE,
             shift_labels: false,
-            sources: Sources::default(),
+            sources: NumberedFiles::default(),
             group: 1,
         }
     }
@@ -51,7 +51,7 @@ impl Layout {
         options: &Options,
         objective: Arc<dyn Objective>,
         pad_id: Option<u32>,
-        sources: Sources,
+        sources: NumberedFiles,
     ) -> Result<Self> {
         let padding = Padding::new(options, pad_id)?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl Layout {
         })
     }
 
-    /// The same rows, stored in another layout; `largest_id` is the largest id of their tokenizer, if it is known.
+    /// The layout of the same rows, stored as `written`; `largest_id` is the largest id of their tokenizer, if it is known.
     #[must_use]
     pub fn stored_as(self, written: RowLayout, largest_id: Option<u32>) -> Self {
         let stored = match written {
@@ -80,7 +80,7 @@ impl Layout {
         Self { stored, written, ..self }
     }
 
-    /// The same layout for rows of which some are nothing but padding with the token `id`.
+    /// The layout for rows of which some are nothing but padding with the token `id`.
     #[must_use]
     pub(crate) fn with_padding_rows(self, id: u32) -> Self {
         Self { padding: self.padding.with_id(id), ..self }
@@ -96,7 +96,7 @@ impl Layout {
         &self.objective
     }
 
-    /// What a column of the rows holds.
+    /// The numbers of a column of the rows.
     fn kind(&self, column: RowColumn) -> (Number, Per) {
         let made = self.objective.columns().into_iter().find(|made| made.name == column);
         made.map_or_else(|| column.usual(), |made| (made.number, made.per))
@@ -121,7 +121,7 @@ impl Layout {
     }
 
     /// The files that documents come from.
-    pub(crate) fn sources(&self) -> &Sources {
+    pub(crate) fn sources(&self) -> &NumberedFiles {
         &self.sources
     }
 
@@ -133,12 +133,12 @@ impl Layout {
 
 /// The files that documents come from, by number.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct NumberedFiles {
     paths: Arc<Vec<Arc<Path>>>,
     numbers: Arc<HashMap<Arc<Path>, i32>>,
 }
 
-impl Sources {
+impl NumberedFiles {
     /// The files in their order.
     pub fn new(paths: impl IntoIterator<Item = Arc<Path>>) -> Self {
         let paths: Vec<Arc<Path>> = paths.into_iter().collect();

@@ -26,9 +26,9 @@ use made::MadeColumns;
 use stored::{Stored, Width};
 
 pub use gathered::{Excerpt, Gathered};
-pub use layout::{Layout, Sources};
+pub use layout::{Layout, NumberedFiles};
 pub use padding::Padding;
-pub use ranges::{Batches, batch_ranges};
+pub use ranges::{BatchRanges, batch_ranges};
 
 /// The label of a token that the loss leaves out: what `torch.nn.CrossEntropyLoss` ignores.
 const UNTRAINED: i32 = -100;
@@ -72,7 +72,7 @@ pub fn assembled(
     rows: Range<usize>,
     layout: &Layout,
 ) -> Result<Assembled> {
-    let cells = Cells { gathered, rows: rows.clone(), layout };
+    let cells = ColumnRows { gathered, rows: rows.clone(), layout };
     cells.require_room()?;
     let made = MadeColumns::of(gathered, rows, layout);
     let arrays = layout.stored().iter().map(|&column| match column {
@@ -100,13 +100,13 @@ pub fn assembled(
 }
 
 /// The rows from which columns are made.
-struct Cells<'a> {
+struct ColumnRows<'a> {
     gathered: &'a Gathered<'a>,
     rows: Range<usize>,
     layout: &'a Layout,
 }
 
-impl<'a> Cells<'a> {
+impl<'a> ColumnRows<'a> {
     /// The tokens of the rows, padding included.
     fn tokens(&self) -> usize {
         let rooms = self.rows.clone().map(|row| self.gathered.plan().room_of(row));
@@ -343,13 +343,13 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Where the labels of trained tokens stand: in their places, or if `shifted` each one before.
+/// The positions of the labels of trained tokens: their own, or if `shifted` each one before.
 fn before(trained: &Range<usize>, shifted: bool) -> Range<usize> {
     // A first token has no label, so there is always a place before.
     trained.start - usize::from(shifted)..trained.end - usize::from(shifted)
 }
 
-/// Where in a piece tokens have labels, and their weights.
+/// The positions of labels in a piece, and their weights.
 fn trained(piece: Excerpt<'_>) -> impl Iterator<Item = (Range<usize>, f32)> {
     piece.document.trained().iter().filter_map(move |run| {
         let start = run.start.max(piece.start + 1);

@@ -44,7 +44,7 @@ impl Padding {
         Ok(Self { multiple, side: options.rows.padding_side, id })
     }
 
-    /// The same padding for targets, to their own limit if there is one.
+    /// The padding of targets, to their own limit if there is one.
     pub(super) fn of_targets(self, options: &Options) -> Self {
         let most = options.rows.packing.max_target_length;
         match (options.rows.pad_to, most) {
@@ -54,7 +54,7 @@ impl Padding {
         }
     }
 
-    /// The same lengths, padded with this token.
+    /// The padding to the same lengths with this token.
     #[must_use]
     pub(super) fn with_id(self, id: u32) -> Self {
         Self { id, ..self }

@@ -20,7 +20,7 @@ pub fn batch_ranges(
     most_rows: NonZeroUsize,
     most_tokens: u64,
 ) -> impl Iterator<Item = Range<usize>> {
-    let mut batches = Batches::new(padding, most_rows, most_tokens);
+    let mut batches = BatchRanges::new(padding, most_rows, most_tokens);
     let mut empty = plan.is_empty().then_some(0..0);
     std::iter::from_fn(move || {
         empty.take().or_else(|| batches.next_full(plan)).or_else(|| batches.rest(plan))
@@ -29,7 +29,7 @@ pub fn batch_ranges(
 
 /// The batches of a growing plan: the same as [`batch_ranges`] of the finished plan.
 #[derive(Clone, Debug)]
-pub struct Batches {
+pub struct BatchRanges {
     padding: Padding,
     most_rows: usize,
     most_tokens: u64,
@@ -38,7 +38,7 @@ pub struct Batches {
     tokens: u64,
 }
 
-impl Batches {
+impl BatchRanges {
     /// The batches of a plan from its first row on.
     pub fn new(padding: Padding, most_rows: NonZeroUsize, most_tokens: u64) -> Self {
         let (most_rows, most_tokens) = (most_rows.get(), most_tokens.min(REACH));

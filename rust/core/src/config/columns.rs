@@ -64,7 +64,7 @@ pub enum Number {
     Bool,
 }
 
-/// What a column has values for, and the limit that these count against.
+/// The unit that a column has a value for, and the limit that its values count against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// A list with a value for each token of the row: they count against `max_length`.
@@ -80,7 +80,7 @@ pub enum Per {
 }
 
 impl RowColumn {
-    /// What the column holds, unless the objective says otherwise.
+    /// The numbers of the column and their unit, unless the objective says otherwise.
     pub fn usual(self) -> (Number, Per) {
         match self {
             Self::InputIds

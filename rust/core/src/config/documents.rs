@@ -21,7 +21,7 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
-    /// What documents of this kind are, for a message.
+    /// The name of documents of this kind, for a message.
     pub fn name(self) -> &'static str {
         match self {
             Self::Texts => "texts and conversations",

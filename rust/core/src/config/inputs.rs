@@ -127,7 +127,7 @@ impl Fields {
         self.0.get(&part).map(String::as_str)
     }
 
-    /// The one of these shapes whose parts are named.
+    /// The shape among `shapes` whose parts are named.
     pub fn shape(&self, shapes: &[ShapeName]) -> Option<ShapeName> {
         self.0.keys().find_map(|part| part.shape(shapes))
     }
@@ -221,7 +221,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The one of these shapes that is given by `shape` or by the name of a field.
+    /// The shape among `shapes` that `shape` or the name of a field gives.
     pub fn named_shape(&self, shapes: &[ShapeName]) -> Option<ShapeName> {
         self.shape.or_else(|| self.fields.shape(shapes))
     }

@@ -24,7 +24,7 @@ option_words! {
     }
 }
 
-/// When a document ends with the tokenizer's end-of-text token.
+/// The documents that end with the tokenizer's end-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eos {
@@ -36,7 +36,7 @@ pub enum Eos {
     Never,
 }
 
-/// When a document begins with the tokenizer's beginning-of-text token.
+/// The documents that begin with the tokenizer's beginning-of-text token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
@@ -75,9 +75,9 @@ pub struct TokenOptions {
     pub train_on: TrainOn,
     /// The end-of-turn tokens that are trained; by default those that the template marks.
     pub train_on_eos: Option<TrainOnEos>,
-    /// When an end-of-text token is added.
+    /// The addition of an end-of-text token.
     pub eos: Eos,
-    /// When a beginning-of-text token is added.
+    /// The addition of a beginning-of-text token.
     pub bos: Bos,
     /// The treatment of records that cannot be read.
     pub on_bad_record: OnBadRecord,

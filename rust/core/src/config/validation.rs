@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wording::Value;
+use crate::wording::SettingValue;
 
 /// A split of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl fmt::Display for Validation {
     }
 }
 
-impl From<Validation> for Value {
+impl From<Validation> for SettingValue {
     fn from(validation: Validation) -> Self {
         match validation {
             Validation::Documents(documents) => documents.get().into(),

@@ -6,12 +6,12 @@ use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::{Fault, Tokens};
 
-/// What is trained of ids that a record brings.
+/// The trained part of ids that a record brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trains {
-    /// What the record says; all where it says nothing.
+pub enum TrainedIds {
+    /// The part that the record names, or all of them.
     Told,
-    /// The same, but for the end-of-text token where the record says nothing of it.
+    /// As `Told`, but without the end-of-text token if the record does not name it.
     NoEnd,
     /// All, whatever the record says.
     All,
@@ -23,7 +23,7 @@ pub enum Trains {
 /// counts in `ledger` why not.
 pub fn take(
     tokens: Tokens,
-    trains: Trains,
+    trains: TrainedIds,
     ending: Ending,
     line: u64,
     documents: &mut Documents,
@@ -31,7 +31,7 @@ pub fn take(
 ) -> Result<(), Fault> {
     let Tokens { mut ids, trained } = tokens;
     let mut length = position(ids.len())?;
-    let trained = trained.filter(|_| trains != Trains::All);
+    let trained = trained.filter(|_| trains != TrainedIds::All);
     let silent = trained.is_none();
     let mut runs =
         trained.unwrap_or_else(|| vec![TrainedRun { start: 0, end: length, weight: 1.0 }]);
@@ -54,7 +54,7 @@ pub fn take(
         }
         length = position(ids.len())?;
     }
-    if trains == Trains::NoEnd
+    if trains == TrainedIds::NoEnd
         && (silent || due.is_some())
         && ids.last() == ending.eos_id.as_ref()
         && let Some(last) = runs.last_mut()
@@ -63,7 +63,7 @@ pub fn take(
         runs.retain(|run| run.start < run.end);
     }
     ledger.read.add(u64::from(length));
-    if trains != Trains::Nothing && runs.last().is_none_or(|run| run.end <= 1) {
+    if trains != TrainedIds::Nothing && runs.last().is_none_or(|run| run.end <= 1) {
         let origin = || documents.origin_of(line);
         ledger.drop_document(Reason::NoTrainedToken, u64::from(length), origin);
     } else {

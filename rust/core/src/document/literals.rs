@@ -17,7 +17,7 @@ pub(super) struct Literals {
     settled: Vec<Settled>,
     /// Bytes of all that is known.
     bytes: usize,
-    /// What stands at which byte of the text that was looked at last.
+    /// The known literals in the last text: the byte of each, and its index in `settled`.
     here: Vec<(usize, usize)>,
 }
 
@@ -36,7 +36,7 @@ impl Literals {
         }
     }
 
-    /// What was found, and where.
+    /// The known literals in the last text, each with its byte.
     pub(super) fn settled(&self) -> impl Iterator<Item = (usize, &Settled)> + Clone {
         self.here.iter().map(|(at, found)| (*at, &self.settled[*found]))
     }

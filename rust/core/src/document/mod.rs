@@ -17,13 +17,13 @@ use crate::error::Origin;
 
 pub use crate::record::TrainedRun;
 
-pub(crate) use words::Head;
+pub(crate) use words::RecordHead;
 
 /// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnName(pub &'static str);
 
-/// What a causal language model reads.
+/// The ids that a causal language model reads.
 pub const INPUTS: ColumnName = ColumnName("inputs");
 
 /// Not ids, but how many tokens come before each place at which a conversation may be cut, ascending.
@@ -83,7 +83,7 @@ impl Ragged {
 pub struct Pass {
     /// The number of the epoch, from 0; other than 0 in streams alone.
     pub epoch: u64,
-    /// How often their source was read before in the epoch, because it is repeated.
+    /// The number of earlier reads of their source in the epoch, if it is repeated.
     pub repetition: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Document<'a> {
         self.documents.column(name).document(self.index)
     }
 
-    /// How many tokens come before each place at which it may be cut; none where nobody asked.
+    /// The number of tokens before each place at which it may be cut; empty unless the places were requested.
     pub fn turn_ends(&self) -> &'a [u32] {
         let found = self.documents.columns.iter().find(|(column, _)| *column == TURN_ENDS);
         found.map_or(&[], |(_, ends)| ends.document(self.index))
@@ -148,7 +148,7 @@ impl<'a> Document<'a> {
         alone
     }
 
-    /// Where its record was read.
+    /// The place of its record.
     pub fn origin(&self) -> Origin {
         self.documents.origin_of(self.documents.lines[self.index])
     }
@@ -209,7 +209,7 @@ impl Documents {
         }
     }
 
-    /// Those at `indices` alone, in that order.
+    /// The documents at `indices`, in that order.
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
         let mut selected = Self::new(Arc::clone(&self.path), &self.names()).of_pass(self.pass);
@@ -224,7 +224,7 @@ impl Documents {
         selected
     }
 
-    /// The same documents, read in this pass.
+    /// Sets the pass in which the documents were read.
     #[must_use]
     pub fn of_pass(self, pass: Pass) -> Self {
         Self { pass, ..self }
@@ -240,12 +240,12 @@ impl Documents {
         &self.path
     }
 
-    /// Where the record at `line` was read.
+    /// The place of the record at `line`.
     pub fn origin_of(&self, line: u64) -> Origin {
         Origin { path: Arc::clone(&self.path), line }
     }
 
-    /// How many there are.
+    /// The number of documents.
     pub fn len(&self) -> usize {
         self.lines.len()
     }

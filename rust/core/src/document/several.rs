@@ -2,7 +2,7 @@
 
 use fastpack_tokenize::SpecialTokens;
 
-use super::tokenize::{DocumentMaker, Kind};
+use super::tokenize::{DocumentMaker, TextKind};
 use super::{Documents, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
@@ -16,7 +16,7 @@ impl DocumentMaker {
     /// with an answer.
     pub fn make_several(
         &mut self,
-        texts: &[(String, Kind)],
+        texts: &[(String, TextKind)],
         label: Option<bool>,
         line: u64,
         documents: &mut Documents,
@@ -67,7 +67,7 @@ impl DocumentMaker {
     /// Whether `reference` encodes texts in the same way.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
-    pub fn agree(&mut self, texts: &[(String, Kind)], reference: &mut Self) -> bool {
+    pub fn agree(&mut self, texts: &[(String, TextKind)], reference: &mut Self) -> bool {
         texts.iter().all(|(text, kind)| {
             let ids = self.encode_whole(text, *kind, false);
             ids.is_ok() && ids == reference.encode_whole(text, *kind, false)
@@ -75,10 +75,10 @@ impl DocumentMaker {
     }
 
     /// The ids of a text, with those that begin and end it where the options want them.
-    fn encode_whole(&mut self, text: &str, kind: Kind, ends: bool) -> Result<Vec<u32>, Fault> {
+    fn encode_whole(&mut self, text: &str, kind: TextKind, ends: bool) -> Result<Vec<u32>, Fault> {
         let special = match kind {
-            Kind::Text => SpecialTokens::Add,
-            Kind::Conversation | Kind::BegunText => SpecialTokens::Omit,
+            TextKind::Text => SpecialTokens::Add,
+            TextKind::Conversation | TextKind::BegunText => SpecialTokens::Omit,
         };
         let ending = self.ending();
         let encoding = self.encode_text(text, special)?;

@@ -13,9 +13,9 @@ use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
 use crate::template::{Rendered, Span, Trained};
 
-/// What kind of text a document is made of: it decides which tokens stand around it.
+/// The kind of text that a document is made of. It decides the tokens around the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TextKind {
     /// A rendered conversation, which carries its special tokens itself.
     Conversation,
     /// Plain text, which gets those that the tokenizer adds.
@@ -27,7 +27,7 @@ pub enum Kind {
 /// Tokens whose memory is kept for the next document: that of one of a GiB is given up.
 const KEPT: usize = 1 << 22;
 
-/// How documents begin and end.
+/// The tokens at the beginning and end of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// The rule.
@@ -39,10 +39,10 @@ pub struct Ending {
 }
 
 impl Ending {
-    fn id(self, kind: Kind) -> Option<u32> {
+    fn id(self, kind: TextKind) -> Option<u32> {
         match (self.eos, kind) {
-            (Eos::Never, _) | (Eos::Auto, Kind::Conversation) => None,
-            (Eos::Always, _) | (Eos::Auto, Kind::Text | Kind::BegunText) => self.eos_id,
+            (Eos::Never, _) | (Eos::Auto, TextKind::Conversation) => None,
+            (Eos::Always, _) | (Eos::Auto, TextKind::Text | TextKind::BegunText) => self.eos_id,
         }
     }
 }
@@ -56,7 +56,7 @@ pub struct DocumentMaker {
     encoding: Encoding,
     ranges: Vec<Range<usize>>,
     edges: Edges,
-    /// How many tokens come before each place at which the document may be cut.
+    /// The number of tokens before each place at which the document may be cut.
     turn_ends: Vec<u32>,
     runs: Vec<TrainedRun>,
 }
@@ -76,7 +76,7 @@ impl DocumentMaker {
         }
     }
 
-    /// The same maker, which gives up a long text soon after the run is cancelled.
+    /// Has the maker give up a long text soon after the run is cancelled.
     #[must_use]
     pub fn stopped_by(self, control: &Control) -> Self {
         Self { encoder: self.encoder.stopped_by(control.flag()), ..self }
@@ -88,7 +88,7 @@ impl DocumentMaker {
     pub fn make(
         &mut self,
         rendered: &Rendered,
-        kind: Kind,
+        kind: TextKind,
         line: u64,
         documents: &mut Documents,
         ledger: &mut Ledger,
@@ -113,14 +113,14 @@ impl DocumentMaker {
         } else {
             ledger.straddling += self.straddling();
             push(documents, &self.encoding.ids, &self.turn_ends, self.runs.drain(..), line);
-            if kind != Kind::Conversation {
+            if kind != TextKind::Conversation {
                 documents.mark_text();
             }
         }
         Ok(())
     }
 
-    /// How documents begin and end.
+    /// The tokens at the beginning and end of documents.
     pub(super) fn ending(&self) -> Ending {
         self.ending
     }
@@ -144,7 +144,7 @@ impl DocumentMaker {
     /// Whether `reference` makes the same of `rendered`, of which [`DocumentMaker::make`] has just made a document.
     ///
     /// To be asked of texts of at most [`LONGEST_COMPARED`](fastpack_tokenize::LONGEST_COMPARED) bytes.
-    pub fn agrees(&self, rendered: &Rendered, kind: Kind, reference: &mut Self) -> bool {
+    pub fn agrees(&self, rendered: &Rendered, kind: TextKind, reference: &mut Self) -> bool {
         reference.encode(rendered, kind).is_ok() && reference.encoding == self.encoding
     }
 
@@ -152,7 +152,7 @@ impl DocumentMaker {
     /// due.
     ///
     /// Returns whether the last was appended.
-    fn encode(&mut self, rendered: &Rendered, kind: Kind) -> Result<bool, Fault> {
+    fn encode(&mut self, rendered: &Rendered, kind: TextKind) -> Result<bool, Fault> {
         if self.encoding.ids.capacity() > KEPT {
             self.encoding = Encoding::default();
         }
@@ -168,8 +168,8 @@ impl DocumentMaker {
             self.ranges.push(reached..rendered.text.len());
         }
         let special = match kind {
-            Kind::Conversation | Kind::BegunText => SpecialTokens::Omit,
-            Kind::Text => SpecialTokens::Add,
+            TextKind::Conversation | TextKind::BegunText => SpecialTokens::Omit,
+            TextKind::Text => SpecialTokens::Add,
         };
         let spans = rendered.turn_ends.first().map(|_| std::mem::take(&mut self.ranges));
         if let Some(spans) = &spans {
@@ -237,7 +237,7 @@ impl DocumentMaker {
         }
     }
 
-    /// How many tokens touch what is trained and what is not, or spans of different weights.
+    /// The number of tokens that are partly trained, or lie in spans of different weights.
     fn straddling(&self) -> u64 {
         let neighbours = self.encoding.touched.windows(2);
         let shared = neighbours.map(|pair| {

@@ -41,7 +41,7 @@ impl Edges {
         }
     }
 
-    /// How many tokens come before a cut; nothing where one straddles it.
+    /// The number of tokens before a cut; `None` if a token straddles it.
     pub(super) fn tokens_before(&self, cut: usize, stretches: &[Range<usize>]) -> Option<usize> {
         let (before, after) = stretches.split_at(self.place(cut));
         let end = before.iter().rev().find(|tokens| !tokens.is_empty())?.end;

@@ -14,17 +14,17 @@ const FIXED: usize = 4;
 /// Words of a run.
 const RUN: usize = 3;
 
-/// What stands before the runs of a record.
+/// The head of a record: its line, marks and lengths, before its runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     line: u64,
     text: bool,
     runs: usize,
     lengths: Vec<usize>,
 }
 
-impl Head {
-    /// How many words it has where documents have `columns` columns.
+impl RecordHead {
+    /// The number of words of a head, for documents of `columns` columns.
     pub(crate) fn words(columns: usize) -> usize {
         FIXED + columns
     }
@@ -46,17 +46,17 @@ impl Head {
         self.line
     }
 
-    /// How many words of the record stand before the first id.
+    /// The number of words of the record before the first id.
     pub(crate) fn before_ids(&self) -> usize {
         FIXED + self.lengths.len() + RUN * self.runs
     }
 }
 
 impl Documents {
-    /// How many words all of the documents take.
+    /// The number of words of all documents.
     pub(crate) fn words(&self) -> usize {
         let ids: usize = self.columns.iter().map(|(_, column)| column.ids.len()).sum();
-        self.len() * Head::words(self.columns.len()) + RUN * self.runs.len() + ids
+        self.len() * RecordHead::words(self.columns.len()) + RUN * self.runs.len() + ids
     }
 
     /// Appends one of the documents to `words`.
@@ -82,14 +82,14 @@ impl Documents {
 
     /// Appends the document of a record; nothing is appended where the record is not whole.
     pub(crate) fn push_words(&mut self, record: &[u32]) -> Option<()> {
-        let head = Head::read(record, self.columns.len())?;
+        let head = RecordHead::read(record, self.columns.len())?;
         let mut rest = record.get(head.before_ids()..)?;
         let mut columns = Vec::with_capacity(head.lengths.len());
         for &length in &head.lengths {
             columns.push(rest.get(..length)?);
             rest = &rest[length..];
         }
-        let runs = record.get(Head::words(self.columns.len())..head.before_ids())?;
+        let runs = record.get(RecordHead::words(self.columns.len())..head.before_ids())?;
         self.push_record(&head, runs, &columns, 0);
         Some(())
     }
@@ -98,18 +98,18 @@ impl Documents {
     /// with `record`. The documents must have that column alone.
     pub(crate) fn push_stretch(
         &mut self,
-        head: &Head,
+        head: &RecordHead,
         record: &[u32],
         ids: &[u32],
         start: usize,
     ) -> Option<()> {
-        let runs = record.get(Head::words(head.lengths.len())..head.before_ids())?;
+        let runs = record.get(RecordHead::words(head.lengths.len())..head.before_ids())?;
         self.push_record(head, runs, &[ids], start);
         Some(())
     }
 
     /// Appends columns of a record, the first from token `start` on.
-    fn push_record(&mut self, head: &Head, runs: &[u32], columns: &[&[u32]], start: usize) {
+    fn push_record(&mut self, head: &RecordHead, runs: &[u32], columns: &[&[u32]], start: usize) {
         let small = |at: usize| u32::try_from(at).expect("lengths of documents are 32-bit");
         let (first, end) = (small(start), small(start + columns[0].len()));
         let runs = runs.chunks_exact(RUN).map(|run| TrainedRun {
@@ -123,7 +123,7 @@ impl Documents {
         }
     }
 
-    /// How much memory they take, in bytes.
+    /// The memory of the documents, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let Self { path: _, pass: _, columns, runs, run_offsets, lines, texts } = self;
         let columns: usize = columns.iter().map(|(_, column)| column.memory()).sum();

@@ -15,11 +15,11 @@ pub struct Piece {
     pub start: u32,
     /// The number of tokens, at least 1.
     pub length: u32,
-    /// What the objective makes of it.
+    /// Its sizes after the objective.
     pub made: MadeSizes,
 }
 
-/// What an objective makes of a piece: how much, and by which random numbers.
+/// The sizes of a piece after its objective, and the key of its random numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MadeSizes {
     /// The tokens of the piece in its row; 0 for as many as it has in its document.
@@ -58,7 +58,7 @@ pub struct Pieces {
     documents: Option<Vec<u32>>,
     /// The first token of each piece; left out while all are 0.
     starts: Option<Vec<u32>>,
-    /// What the objective makes of each piece; left out while they stand as in their documents.
+    /// The sizes of each piece after the objective; left out while they stand as in their documents.
     made: Option<Vec<MadeSizes>>,
 }
 
@@ -147,7 +147,7 @@ impl Pieces {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The same pieces, with their documents shuffled by `random`. The pieces of a document stay together.
+    /// The pieces with their documents shuffled by `random`. The pieces of a document stay together.
     pub(super) fn shuffled(&self, random: &mut Random, control: &Control) -> Result<Self> {
         let is_first =
             |index: usize| index == 0 || self.get(index).document != self.get(index - 1).document;

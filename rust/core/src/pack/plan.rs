@@ -20,7 +20,7 @@ pub struct Plan {
     members: Vec<u32>,
     starts: Vec<u32>,
     lengths: Vec<u32>,
-    /// What the objective makes of each piece; left out while pieces stand as in their documents.
+    /// The sizes of each piece after the objective; left out while pieces stand as in their documents.
     made: Option<Vec<MadeSizes>>,
     /// The tokens in all rows, without repeated rows.
     tokens: u64,
@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// The same plan without rows, with the room of each piece rounded up to a multiple of `align` tokens.
+    /// An empty plan of the same documents, with the room of each piece rounded up to a multiple of `align` tokens.
     #[must_use]
     pub fn aligned_to(self, align: Option<NonZeroU32>) -> Self {
         let align = align.unwrap_or(NonZeroU32::MIN);

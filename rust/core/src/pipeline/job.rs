@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fastpack_tokenize::Tokenizer;
 
 use super::documents::transform::Transform;
-use crate::assemble::{Layout, Sources};
+use crate::assemble::{Layout, NumberedFiles};
 use crate::config::{Bos, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions};
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
@@ -48,7 +48,7 @@ pub enum JobTemplate {
 }
 
 impl Job {
-    /// What objectives need to know of the tokenizer.
+    /// The facts about the tokenizer that objectives need.
     pub(crate) fn vocabulary(&self) -> Vocabulary<'_> {
         Vocabulary { tokenizer: self.tokenizer.as_ref(), named: &self.special_tokens }
     }
@@ -59,12 +59,12 @@ impl Job {
     }
 
     /// The columns and padding of the rows.
-    pub(crate) fn layout(&self, sources: Sources) -> Result<Layout> {
+    pub(crate) fn layout(&self, sources: NumberedFiles) -> Result<Layout> {
         Layout::new(&self.options, self.objective()?, self.pad_id.or(self.eos_id), sources)
     }
 
     /// The columns and padding of the rows in files.
-    pub(crate) fn file_layout(&self, sources: Sources, stored: RowLayout) -> Result<Layout> {
+    pub(crate) fn file_layout(&self, sources: NumberedFiles, stored: RowLayout) -> Result<Layout> {
         let layout = self.layout(sources)?;
         if stored == RowLayout::Full {
             return Ok(layout);

@@ -3,10 +3,10 @@
 use fastpack_template::json::Json;
 
 use crate::error::{Error, Origin};
-use crate::ledger::{Place, Reason};
+use crate::ledger::{DroppedRecord, Reason};
 use crate::message::in_one_line;
 
-/// The reason that a line is no valid record: a [`Place`] without its origin.
+/// The reason that a line is no valid record: a [`DroppedRecord`] without its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The reason under which it is counted.
@@ -27,8 +27,8 @@ impl Fault {
     }
 
     /// The fault as an entry of the ledger.
-    pub fn into_place(self, origin: Origin) -> Place {
-        Place { origin, reason: self.reason, message: self.message }
+    pub fn into_place(self, origin: Origin) -> DroppedRecord {
+        DroppedRecord { origin, reason: self.reason, message: self.message }
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use crate::regular;
 use crate::threads;
-use crate::writeback::{Afterwards, Writeback};
+use crate::writeback::{CachePolicy, Writeback};
 
 /// Bytes of one write: enough to keep the disk busy, few compared with the memory of a run.
 const PIECE: usize = 4 << 20;
@@ -49,7 +49,7 @@ impl Disk {
 
     /// Writes to `file`, and whole pieces to `direct` if given.
     fn of(file: File, direct: Option<File>) -> Self {
-        let writeback = Writeback::new(0, Afterwards::Release);
+        let writeback = Writeback::new(0, CachePolicy::Release);
         let target = Arc::new(Mutex::new(DiskFile { file, direct, bytes: 0, writeback }));
         Self { piece: AlignedBuffer::new(), hasher: Box::default(), target, thread: None }
     }
@@ -131,7 +131,7 @@ impl WriterThread {
 /// The file that pieces are written to.
 struct DiskFile {
     file: File,
-    /// The same file, bypassing the system's cache: data that is written once and read much later would only
+    /// A handle of the file that bypasses the system's cache: data that is written once and read much later would only
     /// wait there for the disk, and displace the data of others. `None` where the system does not allow it.
     direct: Option<File>,
     bytes: u64,

@@ -20,7 +20,7 @@ use crate::wording::{message, set};
 /// The most bytes of a failure message: a few names and a text.
 const MOST: u64 = 1 << 20;
 
-/// How often a waiting run checks the lock.
+/// The interval at which a waiting run checks the lock.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A work folder that only this run uses, until this is dropped.

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use super::Sink;
 use crate::config::Split;
 use crate::error::{Error, Result};
-use crate::room::{self, Bytes};
+use crate::room::{self, ShownBytes};
 
 /// Bytes of rows between two checks of the memory that is left.
 const STEP: u64 = 64 << 20;
@@ -42,7 +42,7 @@ impl Sink for Tables {
                 let reason = format!(
                     "are so many that the rows take {} of memory so far, and nothing is left; pack them into a folder: \
                      `pack_dir`, or `output=` of `pack_records` and `pack_table`",
-                    Bytes(self.bytes)
+                    ShownBytes(self.bytes)
                 );
                 return Err(Error::option("files", reason));
             }

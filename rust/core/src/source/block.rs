@@ -20,7 +20,7 @@ pub struct Block {
     pub file: usize,
     /// The index of the source of the file.
     pub source: usize,
-    /// How often its source was read before, because it is repeated.
+    /// The number of earlier reads of its source, which is repeated.
     pub repetition: u64,
     /// Bytes of the file that this block accounts for, including skipped bytes.
     pub size: u64,
@@ -176,7 +176,7 @@ impl Block {
         Self { path, file, source, repetition: 0, size, content, fates: None, limit: usize::MAX }
     }
 
-    /// The same block, of a source that was read so often before.
+    /// Sets the number of earlier reads of its source.
     #[must_use]
     pub(crate) fn read_again(self, repetition: u64) -> Self {
         Self { repetition, ..self }

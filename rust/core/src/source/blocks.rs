@@ -10,9 +10,9 @@ use arrow::array::RecordBatch;
 use super::block::{Block, Content, Reader, is_index_line};
 use super::cbor::CborReader;
 use super::csv::CsvReader;
-use super::format::{Container, Format};
-use super::found::{Found, SourceFile};
-use super::input::Input;
+use super::format::{Container, InputFormat};
+use super::found::{FoundFiles, SourceFile};
+use super::input::InputBytes;
 use super::json::ArrayReader;
 use super::lines::LineReader;
 use super::mds::MdsReader;
@@ -78,7 +78,7 @@ struct Open {
 
 impl Blocks {
     /// The blocks of the files that were found.
-    pub fn new(found: Found) -> Self {
+    pub fn new(found: FoundFiles) -> Self {
         let size = found.bytes();
         Self { size, files: found.files, ..Self::of(found.sources) }
     }
@@ -269,8 +269,8 @@ fn open(
     chooser: Option<Chooser>,
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
-    let Format { container, compression } = file.format;
-    let input = || Input::open(&file.location, compression);
+    let InputFormat { container, compression } = file.format;
+    let input = || InputBytes::open(&file.location, compression);
     let columns = || {
         let reading = reading.clone();
         chooser.map(|choose| -> Columns { Box::new(move |rows| choose(&reading, rows)) })

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::{Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
@@ -14,12 +14,12 @@ const DEEPEST: usize = 1 << 16;
 
 /// The items of one file, numbered from 1.
 pub(super) struct CborReader {
-    input: Input,
+    input: InputBytes,
     next_item: u64,
     /// The bytes after the last complete item, and how many of them the walk has passed.
     rest: Vec<u8>,
     walked: usize,
-    walk: Walk,
+    walk: ItemWalk,
     /// Whether the current item is too long, so that its rest is skipped.
     is_too_long: bool,
     /// The unreadable record that follows the items of the last block, if there is one.
@@ -28,13 +28,13 @@ pub(super) struct CborReader {
 }
 
 impl CborReader {
-    pub(super) fn new(input: Input) -> Self {
+    pub(super) fn new(input: InputBytes) -> Self {
         Self {
             input,
             next_item: 1,
             rest: Vec::new(),
             walked: 0,
-            walk: Walk::default(),
+            walk: ItemWalk::default(),
             is_too_long: false,
             next: None,
             ended: false,
@@ -48,15 +48,15 @@ impl CborReader {
             let (passed, step) = self.walk.pass(&self.rest[self.walked..]);
             self.walked += passed;
             match step {
-                Step::Whole => {
+                WalkEnd::Whole => {
                     if !std::mem::take(&mut self.is_too_long) {
                         places.push((self.next_item, start..self.walked));
                     }
                     self.next_item += 1;
                     start = self.walked;
                 }
-                Step::Short => break,
-                Step::Malformed(what) => {
+                WalkEnd::Short => break,
+                WalkEnd::Malformed(what) => {
                     self.stop(Reason::InvalidCbor, format!("the item is not CBOR: {what}"));
                 }
             }
@@ -127,7 +127,7 @@ impl Reader for CborReader {
 }
 
 /// The end of a walk over bytes.
-enum Step {
+enum WalkEnd {
     /// At the end of an item.
     Whole,
     /// At the end of the bytes, or at a head that they cut off.
@@ -137,7 +137,7 @@ enum Step {
 }
 
 /// The open part of an incomplete item.
-enum Open {
+enum OpenItem {
     /// This many items.
     Items(u64),
     /// Items up to a break.
@@ -151,13 +151,13 @@ enum Open {
 /// The content of texts is not checked here. A text that is not UTF-8 makes a bad record, and does not end
 /// the file.
 #[derive(Default)]
-struct Walk {
-    open: Vec<Open>,
+struct ItemWalk {
+    open: Vec<OpenItem>,
     /// Remaining bytes of the current string.
     left: u64,
 }
 
-impl Walk {
+impl ItemWalk {
     /// Whether the walk is between two items.
     fn is_between(&self) -> bool {
         self.open.is_empty() && self.left == 0
@@ -165,9 +165,9 @@ impl Walk {
 
     /// Continues over `bytes`, to the end of an item at most. Returns the bytes passed, and the reason for
     /// the stop.
-    fn pass(&mut self, bytes: &[u8]) -> (usize, Step) {
+    fn pass(&mut self, bytes: &[u8]) -> (usize, WalkEnd) {
         if self.is_between() {
-            self.open.push(Open::Items(1));
+            self.open.push(OpenItem::Items(1));
         }
         let mut at = 0;
         loop {
@@ -175,18 +175,18 @@ impl Walk {
             at += step;
             self.left -= step as u64;
             if self.left > 0 {
-                return (at, Step::Short);
+                return (at, WalkEnd::Short);
             }
-            while matches!(self.open.last(), Some(Open::Items(0))) {
+            while matches!(self.open.last(), Some(OpenItem::Items(0))) {
                 self.open.pop();
             }
             if self.open.is_empty() {
-                return (at, Step::Whole);
+                return (at, WalkEnd::Whole);
             }
             match self.head(&bytes[at..]) {
                 Ok(Some(length)) => at += length,
-                Ok(None) => return (at, Step::Short),
-                Err(what) => return (at, Step::Malformed(what)),
+                Ok(None) => return (at, WalkEnd::Short),
+                Err(what) => return (at, WalkEnd::Malformed(what)),
             }
         }
     }
@@ -208,24 +208,24 @@ impl Walk {
         };
         if head == BREAK {
             return match self.open.pop() {
-                Some(Open::Unbounded | Open::Pieces(_)) => Ok(Some(length)),
+                Some(OpenItem::Unbounded | OpenItem::Pieces(_)) => Ok(Some(length)),
                 _ => Err("a break where nothing is to end"),
             };
         }
         match self.open.last_mut() {
-            Some(Open::Pieces(of)) if *of != major || argument.is_none() => {
+            Some(OpenItem::Pieces(of)) if *of != major || argument.is_none() => {
                 return Err("a string in pieces that are none");
             }
             // A tag is a part of its item.
-            Some(Open::Items(left)) if major != TAG => *left -= 1,
+            Some(OpenItem::Items(left)) if major != TAG => *left -= 1,
             _ => {}
         }
         match (major, argument) {
             (BYTES | TEXT, Some(length)) => self.left = length,
-            (BYTES | TEXT, None) => self.open.push(Open::Pieces(major)),
-            (LIST, Some(items)) => self.open.push(Open::Items(items)),
-            (MAP, Some(entries)) => self.open.push(Open::Items(entries.saturating_mul(2))),
-            (LIST | MAP, None) => self.open.push(Open::Unbounded),
+            (BYTES | TEXT, None) => self.open.push(OpenItem::Pieces(major)),
+            (LIST, Some(items)) => self.open.push(OpenItem::Items(items)),
+            (MAP, Some(entries)) => self.open.push(OpenItem::Items(entries.saturating_mul(2))),
+            (LIST | MAP, None) => self.open.push(OpenItem::Unbounded),
             (_, Some(_)) => {}
             (_, None) => return Err("a number without an end"),
         }

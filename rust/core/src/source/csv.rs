@@ -6,7 +6,7 @@ use std::sync::Arc;
 use csv_core::{ReadRecordResult, ReaderBuilder};
 
 use super::block::{Cells, Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::control::Control;
 use crate::error::Result;
@@ -22,7 +22,7 @@ const MOST_CELLS: usize = 1 << 22;
 ///
 /// The parser finds the ends of records, whatever the chunks of bytes.
 pub(super) struct CsvReader {
-    input: Input,
+    input: InputBytes,
     parser: csv_core::Reader,
     /// The bytes that are not parsed yet: `chunk[at..]`.
     chunk: Vec<u8>,
@@ -54,7 +54,7 @@ enum Line {
 }
 
 impl CsvReader {
-    pub(super) fn new(input: Input, delimiter: u8) -> Self {
+    pub(super) fn new(input: InputBytes, delimiter: u8) -> Self {
         Self {
             input,
             parser: ReaderBuilder::new().delimiter(delimiter).build(),

@@ -25,7 +25,7 @@ const SHOWN: usize = 10;
 
 /// The fields that are read from [`STATE`].
 #[derive(Deserialize)]
-struct State {
+struct StateFile {
     #[serde(rename = "_data_files")]
     data_files: Vec<DataFile>,
 }
@@ -38,11 +38,11 @@ struct DataFile {
 /// The fields that are read from [`INDEX`].
 #[derive(Deserialize)]
 struct Index {
-    shards: Vec<Shard>,
+    shards: Vec<ListedShard>,
 }
 
 #[derive(Deserialize)]
-struct Shard {
+struct ListedShard {
     format: String,
     raw_data: ShardFile,
     zip_data: Option<ShardFile>,
@@ -58,7 +58,7 @@ impl Index {
     /// The files of the shards in the folder `dir`: those that are not compressed, where there are both; `None` if a
     /// shard is of another format.
     fn files(self, dir: &Path) -> Option<Vec<PathBuf>> {
-        let file = |Shard { format, raw_data, zip_data }: Shard| {
+        let file = |ListedShard { format, raw_data, zip_data }: ListedShard| {
             let zip = zip_data.filter(|_| !dir.join(&raw_data.basename).exists());
             (format == "mds").then(|| zip.unwrap_or(raw_data).basename)
         };
@@ -131,7 +131,7 @@ fn list_in(dir: &Path) -> Result<Option<(&'static str, Vec<PathBuf>)>> {
 
 /// The names of the files of a dataset, by the content of its [`STATE`]; `None` for a file of another program.
 pub(super) fn listed(text: &[u8]) -> Option<Vec<PathBuf>> {
-    let State { data_files } = serde_json::from_slice(text).ok()?;
+    let StateFile { data_files } = serde_json::from_slice(text).ok()?;
     Some(data_files.into_iter().map(|file| file.filename).collect())
 }
 

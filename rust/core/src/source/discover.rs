@@ -9,7 +9,7 @@ use super::braces::expand;
 use super::chosen::{FORMATS, data_of_folder, refuse_other_data};
 use super::dataset;
 use super::format::{Container, by_name};
-use super::found::{Found, SourceFile};
+use super::found::{FoundFiles, SourceFile};
 use super::globs;
 use super::outputs::Outputs;
 use super::remote;
@@ -28,11 +28,11 @@ use crate::storage::{Location, Session, is_url};
 ///
 /// [`Error::Io`] for a file that does not exist or cannot be read, [`Error::Option`] for a pattern that
 /// matches nothing, a folder without data and an unsupported format.
-pub fn discover(inputs: &Inputs, control: &Control) -> Result<Found> {
-    let mut found = Found { sources: inputs.sources.clone(), ..Found::default() };
+pub fn discover(inputs: &Inputs, control: &Control) -> Result<FoundFiles> {
+    let mut found = FoundFiles { sources: inputs.sources.clone(), ..FoundFiles::default() };
     let mut seen = HashSet::new();
     let mut shown: HashMap<String, PathBuf> = HashMap::new();
-    let search = Search { recursive: inputs.recursive, control };
+    let search = LocalSearch { recursive: inputs.recursive, control };
     let mut session = None;
     for (number, source) in inputs.sources.iter().enumerate() {
         let before = found.files.len();
@@ -130,13 +130,13 @@ fn refuse_devices(path: &Path, metadata: &fs::Metadata) -> Result<()> {
 
 /// A search for files.
 #[derive(Clone, Copy)]
-struct Search<'a> {
+struct LocalSearch<'a> {
     /// Whether the folders inside a folder are searched too.
     recursive: bool,
     control: &'a Control,
 }
 
-impl Search<'_> {
+impl LocalSearch<'_> {
     /// The files of one pattern.
     fn paths(self, pattern: &Path, passed_over: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         if let Some(text) = pattern.to_str()

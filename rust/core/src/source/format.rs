@@ -1,4 +1,4 @@
-//! [`Format`]: the container and compression of a file, by its name, or else by its content.
+//! [`InputFormat`]: the container and compression of a file, by its name, or else by its content.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::compression::Compression;
-use super::input::Input;
+use super::input::InputBytes;
 use super::ipc::damage::FILE_MAGIC;
 use super::sizes::BYTE_ORDER_MARK;
 use crate::config::ShapeName;
@@ -70,14 +70,14 @@ const ENDINGS: [(Container, &[&str]); 9] = [
 
 /// The container and compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct InputFormat {
     /// The container of the records.
     pub container: Container,
     /// The compression.
     pub compression: Option<Compression>,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for InputFormat {
     /// Written as file extensions: `jsonl.gz`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ending = ENDINGS.iter().find(|(container, _)| *container == self.container);
@@ -107,13 +107,13 @@ pub(super) fn by_name(path: &Path) -> (Option<Container>, Option<Compression>) {
 ///
 /// [`Error::Io`] for a file that cannot be read, [`Error::Option`] for a compressed file of a container that is
 /// read from its end.
-pub(super) fn recognise(location: &Location, control: &Control) -> Result<Format> {
+pub(super) fn recognise(location: &Location, control: &Control) -> Result<InputFormat> {
     let path = location.name();
     let (container, named) = by_name(path);
     let compression = compression(location, container, named)?;
     let (container, at_end) = match container {
         Some(container) => (container, container == Container::Parquet),
-        None => by_content(Input::open(location, compression)?.peek(PEEKED, control)?),
+        None => by_content(InputBytes::open(location, compression)?.peek(PEEKED, control)?),
     };
     if at_end && let Some(compression) = compression {
         let reason = format!(
@@ -123,7 +123,7 @@ pub(super) fn recognise(location: &Location, control: &Control) -> Result<Format
         );
         return Err(Error::option("files", reason));
     }
-    Ok(Format { container, compression })
+    Ok(InputFormat { container, compression })
 }
 
 /// The compression of a file, by its name or its first bytes.
@@ -145,7 +145,7 @@ fn compression(
 pub(super) fn holds_records(location: &Location, control: &Control) -> Result<bool> {
     let (container, named) = by_name(location.name());
     let compression = compression(location, container, named)?;
-    let mut input = Input::open(location, compression)?;
+    let mut input = InputBytes::open(location, compression)?;
     let start = input.peek(PEEKED, control)?;
     let text = text_of(start);
     Ok(match by_content(start).0 {

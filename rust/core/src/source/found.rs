@@ -1,11 +1,11 @@
-//! [`Found`]: the files of the inputs of a run, with their sizes and times when they were found.
+//! [`FoundFiles`]: the files of the inputs of a run, with their sizes and times when they were found.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastpack_tokenize::regular;
 
-use super::format::{self, Format};
+use super::format::{self, InputFormat};
 use crate::config::Source;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -19,8 +19,8 @@ pub struct SourceFile {
     /// The place of its bytes.
     pub(crate) location: Location,
     /// The container and compression.
-    pub format: Format,
-    /// The index of its source in [`Found::sources`].
+    pub format: InputFormat,
+    /// The index of its source in [`FoundFiles::sources`].
     pub source: usize,
     /// Its size in bytes.
     pub size: u64,
@@ -67,7 +67,7 @@ impl SourceFile {
 
 /// The files and sources of the inputs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFiles {
     /// The `Reading` of each source.
     pub sources: Vec<Source>,
     /// The files to read: those of the first source first, in order.
@@ -76,7 +76,7 @@ pub struct Found {
     pub passed_over: Vec<PathBuf>,
 }
 
-impl Found {
+impl FoundFiles {
     /// The bytes of all files, counted once for each reading.
     pub fn bytes(&self) -> u64 {
         self.bytes_of(&self.files)

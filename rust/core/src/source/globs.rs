@@ -24,22 +24,23 @@ pub(super) fn matches(pattern: &str, control: &Control) -> Result<Vec<PathBuf>> 
                 let part = part.to_str().unwrap_or_default();
                 let pattern = Pattern::new(part).map_err(refuse)?;
                 // `**/**` matches the same as `**`.
-                if part != "**" || !matches!(parts.last(), Some(Part::Folders)) {
+                if part != "**" || !matches!(parts.last(), Some(PatternPart::Folders)) {
                     parts.push(match part {
-                        "**" => Part::Folders,
-                        _ if part.contains(['*', '?', '[']) => Part::Like(pattern),
-                        _ => Part::Named(PathBuf::from(part)),
+                        "**" => PatternPart::Folders,
+                        _ if part.contains(['*', '?', '[']) => PatternPart::Like(pattern),
+                        _ => PatternPart::Named(PathBuf::from(part)),
                     });
                 }
             }
             Component::ParentDir | Component::CurDir if !parts.is_empty() => {
-                parts.push(Part::Named(PathBuf::from(component.as_os_str())));
+                parts.push(PatternPart::Named(PathBuf::from(component.as_os_str())));
             }
             _ => root.push(component),
         }
     }
     let folders_alone = pattern.ends_with(std::path::is_separator);
-    let mut walk = Walk { parts, folders_alone, found: Vec::new(), open: Vec::new(), control };
+    let mut walk =
+        PatternWalk { parts, folders_alone, found: Vec::new(), open: Vec::new(), control };
     walk.open.push((root, 0));
     walk.run()?;
     walk.found.sort_unstable();
@@ -48,7 +49,7 @@ pub(super) fn matches(pattern: &str, control: &Control) -> Result<Vec<PathBuf>> 
 }
 
 /// A part of a pattern, between two separators.
-enum Part {
+enum PatternPart {
     /// A name.
     Named(PathBuf),
     /// Any name of this form.
@@ -58,8 +59,8 @@ enum Part {
 }
 
 /// A walk through the folders that the first parts of a pattern match.
-struct Walk<'a> {
-    parts: Vec<Part>,
+struct PatternWalk<'a> {
+    parts: Vec<PatternPart>,
     /// Whether the pattern ends in a separator, so that it matches folders only.
     folders_alone: bool,
     found: Vec<PathBuf>,
@@ -68,7 +69,7 @@ struct Walk<'a> {
     control: &'a Control,
 }
 
-impl Walk<'_> {
+impl PatternWalk<'_> {
     fn run(&mut self) -> Result<()> {
         let mut entered = HashSet::new();
         let mut links = BTreeSet::new();
@@ -97,14 +98,14 @@ impl Walk<'_> {
         links: &mut BTreeSet<(PathBuf, usize)>,
     ) -> Result<()> {
         let is_last = at + 1 == self.parts.len();
-        if let Some(Part::Named(name)) = self.parts.get(at) {
+        if let Some(PatternPart::Named(name)) = self.parts.get(at) {
             let path = folder.join(name);
             if path.exists() {
                 self.take(path, at, is_last);
             }
             return Ok(());
         }
-        if !is_last && matches!(self.parts.get(at), Some(Part::Folders)) {
+        if !is_last && matches!(self.parts.get(at), Some(PatternPart::Folders)) {
             self.open.push((folder.to_owned(), at + 1));
         }
         for entry in fs::read_dir(here).map_err(Error::io(here))? {
@@ -112,7 +113,7 @@ impl Walk<'_> {
             let entry = entry.map_err(Error::io(here))?;
             let path = folder.join(entry.file_name());
             match self.parts.get(at) {
-                Some(Part::Folders) if is_folder(&entry, &path) => {
+                Some(PatternPart::Folders) if is_folder(&entry, &path) => {
                     if is_last {
                         self.found.push(path.clone());
                     }
@@ -123,7 +124,7 @@ impl Walk<'_> {
                         self.open.push((path, at));
                     }
                 }
-                Some(Part::Like(pattern))
+                Some(PatternPart::Like(pattern))
                     if entry.file_name().to_str().is_some_and(|name| pattern.matches(name)) =>
                 {
                     self.take(path, at, is_last);

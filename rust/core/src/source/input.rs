@@ -1,4 +1,4 @@
-//! [`Input`]: the bytes of one file, decompressed by a background thread if needed.
+//! [`InputBytes`]: the bytes of one file, decompressed by a background thread if needed.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ const CHUNKS_AHEAD: usize = 8;
 
 /// The bytes of one file.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct InputBytes {
     location: Location,
-    bytes: Bytes,
+    bytes: ByteSource,
     /// The bytes that were read but not taken.
     peeked: Vec<u8>,
     /// The bytes of the file that were used.
@@ -32,7 +32,7 @@ pub(super) struct Input {
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum ByteSource {
     Plain(OpenFile),
     Decompressed { chunks: Background<Chunk>, chunk: Vec<u8>, taken: usize },
 }
@@ -40,15 +40,15 @@ enum Bytes {
 /// A decompressed part of the file, and its end in the file.
 type Chunk = (io::Result<Vec<u8>>, u64);
 
-impl Input {
+impl InputBytes {
     pub(super) fn open(location: &Location, compression: Option<Compression>) -> Result<Self> {
         let path = location.name();
         let file = location.open().map_err(Error::io(&**path))?;
         let bytes = match compression {
-            None => Bytes::Plain(file),
+            None => ByteSource::Plain(file),
             Some(compression) => {
                 let chunks = decompress(file, compression).map_err(Error::io(&**path))?;
-                Bytes::Decompressed { chunks, chunk: Vec::new(), taken: 0 }
+                ByteSource::Decompressed { chunks, chunk: Vec::new(), taken: 0 }
             }
         };
         Ok(Self {
@@ -107,7 +107,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl Read for InputBytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.peeked.is_empty() {
             let read = self.peeked.as_slice().read(buffer)?;
@@ -115,12 +115,12 @@ impl Read for Input {
             return Ok(read);
         }
         let (chunks, chunk, taken) = match &mut self.bytes {
-            Bytes::Plain(file) => {
+            ByteSource::Plain(file) => {
                 let read = file.read(buffer)?;
                 self.position += read as u64;
                 return Ok(read);
             }
-            Bytes::Decompressed { chunks, chunk, taken } => (chunks, chunk, taken),
+            ByteSource::Decompressed { chunks, chunk, taken } => (chunks, chunk, taken),
         };
         while *taken == chunk.len() {
             match chunks.next() {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::{Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::ledger::Reason;
 
 /// The values of an array.
 pub(super) struct ArrayReader {
-    input: Input,
+    input: InputBytes,
     /// The bytes that are in no block yet.
     bytes: Vec<u8>,
     /// The place in `bytes` where the search continues.
@@ -51,7 +51,7 @@ enum Expected {
 }
 
 impl ArrayReader {
-    pub(super) fn new(input: Input) -> Self {
+    pub(super) fn new(input: InputBytes) -> Self {
         Self {
             input,
             bytes: Vec::new(),

@@ -1,7 +1,7 @@
 //! Line files: read in blocks and cut at newlines, so that one large file keeps all threads busy.
 
 use super::block::{Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::ledger::Reason;
 
 /// The lines of one file.
 pub(super) struct LineReader {
-    input: Input,
+    input: InputBytes,
     next_line: u64,
     /// The bytes after the last newline.
     rest: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct LineReader {
 }
 
 impl LineReader {
-    pub(super) fn new(input: Input, indexed: bool) -> Self {
+    pub(super) fn new(input: InputBytes, indexed: bool) -> Self {
         Self { input, next_line: 1, rest: Vec::new(), is_too_long: false, indexed }
     }
 

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::block::{Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{BLOCK_BYTES, LONGEST_RECORD};
 use crate::control::Control;
 use crate::error::Result;
@@ -28,7 +28,7 @@ const WORD: usize = 4;
 
 /// The records of one shard, numbered from 1.
 pub(super) struct MdsReader {
-    input: Input,
+    input: InputBytes,
     /// The table of offsets and the columns, once they are read.
     shard: Option<Shard>,
     /// The index of the next record.
@@ -233,7 +233,10 @@ fn numbers(
 
 impl Shard {
     /// Reads what stands before the records. Returns the fault of what is no shard.
-    fn read(input: &mut Input, control: &Control) -> Result<std::result::Result<Self, String>> {
+    fn read(
+        input: &mut InputBytes,
+        control: &Control,
+    ) -> Result<std::result::Result<Self, String>> {
         let mut bytes = Vec::new();
         if input.fill(&mut bytes, WORD, control)? < WORD {
             return Ok(Err("the file ends before its first record".to_owned()));
@@ -316,7 +319,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl MdsReader {
-    pub(super) fn new(input: Input) -> Self {
+    pub(super) fn new(input: InputBytes) -> Self {
         Self { input, shard: None, next_record: 0, next: None, ended: false }
     }
 

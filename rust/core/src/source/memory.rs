@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 
 use super::block::{Content, Reader, update_rows};
 use super::foreign::fault;
-use super::rows::Parts;
+use super::rows::BatchSlices;
 use crate::control::Control;
 use crate::error::Result;
 use crate::ledger::Reason;
@@ -20,7 +20,7 @@ const HASHED: usize = 8192;
 
 /// Some records that the caller hands over.
 #[derive(Debug)]
-pub enum Given {
+pub enum GivenRecords {
     /// Rows of a table.
     Rows(RecordBatch),
     /// The end: the reason that no more can be read.
@@ -37,15 +37,15 @@ pub enum Given {
 /// Returns the next records; `None` after the last.
 enum Supply {
     Table(vec::IntoIter<RecordBatch>),
-    Caller(Box<dyn FnMut() -> Result<Option<Given>> + Send>),
+    Caller(Box<dyn FnMut() -> Result<Option<GivenRecords>> + Send>),
 }
 
 impl Supply {
-    fn next(&mut self) -> Result<Option<Given>> {
+    fn next(&mut self) -> Result<Option<GivenRecords>> {
         match self {
             Self::Table(batches) => Ok(batches.next().map(|batch| match fault(&batch) {
-                Some(fault) => Given::Broken(fault),
-                None => Given::Rows(batch),
+                Some(fault) => GivenRecords::Broken(fault),
+                None => GivenRecords::Rows(batch),
             })),
             Self::Caller(next) => next(),
         }
@@ -89,7 +89,7 @@ impl Memory {
     /// The records of `next`, until it returns `None`. `format` is their name in reports.
     pub fn of(
         format: &'static str,
-        next: impl FnMut() -> Result<Option<Given>> + Send + 'static,
+        next: impl FnMut() -> Result<Option<GivenRecords>> + Send + 'static,
     ) -> Self {
         Self::new(format, Supply::Caller(Box::new(next)))
     }
@@ -99,7 +99,7 @@ impl Memory {
         Self { name, format, size: 0, known_as: None, supply }
     }
 
-    /// The same records with an identity. Records of another process with the same name count as the same.
+    /// Sets the identity of the records. Records of another process with the same name count as the same.
     #[must_use]
     pub fn known_as(self, name: Option<String>) -> Self {
         Self { known_as: name, ..self }
@@ -138,7 +138,7 @@ fn fingerprint(batches: &[RecordBatch], control: &Control) -> Result<String> {
 /// The blocks of records in memory.
 pub(super) struct MemoryReader {
     supply: Supply,
-    rows: Option<Parts>,
+    rows: Option<BatchSlices>,
     next_row: u64,
     position: u64,
 }
@@ -157,19 +157,19 @@ impl MemoryReader {
 impl Reader for MemoryReader {
     fn next_content(&mut self, _: &Control) -> Result<Option<Content>> {
         loop {
-            if let Some(part) = self.rows.as_mut().and_then(Parts::next_part) {
+            if let Some(part) = self.rows.as_mut().and_then(BatchSlices::next_part) {
                 let first_row = self.next_row;
                 self.next_row += part.num_rows() as u64;
                 return Ok(Some(Content::Rows { first_row, batch: part }));
             }
             match self.supply.next()? {
                 None => return Ok(None),
-                Some(Given::Broken(message)) => return Ok(Some(self.broken(message))),
-                Some(Given::Rows(batch)) => {
+                Some(GivenRecords::Broken(message)) => return Ok(Some(self.broken(message))),
+                Some(GivenRecords::Rows(batch)) => {
                     self.position += batch.get_array_memory_size() as u64;
-                    self.rows = Some(Parts::new(batch));
+                    self.rows = Some(BatchSlices::new(batch));
                 }
-                Some(Given::Values { bytes, places }) => {
+                Some(GivenRecords::Values { bytes, places }) => {
                     let first = self.next_row;
                     self.next_row += places.len() as u64;
                     self.position += bytes.len() as u64;

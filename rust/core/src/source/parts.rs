@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::block::{Content, Reader};
 use super::format::Container;
-use super::found::{Found, SourceFile};
+use super::found::{FoundFiles, SourceFile};
 use super::line_extent::LineExtent;
 use super::parquet;
 use super::position::{blocks_of, is_line_file};
@@ -41,7 +41,7 @@ impl Part {
 ///
 /// Records are counted as far as `wanted` needs: from the footers of Parquet files, otherwise by reading.
 pub(crate) fn parts(
-    found: &Found,
+    found: &FoundFiles,
     sources: &[usize],
     wanted: &Range<u64>,
     control: &Control,
@@ -73,7 +73,7 @@ pub(crate) fn parts(
 
 /// The bytes of a file with the records `wanted`, and the number of all its records, or of those up to the last wanted.
 fn counted(
-    found: &Found,
+    found: &FoundFiles,
     file: &SourceFile,
     limited: bool,
     wanted: &Range<u64>,

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use super::blocks::Blocks;
 use super::compression::Compression;
 use super::format::Container;
-use super::found::{Found, SourceFile};
+use super::found::{FoundFiles, SourceFile};
 use super::sample::{Sample, WINDOW_RECORDS};
 use crate::config::Source;
 use crate::control::Control;
@@ -27,7 +27,12 @@ const READ_ON: f64 = 1.0;
 
 impl Sample {
     /// A sample of about `records` records; `None` if that is all of them.
-    pub fn of(records: u64, seed: u64, found: &Found, control: &Control) -> Result<Option<Self>> {
+    pub fn of(
+        records: u64,
+        seed: u64,
+        found: &FoundFiles,
+        control: &Control,
+    ) -> Result<Option<Self>> {
         let mean = mean_record(found, seed, control)?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = records as f64 * mean / found.bytes().max(1) as f64;
@@ -40,7 +45,7 @@ impl Sample {
 /// An estimate of the time in which one core reads the files without random access. It was measured on two
 /// shared cores in November 2026, with the programs that are named like the compressions.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn seconds_to_read(found: &Found) -> f64 {
+fn seconds_to_read(found: &FoundFiles) -> f64 {
     let through = found.files.iter().filter(|file| !Sample::spreads_over(file));
     let seconds = through.map(|file| {
         let megabytes_a_second = match (file.format.compression, file.format.container) {
@@ -58,7 +63,7 @@ fn seconds_to_read(found: &Found) -> f64 {
 
 /// The mean bytes of a record, estimated from some records of some files.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn mean_record(found: &Found, seed: u64, control: &Control) -> Result<f64> {
+fn mean_record(found: &FoundFiles, seed: u64, control: &Control) -> Result<f64> {
     let (mut bytes, mut records) = (0.0, 0.0);
     let step = found.files.len().div_ceil(PILOTS).max(1);
     for file in found.files.iter().step_by(step) {
@@ -72,10 +77,15 @@ fn mean_record(found: &Found, seed: u64, control: &Control) -> Result<f64> {
 
 /// The records of a file for each byte, estimated from some of them.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn records_per_byte(found: &Found, file: &SourceFile, seed: u64, control: &Control) -> Result<f64> {
+fn records_per_byte(
+    found: &FoundFiles,
+    file: &SourceFile,
+    seed: u64,
+    control: &Control,
+) -> Result<f64> {
     let source = Source { repeat: NonZeroU64::MIN, ..found.sources[file.source].clone() };
     let alone = SourceFile { source: 0, ..file.clone() };
-    let alone = Found { sources: vec![source], files: vec![alone], ..Found::default() };
+    let alone = FoundFiles { sources: vec![source], files: vec![alone], ..FoundFiles::default() };
     let (count, window) = PILOT;
     let pilot = Sample::part(count * window / file.size.max(1) as f64, window, seed);
     let pilot = pilot.filter(|_| Sample::spreads_over(file));

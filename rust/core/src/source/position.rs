@@ -11,7 +11,7 @@ use std::path::Path;
 use super::block::{Block, Content, Reader};
 use super::blocks::Blocks;
 use super::format::Container;
-use super::found::{Found, SourceFile};
+use super::found::{FoundFiles, SourceFile};
 use super::line_extent::{LineExtent, line_behind};
 use super::parquet;
 use super::parts::{Part, records_of_lines};
@@ -67,7 +67,7 @@ pub(crate) struct Numbering {
 ///
 /// With a `numbering` of lines or records, line files are read to count them.
 pub(crate) fn extents(
-    found: &Found,
+    found: &FoundFiles,
     files: &[usize],
     parts: &[Part],
     most: u64,
@@ -288,7 +288,7 @@ enum Reading {
 impl ExtentBlocks {
     /// Opens an extent. Of a table, the named columns are read, or all.
     pub(crate) fn enter(
-        found: &Found,
+        found: &FoundFiles,
         extent: &Extent,
         columns: Option<&[String]>,
         control: &Control,
@@ -356,7 +356,7 @@ impl ExtentBlocks {
 
 /// The blocks of files of one source, read once.
 pub(super) fn blocks_of<'a>(
-    found: &Found,
+    found: &FoundFiles,
     files: impl IntoIterator<Item = &'a SourceFile>,
     limited: bool,
 ) -> Blocks {
@@ -370,16 +370,16 @@ pub(super) fn blocks_of<'a>(
     if !limited {
         source.limit = None;
     }
-    Blocks::new(Found { sources: vec![source], files, passed_over: Vec::new() })
+    Blocks::new(FoundFiles { sources: vec![source], files, passed_over: Vec::new() })
 }
 
 /// The first blocks of a file, from its beginning.
-pub(crate) fn first_blocks(found: &Found, file: usize) -> ExtentBlocks {
+pub(crate) fn first_blocks(found: &FoundFiles, file: usize) -> ExtentBlocks {
     let found_file = &found.files[file];
     let mut source = found.sources[found_file.source].clone();
     (source.repeat, source.limit) = (NonZeroU64::MIN, None);
     let files = vec![SourceFile { source: 0, ..found_file.clone() }];
-    let alone = Found { sources: vec![source], files, passed_over: Vec::new() };
+    let alone = FoundFiles { sources: vec![source], files, passed_over: Vec::new() };
     ExtentBlocks {
         reading: Reading::Files(Box::new(Blocks::new(alone))),
         file,
@@ -390,7 +390,11 @@ pub(crate) fn first_blocks(found: &Found, file: usize) -> ExtentBlocks {
 }
 
 /// Replaces the offset of a record by the number of its line.
-pub(crate) fn number_line(found: &Found, origin: &mut Origin, control: &Control) -> Result<()> {
+pub(crate) fn number_line(
+    found: &FoundFiles,
+    origin: &mut Origin,
+    control: &Control,
+) -> Result<()> {
     let file = found.files.iter().find(|file| file.path == origin.path);
     if let Some(file) = file
         && found.sources[file.source].limit.is_none()

@@ -26,12 +26,12 @@ pub(super) fn block_rows(rows: usize, bytes: usize) -> usize {
 }
 
 /// A batch, cut into parts of the size of a block.
-pub(super) struct Parts {
+pub(super) struct BatchSlices {
     batch: RecordBatch,
     taken: usize,
 }
 
-impl Parts {
+impl BatchSlices {
     pub(super) fn new(batch: RecordBatch) -> Self {
         Self { batch, taken: 0 }
     }
@@ -67,7 +67,7 @@ pub(super) fn said(error: impl Display) -> String {
 pub(super) struct RowReader {
     batches: Background<Batch>,
     /// The current batch.
-    batch: Option<Parts>,
+    batch: Option<BatchSlices>,
     /// The bytes of the file used before the current batch, and including it.
     before: u64,
     position: u64,
@@ -95,7 +95,7 @@ impl Reader for RowReader {
     fn next_content(&mut self, control: &Control) -> Result<Option<Content>> {
         loop {
             control.tick()?;
-            if let Some(part) = self.batch.as_mut().and_then(Parts::next_part) {
+            if let Some(part) = self.batch.as_mut().and_then(BatchSlices::next_part) {
                 let first_row = self.next_row;
                 self.next_row += part.num_rows() as u64;
                 return Ok(Some(Content::Rows { first_row, batch: part }));
@@ -107,7 +107,7 @@ impl Reader for RowReader {
                 }
                 Some(Ok((batch, position))) => {
                     (self.before, self.position) = (self.position, position);
-                    self.batch = Some(Parts::new(batch));
+                    self.batch = Some(BatchSlices::new(batch));
                 }
                 Some(Err(message)) => {
                     self.batch = None;
@@ -119,7 +119,7 @@ impl Reader for RowReader {
     }
 
     fn position(&self) -> u64 {
-        let Some(Parts { batch, taken }) = &self.batch else { return self.position };
+        let Some(BatchSlices { batch, taken }) = &self.batch else { return self.position };
         let part = u128::from(self.position - self.before) * (*taken as u128)
             / (batch.num_rows().max(1) as u128);
         self.before + u64::try_from(part).unwrap_or(0)

@@ -52,7 +52,7 @@ impl Sample {
         (share < 1.0).then_some(Self { share, reach: 1.0, window, seed, bytes, read })
     }
 
-    /// The same sample, reading this fraction of files without random access.
+    /// Sets the fraction that is read of files without random access.
     pub(super) fn reaching(self, reach: f64) -> Self {
         Self { reach, ..self }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::block::{Content, Reader};
-use super::input::Input;
+use super::input::InputBytes;
 use super::sizes::{BLOCK_BYTES, BYTE_ORDER_MARK, LONGEST_RECORD, wanted_behind};
 use crate::control::Control;
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::ledger::Reason;
 
 /// The texts of one file.
 pub(super) struct TextReader {
-    input: Input,
+    input: InputBytes,
     /// The separator between two texts; without it the whole file is one text.
     separator: Option<Finder<'static>>,
     /// The bytes that are in no block yet, and the line of the first.
@@ -27,7 +27,7 @@ pub(super) struct TextReader {
 }
 
 impl TextReader {
-    pub(super) fn new(input: Input, separator: Option<&str>) -> Self {
+    pub(super) fn new(input: InputBytes, separator: Option<&str>) -> Self {
         Self {
             input,
             separator: separator.map(|text| Finder::new(text.as_bytes()).into_owned()),

@@ -1,4 +1,4 @@
-//! [`Entry`]: the documents and counts of one block, as the log stores them.
+//! [`LogEntry`]: the documents and counts of one block, as the log stores them.
 //!
 //! ```text
 //! counts    bytes of the note, number of documents
@@ -26,7 +26,7 @@ pub(super) const WORD: usize = 4;
 
 /// The documents and counts of one block.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     /// The hash of the block's records, in hexadecimal. Equal records have equal hashes.
     pub fingerprint: String,
     /// The documents of the block.
@@ -36,11 +36,11 @@ pub struct Entry {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Note<'a> {
+struct EntryMetadata<'a> {
     /// The file, for messages about documents where the block is not at hand.
     path: Cow<'a, str>,
     columns: Vec<Cow<'a, str>>,
-    /// How often the source of the block was read before.
+    /// The number of earlier reads of the block's source.
     #[serde(default, skip_serializing_if = "is_zero")]
     repetition: u64,
     fingerprint: Cow<'a, str>,
@@ -48,12 +48,12 @@ struct Note<'a> {
 }
 
 /// An entry as bytes.
-pub(super) struct Written {
+pub(super) struct EncodedEntry {
     pub(super) header: [u8; HEADER],
     pub(super) payload: Buffer,
-    /// Where the first record begins, in bytes from the header's first.
+    /// The offset of the first record, in bytes from the header's first.
     pub(super) records: usize,
-    /// Where each record ends, in words from there.
+    /// The end of each record, in words from there.
     pub(super) ends: Vec<u32>,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn write(
     fingerprint: &str,
     documents: &Documents,
     ledger: &Ledger,
-) -> Written {
-    let note = Note {
+) -> EncodedEntry {
+    let note = EntryMetadata {
         path: documents.path().to_string_lossy(),
         columns: documents.names().into_iter().map(|name| Cow::Borrowed(name.0)).collect(),
         repetition: documents.pass().repetition,
@@ -89,10 +89,10 @@ pub(super) fn write(
     let payload = bytes(payload);
 
     let header = frames::header(number, &payload);
-    Written { header, payload, records: HEADER + WORD * before_records, ends }
+    EncodedEntry { header, payload, records: HEADER + WORD * before_records, ends }
 }
 
-impl Entry {
+impl LogEntry {
     /// Reads the payload of a frame; nothing where it is no entry. `path` is the file its block is of, where
     /// that is at hand.
     ///
@@ -104,7 +104,7 @@ impl Entry {
         let (counts, rest) = payload.split_at_checked(2 * WORD)?;
         let &[note, count] = words(counts).first_chunk()?;
         let (note, rest) = rest.split_at_checked(note as usize)?;
-        let note: Note = serde_json::from_slice(note).ok()?;
+        let note: EntryMetadata = serde_json::from_slice(note).ok()?;
         let (ends, records) = rest.split_at_checked(WORD.checked_mul(count as usize)?)?;
         let ends = words(ends);
         let path = path.map_or_else(|| Arc::from(Path::new(&*note.path)), Arc::clone);

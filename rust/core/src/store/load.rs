@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::thread;
 
 use super::entry::WORD;
-use super::{Log, Place, Spilled, Store};
+use super::{Log, LoggedBlock, Spilled, Store};
 use crate::control::Control;
-use crate::document::{Document, Documents, Head, INPUTS};
+use crate::document::{Document, Documents, INPUTS, RecordHead};
 use crate::error::{Error, Origin, Result};
 use crate::threads;
 
 /// The place of a piece that was read back: its index, the number of its `Documents`, and its index in them.
-type Whereabouts = (usize, usize, usize);
+type PiecePosition = (usize, usize, usize);
 
 /// Bytes between two records that are read over rather than left out: a disk gives them in the time of asking again.
 const GAP: u64 = 32 << 10;
@@ -55,7 +55,7 @@ pub struct Loaded {
 
 /// A part to be read, and the place of its record in the file.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedPart {
     offset: u64,
     bytes: u64,
     segment: usize,
@@ -64,14 +64,14 @@ struct Wanted {
 }
 
 /// A run: records that are read at once, and their bytes in the file.
-struct Run<'a> {
-    records: &'a [Wanted],
+struct ReadRun<'a> {
+    records: &'a [WantedPart],
     bytes: Range<u64>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ReadRun<'a> {
     /// The first records of `wanted`, as many as lie near each other, and the rest.
-    fn split_off(wanted: &'a [Wanted]) -> Option<(Self, &'a [Wanted])> {
+    fn split_off(wanted: &'a [WantedPart]) -> Option<(Self, &'a [WantedPart])> {
         let first = wanted.first()?;
         let mut end = first.offset + first.bytes;
         let mut count = 1;
@@ -100,9 +100,9 @@ impl<'a> Run<'a> {
 }
 
 /// The runs of records that are sorted by their places.
-fn runs(mut wanted: &[Wanted]) -> impl Iterator<Item = Run<'_>> {
+fn runs(mut wanted: &[WantedPart]) -> impl Iterator<Item = ReadRun<'_>> {
     std::iter::from_fn(move || {
-        let (run, rest) = Run::split_off(wanted)?;
+        let (run, rest) = ReadRun::split_off(wanted)?;
         wanted = rest;
         Some(run)
     })
@@ -124,7 +124,7 @@ impl Store {
     ) -> Result<Loaded> {
         let Spilled { log, budget, .. } = self.spilled.as_ref().expect("a store with a log");
         log.bring(*budget, control)?;
-        let mut wanted: Vec<Wanted> = stretches
+        let mut wanted: Vec<WantedPart> = stretches
             .iter()
             .enumerate()
             .map(|(index, stretch)| self.wanted(stretch.document, index))
@@ -174,24 +174,24 @@ impl Store {
         Origin { path, line }
     }
 
-    fn place(&self, segment: usize) -> &Place {
+    fn place(&self, segment: usize) -> &LoggedBlock {
         self.segments[segment].place.as_ref().expect("a place in the log")
     }
 
     /// The part of a record before its runs of trained tokens.
-    fn head(&self, log: &Log, wanted: &Wanted) -> Result<Head> {
+    fn head(&self, log: &Log, wanted: &WantedPart) -> Result<RecordHead> {
         let columns = self.place(wanted.segment).names.len();
-        let words = log.words(wanted.offset, Head::words(columns))?;
-        Head::read(&words, columns).ok_or_else(|| damaged(log))
+        let words = log.words(wanted.offset, RecordHead::words(columns))?;
+        RecordHead::read(&words, columns).ok_or_else(|| damaged(log))
     }
 
-    fn wanted(&self, document: u64, index: usize) -> Wanted {
+    fn wanted(&self, document: u64, index: usize) -> WantedPart {
         let after = self.segments.partition_point(|it| it.numbers.number(0) <= document);
         let segment = after.checked_sub(1).expect("a document of the store");
         let place = self.place(segment);
         let at = self.segments[segment].numbers.index(document);
         let start = if at == 0 { 0 } else { place.ends[at - 1] };
-        Wanted {
+        WantedPart {
             offset: place.offset + WORD as u64 * u64::from(start),
             bytes: WORD as u64 * u64::from(place.ends[at] - start),
             segment,
@@ -203,10 +203,10 @@ impl Store {
     fn read(
         &self,
         log: &Log,
-        wanted: &[Wanted],
+        wanted: &[WantedPart],
         (stretches, whole): (&[Stretch], bool),
         control: &Control,
-    ) -> Result<(Vec<Documents>, Vec<Whereabouts>)> {
+    ) -> Result<(Vec<Documents>, Vec<PiecePosition>)> {
         let mut read: Vec<Documents> = Vec::new();
         let mut places = Vec::with_capacity(wanted.len());
         let mut ahead = runs(wanted);
@@ -224,7 +224,7 @@ impl Store {
             };
             for one in run.records {
                 let stretch = stretches[one.index];
-                let Place { path, names, .. } = self.place(one.segment);
+                let LoggedBlock { path, names, .. } = self.place(one.segment);
                 let columns = if whole { &names[..] } else { &[INPUTS] };
                 let goes_on = |documents: &Documents| {
                     Arc::ptr_eq(documents.path(), path) && documents.tokens(INPUTS) < PART
@@ -252,7 +252,7 @@ impl Store {
                 } else {
                     let from = words_in(one.offset - offset);
                     let record = &words[from..from + words_in(one.bytes)];
-                    Head::read(record, names.len()).and_then(|head| {
+                    RecordHead::read(record, names.len()).and_then(|head| {
                         let ids = record.get(head.before_ids() + start..)?.get(..length)?;
                         documents.push_stretch(&head, record, ids, start)
                     })

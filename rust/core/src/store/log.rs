@@ -7,7 +7,7 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::entry::{self, Entry, WORD, words};
+use super::entry::{self, LogEntry, WORD, words};
 use crate::control::Control;
 use crate::document::{ColumnName, Documents};
 use crate::error::{Error, Result};
@@ -16,11 +16,11 @@ use crate::ledger::Ledger;
 use crate::read_ahead;
 use crate::regular::{self, Links};
 use crate::threads;
-use crate::writeback::{Afterwards, Writeback};
+use crate::writeback::{CachePolicy, Writeback};
 
 /// The documents of a block in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LoggedBlock {
     /// The input file of the block.
     pub(super) path: Arc<Path>,
     /// The columns of the documents.
@@ -70,7 +70,7 @@ impl Log {
     }
 
     fn of(path: &Path, file: File, Frames { found, end, .. }: Frames) -> Self {
-        let writeback = Writeback::new(end, Afterwards::Release);
+        let writeback = Writeback::new(end, CachePolicy::Release);
         let tail = Tail { end, brought: 0, writeback };
         Self {
             path: path.to_owned(),
@@ -92,7 +92,7 @@ impl Log {
 
     /// Says that documents will be read back, so that the system keeps later writes in memory.
     pub(super) fn expect_reads(&self) {
-        self.tail().writeback.afterwards = Afterwards::Keep;
+        self.tail().writeback.cache_policy = CachePolicy::Keep;
     }
 
     /// Appends the entry of the block `number`.
@@ -102,7 +102,7 @@ impl Log {
         fingerprint: &str,
         documents: &Documents,
         ledger: &Ledger,
-    ) -> Result<Place> {
+    ) -> Result<LoggedBlock> {
         let written = entry::write(number, fingerprint, documents, ledger);
         let (header, payload) = (&written.header, &written.payload);
         let mut tail = self.tail();
@@ -124,7 +124,7 @@ impl Log {
         }
         self.tail().writeback.wrote(&self.file, end).map_err(Error::io(&self.path))?;
         let (path, names) = (Arc::clone(documents.path()), documents.names().into());
-        Ok(Place { path, names, offset: start + written.records as u64, ends: written.ends })
+        Ok(LoggedBlock { path, names, offset: start + written.records as u64, ends: written.ends })
     }
 
     /// Cuts off the entry from `start` on, which could not be written, if it is the last: the disk may need the room.
@@ -138,14 +138,18 @@ impl Log {
     /// The entry of the block `number`, if it was complete when the file was opened.
     ///
     /// `path` is the file that the block is of, where that is at hand.
-    pub fn entry(&self, number: u64, path: Option<&Arc<Path>>) -> Result<Option<(Entry, Place)>> {
+    pub fn entry(
+        &self,
+        number: u64,
+        path: Option<&Arc<Path>>,
+    ) -> Result<Option<(LogEntry, LoggedBlock)>> {
         let Some(frame) = self.found.get(&number) else { return Ok(None) };
         let payload = frame.payload(&self.file).map_err(Error::io(&self.path))?;
-        let entry = payload.and_then(|payload| Entry::read(&payload, path));
+        let entry = payload.and_then(|payload| LogEntry::read(&payload, path));
         let Some((entry, records, ends)) = entry else { return Ok(None) };
         let offset = frame.start + records as u64;
         let names = entry.documents.names().into();
-        let place = Place { path: Arc::clone(entry.documents.path()), names, offset, ends };
+        let place = LoggedBlock { path: Arc::clone(entry.documents.path()), names, offset, ends };
         Ok(Some((entry, place)))
     }
 

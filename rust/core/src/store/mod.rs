@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use crate::document::{ColumnName, Document, Documents};
 
-pub use entry::Entry;
+pub use entry::LogEntry;
 pub use load::{Loaded, Stretch};
-pub use log::{Log, Place};
+pub use log::{Log, LoggedBlock};
 
 /// Whole [`Documents`] in input order. A document's number counts all that were ever pushed.
 ///
@@ -22,7 +22,7 @@ pub use log::{Log, Place};
 /// stream frees documents by [`Store::retain`]; the numbers stay.
 #[derive(Debug, Default)]
 pub struct Store {
-    segments: Vec<Segment>,
+    segments: Vec<StoredDocuments>,
     end: u64,
     /// The bytes of documents in memory.
     resident: u64,
@@ -41,10 +41,10 @@ struct Spilled {
 
 /// Documents and the number of each, ascending.
 #[derive(Debug)]
-struct Segment {
+struct StoredDocuments {
     numbers: Numbers,
     /// Their place in the log, if there is one.
-    place: Option<Place>,
+    place: Option<LoggedBlock>,
     /// The documents, unless they are in the log only.
     documents: Option<Documents>,
 }
@@ -83,7 +83,7 @@ impl Store {
     /// # Panics
     ///
     /// If documents without a place are pushed to a store that spills.
-    pub fn push(&mut self, documents: Documents, place: Option<Place>) -> Range<u64> {
+    pub fn push(&mut self, documents: Documents, place: Option<LoggedBlock>) -> Range<u64> {
         let first = self.end;
         self.end += documents.len() as u64;
         if documents.is_empty() {
@@ -91,7 +91,7 @@ impl Store {
         }
         self.resident += documents.memory();
         let documents = Some(documents);
-        self.segments.push(Segment { numbers: Numbers::From(first), place, documents });
+        self.segments.push(StoredDocuments { numbers: Numbers::From(first), place, documents });
         if let Some(spilled) = &mut self.spilled {
             if self.resident > spilled.budget && !spilled.over {
                 spilled.over = true;
@@ -151,7 +151,7 @@ impl Store {
         segment.documents.as_ref().expect("documents in memory").document(index)
     }
 
-    fn find(&self, number: u64) -> (&Segment, usize) {
+    fn find(&self, number: u64) -> (&StoredDocuments, usize) {
         let after = self.segments.partition_point(|segment| segment.numbers.number(0) <= number);
         let segment = &self.segments[after.checked_sub(1).expect("a document that is still kept")];
         (segment, segment.numbers.index(number))

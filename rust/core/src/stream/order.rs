@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::pack::random::Random;
 use crate::source::parts::{Part, parts};
 use crate::source::position::{Extent, Numbering, extents};
-use crate::source::{Block, Found};
+use crate::source::{Block, FoundFiles};
 
 /// Extents of a portion for each lane, if the files can be cut into that many. With 16, the lanes of the
 /// smallest inputs differ by a sixteenth of their bytes at most.
@@ -57,7 +57,7 @@ type Key = (u64, u64, u64);
 /// The order of the records of sources that are read as one.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
-    pub(super) found: &'a Found,
+    pub(super) found: &'a FoundFiles,
     /// The sources, by their indices among those that were found.
     sources: Vec<usize>,
     seed: u64,
@@ -75,7 +75,7 @@ pub(super) struct Order<'a> {
 
 impl<'a> Order<'a> {
     pub(super) fn new(
-        found: &'a Found,
+        found: &'a FoundFiles,
         sources: Vec<usize>,
         (seed, shuffle, choice): (u64, bool, &'a Choice),
         lanes: usize,

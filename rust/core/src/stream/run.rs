@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Count;
 use crate::pack::OpenPacks;
 use crate::pipeline::Job;
-use crate::source::Found;
+use crate::source::FoundFiles;
 use crate::source::position::{is_line_file, line_of};
 
 use super::mix::Mix;
@@ -31,7 +31,7 @@ pub(super) struct End<'a> {
 /// The parts of a run.
 pub(super) struct Run<'a> {
     pub(super) job: &'a Job,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a FoundFiles,
     pub(super) options: &'a StreamOptions,
     pub(super) control: &'a Control,
     pub(super) share: Share,
@@ -45,7 +45,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         job: &'a Job,
-        found: &'a Found,
+        found: &'a FoundFiles,
         options: &'a StreamOptions,
         from: Option<State>,
         control: &'a Control,

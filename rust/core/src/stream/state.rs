@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ledger::{Count, Notes};
 use crate::pipeline::{Books, Job, JobTemplate};
-use crate::source::{Found, SourceFile};
+use crate::source::{FoundFiles, SourceFile};
 use crate::storage::OpenFile;
 use crate::wording::Message;
 
@@ -127,7 +127,7 @@ impl Identity {
     /// The identity of a stream of `found`.
     pub(super) fn of(
         job: &Job,
-        found: &Found,
+        found: &FoundFiles,
         options: &StreamOptions,
         control: &Control,
     ) -> Result<Self> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastpack_tokenize::{Engine, Tokenizer};
 
-use crate::assemble::Sources;
+use crate::assemble::NumberedFiles;
 use crate::config::Options;
 use crate::pipeline::documents::markers::cut_markers;
 use crate::pipeline::documents::recognise::FileKinds;
@@ -12,13 +12,13 @@ use crate::pipeline::documents::renderer::CHAT_TEMPLATE;
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::report::{Report, RunFacts, Tally};
-use crate::source::{Found, Memory};
+use crate::source::{FoundFiles, Memory};
 
 /// The facts of a report about the inputs and the tokenizer.
 pub(crate) struct About {
     pub(crate) facts: RunFacts,
     /// The files by the numbers that rows give them.
-    pub(crate) sources: Sources,
+    pub(crate) sources: NumberedFiles,
 }
 
 /// The warning of a run whose tokenizer the compiled engine does not support.
@@ -30,7 +30,7 @@ fn slow(reason: &str) -> String {
 
 impl About {
     /// The facts about files before they are read.
-    pub(crate) fn new(job: &Job, found: &Found) -> Self {
+    pub(crate) fn new(job: &Job, found: &FoundFiles) -> Self {
         let (engine, engine_reason) = match job.tokenizer.as_ref().map(Tokenizer::engine) {
             None => ("none", None),
             Some(Engine::Compiled) => ("compiled", None),
@@ -63,17 +63,20 @@ impl About {
             warnings,
             ..RunFacts::default()
         };
-        let sources = Sources::new(found.files.iter().map(|file| Arc::clone(&file.path)));
+        let sources = NumberedFiles::new(found.files.iter().map(|file| Arc::clone(&file.path)));
         Self { facts, sources }
     }
 
     /// The facts about records in memory.
     pub(in crate::pipeline) fn of_memory(job: &Job, memory: &Memory) -> Self {
-        Self { sources: Sources::new([memory.name()]), ..Self::new(job, &Found::default()) }
+        Self {
+            sources: NumberedFiles::new([memory.name()]),
+            ..Self::new(job, &FoundFiles::default())
+        }
     }
 
     /// The facts of an earlier report about these `sources`.
-    pub(in crate::pipeline) fn of(report: Report, sources: Sources) -> Self {
+    pub(in crate::pipeline) fn of(report: Report, sources: NumberedFiles) -> Self {
         let facts = RunFacts { sources: Vec::new(), warnings: Vec::new(), ..report.facts };
         Self { facts, sources }
     }
@@ -83,7 +86,7 @@ impl About {
         let RunFacts { tokenizer, engine, engine_reason, .. } = self.facts.clone();
         let facts =
             RunFacts { files, bytes, tokenizer, engine, engine_reason, ..RunFacts::default() };
-        Self { facts, sources: Sources::default() }
+        Self { facts, sources: NumberedFiles::default() }
     }
 
     /// Adds the formats and shapes of the files, and the engines that rendered them, after all is read.

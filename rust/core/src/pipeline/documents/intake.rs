@@ -11,7 +11,7 @@ use crate::control::{Control, Phase};
 use crate::document::tokenize::{DocumentMaker, Ending};
 use crate::document::{Documents, Pass, TURN_ENDS, ids};
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Ledger, Place as Lost, Reason, RecordNotes};
+use crate::ledger::{DroppedRecord, Ledger, Reason, RecordNotes};
 use crate::objective::document_columns;
 use crate::ordered::ordered;
 use crate::pipeline::documents::recognise::{FileKinds, Recogniser, chooser};
@@ -21,7 +21,7 @@ use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{Fault, Shape};
 use crate::sample::places_before;
 use crate::source::{Block, Blocks, RawRecord};
-use crate::store::{Log, Place};
+use crate::store::{Log, LoggedBlock};
 use crate::timing::{Clock, Stage, Stages, Work};
 
 /// Replaces the offset of a record by the number of its line.
@@ -58,13 +58,13 @@ pub(crate) struct Outcome {
     pub(crate) ledger: Ledger,
     pub(crate) work: Work,
     /// The place of the documents in the log, if there is one.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<LoggedBlock>,
     /// The hash of the block's records, where there is a log.
     pub(crate) fingerprint: Option<String>,
     /// The block, if it was requested.
     pub(crate) share: Option<BlockTask>,
     /// The records that were left out, if all are listed.
-    pub(crate) left_out: Vec<Lost>,
+    pub(crate) left_out: Vec<DroppedRecord>,
     /// The record of each document, counted from 0 in the block, if only some records were wanted.
     pub(crate) records: Vec<u32>,
     /// The error that ends the run after these documents, if any.
@@ -372,7 +372,7 @@ impl<'a> Intake<'a> {
                 outcome.ledger.read.add(0);
                 outcome.ledger.drop_document(Reason::Empty, 0, || origin.clone());
                 if self.names_all {
-                    outcome.left_out.push(Lost { origin, reason: Reason::Empty, message });
+                    outcome.left_out.push(DroppedRecord { origin, reason: Reason::Empty, message });
                 }
                 Ok(())
             }

@@ -1,8 +1,8 @@
 //! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
 use crate::config::{DocumentKind, Eos, Prompt, Reading, ShapeName};
-use crate::document::ids::Trains;
-use crate::document::tokenize::Kind;
+use crate::document::ids::TrainedIds;
+use crate::document::tokenize::TextKind;
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::pipeline::documents::formatted::{FoundMarkers, MarkersInTexts};
@@ -17,11 +17,11 @@ use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 /// The result of a record.
 pub(in crate::pipeline) enum RenderedRecord {
     /// A text to be tokenized.
-    Text(Rendered, Kind),
+    Text(Rendered, TextKind),
     /// Ids, and the trained part of them.
-    Tokens(Tokens, Trains),
+    Tokens(Tokens, TrainedIds),
     /// Texts that are tokenized one by one, and the label of a document of all of them.
-    Several(Vec<(String, Kind)>, Option<bool>),
+    Several(Vec<(String, TextKind)>, Option<bool>),
 }
 
 /// The reason that a record has no result.
@@ -46,7 +46,7 @@ pub(in crate::pipeline) struct Renderer<'a> {
     training: Training,
     /// The kind of documents that are made.
     kind: DocumentKind,
-    /// When an end-of-text token is added.
+    /// The addition of an end-of-text token.
     eos: Eos,
     /// The end-of-text token, if the tokenizer has one.
     last: Option<String>,
@@ -149,24 +149,24 @@ impl<'a> Renderer<'a> {
             Record::Tokens(tokens) => {
                 return Ok(RenderedRecord::Tokens(
                     Tokens { trained: None, ..tokens },
-                    Trains::Nothing,
+                    TrainedIds::Nothing,
                 ));
             }
             Record::Answers(answers) => return self.answers(answers),
-            Record::Text(text) => (text, Kind::Text),
+            Record::Text(text) => (text, TextKind::Text),
             Record::Conversation(conversation) => {
-                (self.template()?.render_prompt(&conversation)?, Kind::Conversation)
+                (self.template()?.render_prompt(&conversation)?, TextKind::Conversation)
             }
             Record::Pair(pair) if self.named.is_none() && self.template.is_ok() => {
                 let mut asked = as_messages(&pair, &self.examples);
                 asked.messages.pop();
-                (self.template()?.render_prompt(&asked)?, Kind::Conversation)
+                (self.template()?.render_prompt(&asked)?, TextKind::Conversation)
             }
             Record::Pair(pair) => {
                 let prompts = self.named.as_ref().unwrap_or(&self.alpaca);
                 let (mut text, answer) = prompts.render(&pair)?;
                 text.truncate(answer.start);
-                (text, Kind::Text)
+                (text, TextKind::Text)
             }
         };
         Ok(RenderedRecord::Several(vec![text], None))
@@ -185,19 +185,19 @@ impl<'a> Renderer<'a> {
                         }
                         _ => {}
                     }
-                    (text, Kind::Text)
+                    (text, TextKind::Text)
                 });
                 let whole: Vec<_> = whole.collect();
-                [(prompt, Kind::Text)].into_iter().chain(whole).collect()
+                [(prompt, TextKind::Text)].into_iter().chain(whole).collect()
             }
             Prompted::Messages { mut prompt, answers } => {
                 let template = self.template()?;
-                let mut texts = vec![(template.render_prompt(&prompt)?, Kind::Conversation)];
+                let mut texts = vec![(template.render_prompt(&prompt)?, TextKind::Conversation)];
                 let asked = prompt.messages.len();
                 for answer in answers {
                     prompt.messages.truncate(asked);
                     prompt.messages.extend(answer);
-                    texts.push((template.render(&prompt)?, Kind::Conversation));
+                    texts.push((template.render(&prompt)?, TextKind::Conversation));
                 }
                 texts
             }
@@ -218,12 +218,12 @@ impl<'a> Renderer<'a> {
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.replayed(replayed, reader)?;
         let marked = self.markers.in_fast_read(reader);
-        Ok(self.made(noting(rendered, marked), Kind::Conversation))
+        Ok(self.made(noting(rendered, marked), TextKind::Conversation))
     }
 
     fn text(&self, text: String) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let trained = self.training.of_text()?;
-        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, Kind::Text))
+        Ok(self.made(Rendered { text, trained, ..Rendered::default() }, TextKind::Text))
     }
 
     fn tokens(&self, tokens: Tokens) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -237,7 +237,7 @@ impl<'a> Renderer<'a> {
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
         let rendered = self.training.render(self.template()?, conversation)?;
         let marked = self.markers.in_conversation(conversation);
-        Ok(self.made(noting(rendered, marked), Kind::Conversation))
+        Ok(self.made(noting(rendered, marked), TextKind::Conversation))
     }
 
     fn pair(&self, pair: &Pair) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -250,7 +250,7 @@ impl<'a> Renderer<'a> {
         let trained = self.training.of_pair(answer);
         // A prompt that starts with the beginning-of-text token gets no second one.
         let begun = self.begin.as_ref().is_some_and(|begin| text.starts_with(begin.as_str()));
-        let kind = if begun { Kind::BegunText } else { Kind::Text };
+        let kind = if begun { TextKind::BegunText } else { TextKind::Text };
         // A plain prompt and its completion are joined as they are.
         let wraps = self.named.is_some() || !pair.plain;
         let has_formatted_prompt = wraps && self.markers.is_formatted(&pair.request);
@@ -259,7 +259,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// A text with its trained part.
-    fn made(&self, mut rendered: Rendered, kind: Kind) -> RenderedRecord {
+    fn made(&self, mut rendered: Rendered, kind: TextKind) -> RenderedRecord {
         rendered.end_untrained = self.training.leaves_end();
         RenderedRecord::Text(rendered, kind)
     }

@@ -16,7 +16,7 @@ use crate::pipeline::documents::renderer::Renderer;
 use crate::pipeline::job::Job;
 use crate::record::Shape;
 use crate::source::position::first_blocks;
-use crate::source::{Block, Blocks, Found};
+use crate::source::{Block, Blocks, FoundFiles};
 use crate::timing::Stages;
 
 /// Whether each record of a block is wanted, by its number from 0.
@@ -84,7 +84,7 @@ impl<'a> SingleBlocks<'a> {
 
 /// The shapes of files. Each is found by the first records of its file, whichever of its blocks are read.
 pub(crate) struct FileHeads<'a> {
-    found: &'a Found,
+    found: &'a FoundFiles,
     transforms: bool,
     known: Mutex<KnownShapes<'a>>,
 }
@@ -97,7 +97,7 @@ struct KnownShapes<'a> {
 }
 
 impl<'a> FileHeads<'a> {
-    pub(crate) fn new(job: &'a Job, found: &'a Found) -> Self {
+    pub(crate) fn new(job: &'a Job, found: &'a FoundFiles) -> Self {
         let blocks = Blocks::new(found.clone());
         let known =
             KnownShapes { blocks, recogniser: Recogniser::new(job), shapes: HashMap::new() };

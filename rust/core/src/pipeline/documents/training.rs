@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fastpack_template::json::{Json, Map};
 
 use crate::config::{Options, TrainOn, TrainOnEos};
-use crate::document::ids::Trains;
+use crate::document::ids::TrainedIds;
 use crate::ledger::Reason;
 use crate::record::{Conversation, FastReader, Fault, Tokens, is_assistant};
 use crate::template::{
@@ -93,7 +93,7 @@ impl Training {
     }
 
     /// The trained part of a record's own ids.
-    pub(super) fn of_tokens(self, tokens: &Tokens) -> Result<Trains, Fault> {
+    pub(super) fn of_tokens(self, tokens: &Tokens) -> Result<TrainedIds, Fault> {
         match self.train_on {
             TrainOn::Auto | TrainOn::All => {}
             TrainOn::Assistant | TrainOn::Completion if tokens.trained.is_some() => {}
@@ -104,9 +104,9 @@ impl Training {
             }
         }
         Ok(match self.train_on {
-            TrainOn::All => Trains::All,
-            _ if self.leaves_end() => Trains::NoEnd,
-            _ => Trains::Told,
+            TrainOn::All => TrainedIds::All,
+            _ if self.leaves_end() => TrainedIds::NoEnd,
+            _ => TrainedIds::Told,
         })
     }
 

@@ -6,7 +6,7 @@
 //! renders. All paths give the same text.
 
 use crate::config::{DocumentKind, Reading, ShapeName};
-use crate::document::tokenize::Kind;
+use crate::document::tokenize::TextKind;
 use crate::pipeline::documents::recognise::expectation;
 use crate::pipeline::documents::renderer::{RecordFailure, RenderedRecord, Renderer};
 use crate::pipeline::documents::training::Training;
@@ -88,25 +88,25 @@ impl<'a> Worker<'a> {
         let read_fast = match (raw, shape) {
             (Raw::Row { batch, row }, Some(shape)) => {
                 let done = self.replays() && self.reader.row(batch, row, shape);
-                done.then_some(Kind::Conversation)
+                done.then_some(TextKind::Conversation)
             }
             (Raw::Json(line), Some(shape)) => match shape.name() {
                 ShapeName::Text if self.texts => {
                     let text = &mut self.rendered.text;
                     text.clear();
-                    read_text_fast(line, shape, text).then_some(Kind::Text)
+                    read_text_fast(line, shape, text).then_some(TextKind::Text)
                 }
                 ShapeName::Conversations if self.replays() => {
-                    self.reader.read(line, shape).then_some(Kind::Conversation)
+                    self.reader.read(line, shape).then_some(TextKind::Conversation)
                 }
                 _ => None,
             },
             _ => None,
         };
         clock.lap(Stage::Parse);
-        if read_fast == Some(Kind::Text) {
+        if read_fast == Some(TextKind::Text) {
             self.rendered.trained = Trained::All;
-            return Ok(RenderedRecord::Text(std::mem::take(&mut self.rendered), Kind::Text));
+            return Ok(RenderedRecord::Text(std::mem::take(&mut self.rendered), TextKind::Text));
         }
         if read_fast.is_some() {
             let conversation = || match general() {

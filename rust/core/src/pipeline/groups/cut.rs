@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use crate::source::{Found, SourceFile};
+use crate::source::{FoundFiles, SourceFile};
 
 /// A file of a job, as far as it decides the groups.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(super) fn cut(files: &[Sized], most: NonZeroU64) -> Vec<Range<usize>> {
 }
 
 /// The files of a job, as far as they decide the groups.
-pub(super) fn sized(found: &Found) -> Vec<Sized> {
+pub(super) fn sized(found: &FoundFiles) -> Vec<Sized> {
     let sized = |file: &SourceFile| Sized {
         bytes: found.bytes_of([file]),
         source: file.source,
@@ -50,8 +50,8 @@ pub(super) fn sized(found: &Found) -> Vec<Sized> {
 }
 
 /// Some consecutive files of a job, with their sources alone.
-pub(super) fn part(found: &Found, files: Range<usize>) -> Found {
-    let mut part = Found::default();
+pub(super) fn part(found: &FoundFiles, files: Range<usize>) -> FoundFiles {
+    let mut part = FoundFiles::default();
     let mut last = None;
     for file in &found.files[files] {
         if last != Some(file.source) {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::cut::{cut, part, sized};
 use super::record::GroupRecord;
-use crate::assemble::Sources;
+use crate::assemble::NumberedFiles;
 use crate::config::{MaxLost, Options, Output, Validation};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ use crate::pipeline::rows::run_counts::RunCounts;
 use crate::pipeline::runs::content::ContentHashes;
 use crate::pipeline::runs::repack::take_all;
 use crate::sink::{Folder, Groups, LOTS, Opened, Packed, TokensFile, kept, open, packed};
-use crate::source::{Blocks, Found};
+use crate::source::{Blocks, FoundFiles};
 use crate::store::{Log, Store};
 
 /// Bits of the number of a block that count the blocks of a group.
@@ -56,7 +56,7 @@ impl Step {
 /// A job that is cut into groups of inputs.
 pub(super) struct GroupedJob<'a> {
     pub(super) job: &'a Job,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a FoundFiles,
     pub(super) output: &'a Output,
     /// The short name of the job.
     name: String,
@@ -65,7 +65,7 @@ pub(super) struct GroupedJob<'a> {
     /// The bytes of the files before each group, and of all.
     before: Vec<u64>,
     /// The files of the job, by the numbers that rows give them.
-    pub(super) sources: Sources,
+    pub(super) sources: NumberedFiles,
     /// The options of a group: how much is lost is checked for the whole job.
     options: Options,
 }
@@ -73,7 +73,7 @@ pub(super) struct GroupedJob<'a> {
 impl<'a> GroupedJob<'a> {
     pub(super) fn new(
         job: &'a Job,
-        found: &'a Found,
+        found: &'a FoundFiles,
         output: &'a Output,
         identity: &Identity,
         most: NonZeroU64,
@@ -94,7 +94,7 @@ impl<'a> GroupedJob<'a> {
             name: identity.name(),
             groups,
             before,
-            sources: Sources::new(found.files.iter().map(|file| Arc::clone(&file.path))),
+            sources: NumberedFiles::new(found.files.iter().map(|file| Arc::clone(&file.path))),
             options,
         }
     }

@@ -21,7 +21,7 @@ use crate::pipeline::rows::draw::ValidationLots;
 use crate::pipeline::runs::folder::read_report;
 use crate::report::Report;
 use crate::sink::{self, Groups, Joined, Started};
-use crate::source::Found;
+use crate::source::FoundFiles;
 use crate::wording::{message, set};
 
 /// How long a process waits before it looks again for groups that are free: from the first to the second.
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// nobody works on. Each waits for the others unless it must not wait; the last one puts the output together.
 pub(in crate::pipeline) fn pack(
     job: &mut Job,
-    found: &Found,
+    found: &FoundFiles,
     (output, most): (&Output, NonZeroU64),
     identity: Identity,
     control: &Control,
@@ -81,7 +81,7 @@ pub(in crate::pipeline) fn pack(
 /// Takes one group through one step. Returns its report.
 pub(in crate::pipeline) fn pack_one(
     job: &mut Job,
-    found: &Found,
+    found: &FoundFiles,
     (output, most): (&Output, NonZeroU64),
     identity: Identity,
     (group, step): (u64, usize),
@@ -125,7 +125,7 @@ pub(in crate::pipeline) fn pack_one(
 
 /// The bytes of each group, and the names of the steps.
 pub(in crate::pipeline) fn listed(
-    found: &Found,
+    found: &FoundFiles,
     output: &Output,
     most: NonZeroU64,
 ) -> (Vec<u64>, Vec<&'static str>) {

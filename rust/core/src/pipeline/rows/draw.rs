@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assemble::Sources;
+use crate::assemble::NumberedFiles;
 use crate::config::Validation;
 use crate::error::{Error, Origin, Result};
 use crate::pipeline::accounts::fate::DocumentFate;
@@ -25,7 +25,11 @@ pub(in crate::pipeline) struct Draw {
 }
 
 impl Draw {
-    pub(in crate::pipeline) fn new(validation: Validation, seed: u64, sources: &Sources) -> Self {
+    pub(in crate::pipeline) fn new(
+        validation: Validation,
+        seed: u64,
+        sources: &NumberedFiles,
+    ) -> Self {
         Self {
             validation,
             seed,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use arrow::record_batch::RecordBatch;
 
-use crate::assemble::Batches;
+use crate::assemble::BatchRanges;
 use crate::control::{Control, Phase};
 use crate::error::Result;
 use crate::pack::{OpenPacks, Piece, Plan};
@@ -40,7 +40,7 @@ pub(crate) struct Rolling<'a> {
     open: OpenPacks,
     /// Closed rows that wait for a full batch.
     closed: Plan,
-    batches: Batches,
+    batches: BatchRanges,
     /// The remaining number of rows that an earlier run has handed over. They are only counted.
     done: usize,
     /// The pieces of the current document.
@@ -63,7 +63,7 @@ impl<'a> Rolling<'a> {
     ) -> Self {
         let packs = &packing.options.rows.packing;
         let closed = Plan::new(packs.row_limit()).aligned_to(packs.align_documents_to);
-        let batches = Batches::new(packing.layout.padding(), batch.rows, batch.tokens);
+        let batches = BatchRanges::new(packing.layout.padding(), batch.rows, batch.tokens);
         let patience = (SEGMENTS, BYTES);
         Self { packing, open, closed, batches, done, pieces: Vec::new(), patience, control }
     }

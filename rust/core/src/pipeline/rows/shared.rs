@@ -19,7 +19,7 @@ pub(in crate::pipeline) struct SharedDocument {
     /// The number of its file among those of the job.
     file: u64,
     line: u64,
-    /// How often its source was read before.
+    /// The number of earlier reads of its source.
     repetition: u64,
     pieces: Vec<SharedPiece>,
     /// Whether other pieces of it are in rows of its group.

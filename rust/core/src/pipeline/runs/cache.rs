@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 
-use crate::assemble::Sources;
+use crate::assemble::NumberedFiles;
 use crate::config::{Coding, Format, Output, RowLayout};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::pipeline::runs::records::Records;
 use crate::regular;
 use crate::report::{Report, RunFacts};
 use crate::sink::{Folder, KeptTokens, TokensFile, discard, is_damaged, kept};
-use crate::source::{Found, SourceFile};
+use crate::source::{FoundFiles, SourceFile};
 use crate::store::Log;
 
 /// The kept tokens of some records: a folder in the cache, named after the identity of the job.
@@ -90,7 +90,7 @@ impl CacheEntry {
     pub(super) fn use_tokens(
         &self,
         job: &mut Job,
-        found: &Found,
+        found: &FoundFiles,
         control: &Control,
         mut pack: impl FnMut(&Job, KeptRecords<'_>) -> Result<Report>,
     ) -> Result<Report> {
@@ -127,7 +127,7 @@ impl CacheEntry {
             let before = read_report(&kept.report, dir)?;
             // Documents have the names that their files had when the tokens were made.
             let names = before.facts.sources.iter();
-            let sources = Sources::new(names.map(|name| Arc::from(Path::new(name))));
+            let sources = NumberedFiles::new(names.map(|name| Arc::from(Path::new(name))));
             let names = before.facts.sources.into_iter().zip(about.sources.names()).collect();
             let facts = RunFacts { sources: Vec::new(), ..before.facts };
             let (bytes, tokenizer) = (about.facts.bytes, about.facts.tokenizer.take());
@@ -184,7 +184,7 @@ pub(super) struct KeptRecords<'k> {
     pub(super) tokens: &'k KeptTokens,
     pub(super) about: About,
     /// The files, by the names in the documents.
-    pub(super) sources: Sources,
+    pub(super) sources: NumberedFiles,
     /// The current names of the files, by the names in the documents.
     pub(super) names: HashMap<String, String>,
 }
@@ -217,7 +217,7 @@ fn tokenize(folder: &mut Folder, job: &Job, records: Records, control: &Control)
 
 /// The identity of each file by its content.
 fn content(files: &[SourceFile], job: &Job, control: &Control) -> Result<Vec<FileContent>> {
-    let ranks = Sources::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
+    let ranks = NumberedFiles::new(files.iter().map(|file| Arc::clone(&file.path))).ranks();
     let mut contents = Vec::with_capacity(files.len());
     let mut files = files.iter();
     let next = || -> Result<_> { Ok(files.next()) };

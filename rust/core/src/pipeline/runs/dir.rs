@@ -25,7 +25,7 @@ use crate::pipeline::runs::records::Records;
 use crate::pipeline::runs::repack::{KeptRows, pack_kept};
 use crate::report::Report;
 use crate::sink::{Folder, TokensFile};
-use crate::source::{Found, Memory, SourceFile, discover};
+use crate::source::{FoundFiles, Memory, SourceFile, discover};
 use crate::store::{Log, Store};
 use crate::wording::{message, set};
 
@@ -86,7 +86,7 @@ fn prepare(
     inputs: &Inputs,
     output: &Output,
     control: &Control,
-) -> Result<(Found, Output, Identity)> {
+) -> Result<(FoundFiles, Output, Identity)> {
     job.validate(inputs)?;
     output.validate(&job.options.rows)?;
     let found = discover(inputs, control)?;

@@ -15,13 +15,13 @@ use crate::pipeline::job::Job;
 use crate::pipeline::rows::packing::Packing;
 use crate::report::Report;
 use crate::sink::{Folder, Sink};
-use crate::source::{Blocks, Found, SourceFile};
+use crate::source::{Blocks, FoundFiles, SourceFile};
 use crate::store::{Log, Store};
 
 /// Packs each file of `found` into separate files in `folder`. The report contains one of each file.
 pub(in crate::pipeline) fn pack_each(
     job: &Job,
-    found: Found,
+    found: FoundFiles,
     folder: &mut Folder,
     store: (&Arc<Log>, &Output),
     consumed: &mut dyn FnMut(&Outcome),

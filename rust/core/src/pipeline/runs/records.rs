@@ -3,12 +3,12 @@
 use crate::config::{Reading, Source};
 use crate::pipeline::accounts::about::About;
 use crate::pipeline::job::Job;
-use crate::source::{Blocks, Found, Memory};
+use crate::source::{Blocks, FoundFiles, Memory};
 
 /// The input of a run.
 pub(super) enum Records {
     /// Files, which can be read any number of times.
-    Files(Found),
+    Files(FoundFiles),
     /// Records in memory, which can be read once.
     Memory(Memory, Box<Reading>),
 }

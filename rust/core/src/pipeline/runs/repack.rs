@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::assemble::{Layout, Sources};
+use crate::assemble::{Layout, NumberedFiles};
 use crate::config::{Options, Output, Validation};
 use crate::control::{Control, Phase};
 use crate::error::{Error, Result};
@@ -89,7 +89,7 @@ pub fn repack(
         output: Some(output.deciding()),
         run: None,
     };
-    let about = About::of(read_report(&kept.report, source)?, Sources::new(kept.job.files()));
+    let about = About::of(read_report(&kept.report, source)?, NumberedFiles::new(kept.job.files()));
     in_folder(
         output,
         &Arc::new(identity),

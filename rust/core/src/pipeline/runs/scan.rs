@@ -14,7 +14,7 @@ use crate::config::{Inputs, Options, RowColumn, Source};
 use crate::control::{Control, Phase};
 use crate::document::INPUTS;
 use crate::error::{Error, Origin, Result};
-use crate::ledger::{Count, Ledger, NotedReport, Place, Reason};
+use crate::ledger::{Count, DroppedRecord, Ledger, NotedReport, Reason};
 use crate::objective::causal;
 use crate::pack::{Pieces, TICK, lower_bound, plan};
 use crate::pipeline::accounts::about::About;
@@ -252,7 +252,7 @@ struct FileKinds {
     /// Line files that were read in part: their records are identified by their offsets.
     spread: HashSet<Arc<Path>>,
     ledger: Ledger,
-    places: BTreeMap<Reason, Vec<Place>>,
+    places: BTreeMap<Reason, Vec<DroppedRecord>>,
     documents: u64,
     lengths: Histogram,
     trained_tokens: u64,
@@ -316,7 +316,7 @@ impl FileKinds {
     }
 
     /// A place, as the report has it.
-    fn place(&self, place: Place) -> PlaceReport {
+    fn place(&self, place: DroppedRecord) -> PlaceReport {
         let spread = self.spread.contains(&place.origin.path);
         let mut place = PlaceReport::from(place);
         if spread {
@@ -341,7 +341,7 @@ impl FileKinds {
                 && let Some(first) = self.ledger.firsts.get(reason)
             {
                 let (origin, message) = (first.clone(), "the first of them".to_owned());
-                places.push(Place { origin, reason: *reason, message });
+                places.push(DroppedRecord { origin, reason: *reason, message });
             }
             let places = places.into_iter().map(|place| self.place(place)).collect();
             (reason.name().to_owned(), Lost { count: *count, places })

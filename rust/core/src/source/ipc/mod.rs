@@ -11,7 +11,7 @@ mod table;
 
 use super::block::Reader;
 use super::found::SourceFile;
-use super::input::Input;
+use super::input::InputBytes;
 use super::rows::{Columns, RowReader, Rows};
 use crate::control::Control;
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(super) fn open(
     control: &Control,
 ) -> Result<Box<dyn Reader>> {
     let compression = source.format.compression;
-    let mut input = Input::open(&source.location, compression)?;
+    let mut input = InputBytes::open(&source.location, compression)?;
     let is_file = compression.is_none() && input.peek(FILE_MAGIC.len(), control)? == FILE_MAGIC;
     let reader = if is_file {
         let mut file = IpcFile::new(&source.location, source.size, columns);
@@ -42,7 +42,7 @@ pub(super) fn open(
 
 /// One stream, or several with the same columns, one after another.
 struct Stream {
-    frames: Frames<Input>,
+    frames: Frames<InputBytes>,
     /// The columns of the current stream; `None` before the first stream.
     table: Option<Table>,
     columns: Option<Columns>,

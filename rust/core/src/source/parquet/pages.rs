@@ -36,7 +36,7 @@ impl Pages {
         Self { file, size, expansion: 1 }
     }
 
-    /// The same file, for another reader.
+    /// A copy of the file for another reader.
     pub(super) fn try_clone(&self) -> Result<Self> {
         Ok(Self { file: self.file.try_clone()?, size: self.size, expansion: self.expansion })
     }
