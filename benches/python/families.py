@@ -6,6 +6,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def unigram(iterator: Iterator[str]) -> Tokenizer:
         vocab_size=SIZE, unk_token="<unk>", special_tokens=special, show_progress=False
     )
     tokenizer.train_from_iterator(iterator, trainer)
-    return tokenizer
+    file = json.loads(tokenizer.to_str())
+    # SentencePiece, which trained the published ones, writes scores of 32 bits.
+    file["model"]["vocab"] = [[piece, float(np.float32(score))] for piece, score in file["model"]["vocab"]]
+    return Tokenizer.from_str(json.dumps(file))
 
 
 def clip(iterator: Iterator[str]) -> Tokenizer:

@@ -176,10 +176,13 @@ fn spaces() -> Vec<(&'static str, Value, Value)> {
 /// A random SentencePiece-style tokenizer.
 fn sentence(random: &mut Random, normalizer: &Value, pre_tokenizer: &Value) -> Tokenizer {
     let mut tokens: Vec<String> = vec!["<unk>".to_owned(), "▁".to_owned()];
-    tokens.extend((0..=255).map(|byte| format!("<0x{byte:02X}>")));
+    let fallback = !random.once_in(3);
+    if fallback {
+        tokens.extend((0..=255).map(|byte| format!("<0x{byte:02X}>")));
+    }
     let mut sample: Vec<String> = SAMPLE.replace(' ', "▁").chars().map(String::from).collect();
     for letter in &sample {
-        // A few characters are left to the byte tokens.
+        // A few characters are left to the byte tokens or to the unknown one.
         if !tokens.contains(letter) && !random.once_in(12) {
             tokens.push(letter.clone());
         }
@@ -222,7 +225,7 @@ fn sentence(random: &mut Random, normalizer: &Value, pre_tokenizer: &Value) -> T
         "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": null, "decoder": null,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true, "ignore_merges": false,
+            "end_of_word_suffix": null, "fuse_unk": fallback || random.once_in(2), "byte_fallback": fallback, "ignore_merges": false,
             "vocab": vocab, "merges": merges,
         },
     });

@@ -4,6 +4,7 @@
 //! `corpora/`, the ignored tests run everything on real ones:
 //! `FASTPACK_DATA=… cargo test --release -p fastpack-tokenize --test conformance -- --ignored`.
 
+mod apart;
 mod check;
 mod cuts;
 mod families;

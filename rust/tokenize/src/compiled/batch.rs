@@ -51,6 +51,11 @@ pub(super) trait Pieces {
         false
     }
 
+    /// Whether the caches hold a piece of so many bytes, if it is too long for a key.
+    fn keeps(&self, _length: usize) -> bool {
+        true
+    }
+
     /// Announces that [`Self::learn`] may be called for a piece.
     fn expect(&self, _: Key) {}
 

@@ -13,6 +13,9 @@ use super::normalize::Normalized;
 use crate::pattern::{Automaton, Pattern, Tails};
 use crate::unicode::{self, Changes};
 
+/// The patterns that match nothing but runs of whitespace or of spaces, and all of such a run.
+const BLANKS: [&str; 4] = [r"\s+", " +", " {2,}", r"\s{2,}"];
+
 /// Several normalizers, in their order.
 pub(crate) struct Chain {
     steps: Vec<Step>,
@@ -40,6 +43,8 @@ enum Step {
     Pattern {
         automaton: Box<Automaton>,
         content: String,
+        /// Whether the pattern matches runs of whitespace, or of spaces, and nothing else.
+        blanks: bool,
     },
     /// Puts a text in front of a text that is not empty.
     Prepend(String),
@@ -82,6 +87,23 @@ impl Chain {
     /// Whether one of the normalizers composes letters and marks.
     pub(super) fn composes(&self) -> bool {
         self.composes
+    }
+
+    /// Whether the words of a text can be normalized apart, as [`super::normalize::Normalizer::keeps_words`] says.
+    pub(super) fn keeps_words(&self) -> bool {
+        self.steps.iter().all(|step| match step {
+            Step::Composer(_)
+            | Step::Decomposer { .. }
+            | Step::Bert(_)
+            | Step::Characters(_)
+            | Step::Lowercase => true,
+            Step::Pattern { content, blanks, .. } => *blanks && content == " ",
+            Step::Charsmap(_)
+            | Step::Literal { .. }
+            | Step::Prepend(_)
+            | Step::Strip { .. }
+            | Step::Bytes => false,
+        })
     }
 
     /// The normalized form of `text`, or `None` if it is the same. See
@@ -151,8 +173,11 @@ impl Step {
             }
             (_, Value::String(text)) => {
                 let named = |reason: String| format!(" with pattern `{text}` ({reason})");
-                let automaton = Pattern::new(text).and_then(|it| it.automaton()).map_err(named)?;
-                Ok(Self::Pattern { automaton: Box::new(automaton), content })
+                let pattern = Pattern::new(text).map_err(named)?;
+                let automaton = Box::new(pattern.automaton().map_err(named)?);
+                let blanks =
+                    BLANKS.iter().any(|it| Pattern::new(it).is_ok_and(|it| it.means(&pattern)));
+                Ok(Self::Pattern { automaton, content, blanks })
             }
             _ => Err(" of an unknown pattern".to_owned()),
         }
@@ -174,7 +199,7 @@ impl Step {
                 let found = finder.find_iter(text.as_bytes()).map(|at| (at, at + length));
                 replaced(text, found, content)
             }
-            Self::Pattern { automaton, content } => {
+            Self::Pattern { automaton, content, .. } => {
                 let (mut from, mut tails) = (0, Tails::default());
                 let found = std::iter::from_fn(|| {
                     let found = automaton.find(text.as_bytes(), 0, from, 0, &mut tails)?;

@@ -24,7 +24,12 @@ pub(crate) struct Cuts {
     /// For each last byte of a character, the first bytes of characters that follow it in a token that holds
     /// only a part of one of the two characters.
     partial: Box<[[u64; 4]; 256]>,
+    /// A bit for each code point that has a token, if adjacent characters without one belong together.
+    known: Option<Box<[u64]>>,
 }
+
+/// The number of code points.
+const CODE_POINTS: usize = 0x11_0000;
 
 /// A bit for each hash of a pair of code points; several pairs can share a bit.
 struct Filter {
@@ -68,6 +73,7 @@ impl Cuts {
             ascii: vec![false; ASCII * ASCII].into_boxed_slice(),
             wide: Filter::new(&[]),
             partial: Box::new([[0; 4]; 256]),
+            known: None,
         };
         let mut pairs = Vec::new();
         for token in tokens {
@@ -119,6 +125,28 @@ impl Cuts {
         }
     }
 
+    /// Forbids cuts between two characters that have no token, given those that have one.
+    pub(crate) fn join_unknown(&mut self, with_token: impl Iterator<Item = u32>) {
+        let mut known = vec![0_u64; CODE_POINTS / 64].into_boxed_slice();
+        for code_point in with_token {
+            known[code_point as usize / 64] |= 1 << (code_point % 64);
+        }
+        let is_unknown = |character: usize| known[character / 64] >> (character % 64) & 1 == 0;
+        for (pair, joined) in self.ascii.iter_mut().enumerate() {
+            *joined |= is_unknown(pair / ASCII) && is_unknown(pair % ASCII);
+        }
+        self.known = Some(known);
+    }
+
+    /// Whether two characters without a token belong together.
+    #[inline]
+    fn are_unknown(&self, left: u32, right: u32) -> bool {
+        let Some(known) = &self.known else { return false };
+        let is_unknown =
+            |code_point: u32| known[code_point as usize / 64] >> (code_point % 64) & 1 == 0;
+        is_unknown(left) && is_unknown(right)
+    }
+
     /// Whether some token has one ASCII character after the other.
     #[inline]
     pub(crate) fn joins(&self, left: u8, right: u8) -> bool {
@@ -131,6 +159,7 @@ impl Cuts {
             return !self.ascii[left as usize * ASCII + right as usize];
         }
         !self.wide.has(left, right)
+            && !self.are_unknown(left, right)
             && (self.partial[usize::from(last)][usize::from(first / 64)] >> (first % 64)) & 1 == 0
     }
 

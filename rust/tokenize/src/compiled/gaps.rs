@@ -26,7 +26,9 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
     memory.made.clear();
     for (number, gap) in gaps.iter_mut().enumerate() {
         let (range, waiting) = (run.range(gap.index), run.pieces[gap.index]);
-        if !memory.recall(&run.text[range.clone()], &waiting, gap) {
+        let known = holds(model, &waiting, range.len())
+            && memory.recall(&run.text[range.clone()], &waiting, gap);
+        if !known {
             memory.absent.push(Absent { waiting, gap: number, start: range.start });
         }
     }
@@ -36,16 +38,25 @@ pub(super) fn fill(model: &impl Pieces, run: &Run<'_>, memory: &mut Memory) {
     let mut ids = std::mem::take(&mut memory.ids);
     for gap in gaps.iter_mut().filter(|gap| !gap.known) {
         let (piece, waiting) = (&run.text[run.range(gap.index)], &run.pieces[gap.index]);
+        let held = holds(model, waiting, piece.len());
         // The same piece may have occurred earlier in the batch.
-        if !memory.recall(piece, waiting, gap) {
+        if !held || !memory.recall(piece, waiting, gap) {
             ids.clear();
             model.miss(piece, waiting.key.is_part(), memory, &mut ids);
-            memory.remember(piece, waiting, &ids);
+            if held {
+                memory.remember(piece, waiting, &ids);
+            }
             gap.fill(&ids, &mut memory.made);
         }
     }
     memory.ids = ids;
     memory.gaps = gaps;
+}
+
+/// Whether the caches may hold a piece.
+#[inline]
+fn holds(model: &impl Pieces, waiting: &Waiting, length: usize) -> bool {
+    waiting.place != NOWHERE || model.keeps(length)
 }
 
 /// Appends the ids of all pieces: the `copied` ids from the cache, and the ids of the gaps, which are known

@@ -1,5 +1,6 @@
 //! The compiled engines: they serve a whole tokenizer without the Hugging Face crate.
 
+mod alphanumeric;
 mod batch;
 mod bert;
 mod bpe;
@@ -113,7 +114,9 @@ impl Compiled {
         let mut watch = match self.normalizer {
             _ if spans.is_empty() => Watch::Nothing,
             // The text is written into a buffer, so the source range is told for each token.
-            _ if matches!(self.model, Model::General(_)) => Watch::all(self.composes()),
+            _ if matches!(&self.model, Model::General(model) if !model.tells_in_place()) => {
+                Watch::all(self.composes())
+            }
             _ if self.seldom.is_some() => Watch::new(text, spans),
             // Normalizing changes nearly every text.
             Some(Normalizer::Bert(_) | Normalizer::Chain(_)) => Watch::all(self.composes()),
@@ -142,14 +145,23 @@ impl Compiled {
             || self.normalizer.as_ref().is_some_and(Normalizer::expands)
     }
 
+    /// The normalizer of whole texts, or of words.
+    fn any_normalizer(&self) -> Option<&Normalizer> {
+        let of_words = match &self.model {
+            Model::General(model) => model.normalizer(),
+            _ => None,
+        };
+        self.normalizer.as_ref().or(of_words)
+    }
+
     /// Whether the normalizer composes letters and marks.
     fn composes(&self) -> bool {
-        self.normalizer.as_ref().is_some_and(Normalizer::composes)
+        self.any_normalizer().is_some_and(Normalizer::composes)
     }
 
     /// The normalized content of an added token that matches normalized text.
     pub(crate) fn normalized(&self, content: &str) -> String {
-        let normalizer = self.normalizer.as_ref();
+        let normalizer = self.any_normalizer();
         normalizer.map_or_else(|| content.to_owned(), |normalizer| normalizer.normalized(content))
     }
 
@@ -160,7 +172,11 @@ impl Compiled {
         let mut from = range.start;
         for found in self.raw.matches(text) {
             let between = &text[from..found.range.start];
-            let normalizer = self.normalizer_of(between).filter(|_| !between.is_empty());
+            let normalizer = match &self.model {
+                Model::General(model) => model.normalizer().or(self.normalizer.as_ref()),
+                _ => self.normalizer_of(between),
+            };
+            let normalizer = normalizer.filter(|_| !between.is_empty());
             // A text that normalizing changes gets its source ranges in another way.
             if normalizer.is_some_and(|it| it.normalize(between, 0, false).is_some()) {
                 return None;

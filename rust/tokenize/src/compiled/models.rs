@@ -8,7 +8,7 @@ use super::byte_level::{ByteLevel, Unknown};
 use super::file::{UNIGRAM, Vocab, WORD_LEVEL, WORD_PIECE, Written};
 use super::general::{Affixes, Characters, Fallback, Maker, WordLevel};
 use super::pre_tokenizer::Spaces;
-use super::sentence::{self, META_CHARACTER, Prefix, Sentence};
+use super::sentence::{self, META_CHARACTER, Missing, Prefix, Sentence};
 use super::unigram::{self, Unigram};
 use super::word_piece::{self, WordPiece};
 use super::words::Words;
@@ -230,7 +230,8 @@ pub(super) fn byte_level(model: &Written<'_>, splitter: Splitter) -> Result<Byte
         .ok_or_else(|| "model BPE whose merges take in the unk_token".to_owned())
 }
 
-/// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token.
+/// A `SentencePiece`-style model: tokens are text with `▁` for the space, and every byte has a token or there is an
+/// unknown token.
 pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, String> {
     let spell = |token: &str, out: &mut Vec<u8>| {
         // Every space becomes `▁`, so no text contains a token with a space.
@@ -242,22 +243,29 @@ pub(super) fn sentence(model: &Written<'_>, spaces: Spaces) -> Result<Sentence, 
         possible
     };
     without_affixes(model)?;
-    if !model.byte_fallback {
-        return Err("model BPE without byte_fallback".to_owned());
-    }
     if model.ignore_merges {
         return Err("model BPE with ignore_merges on whole texts".to_owned());
     }
     let Spelled { vocabulary, ids, merges } = bpe(model, spell)?;
-    let mut bytes = [0; 256];
-    for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
-        *token = vocabulary
-            .get(format!("<0x{byte:02X}>").as_bytes())
-            .ok_or_else(|| "model BPE without a token for every byte".to_owned())?;
-    }
+    let missing = if model.byte_fallback {
+        let mut bytes = Box::new([0; 256]);
+        for (byte, token) in (0..=255_u8).zip(bytes.iter_mut()) {
+            *token = vocabulary
+                .get(format!("<0x{byte:02X}>").as_bytes())
+                .ok_or_else(|| "model BPE without a token for every byte".to_owned())?;
+        }
+        Missing::Bytes(bytes)
+    } else {
+        let unknown = model.unk_token.as_deref().unwrap_or_default();
+        let mut spelled = Vec::new();
+        let token = spell(unknown, &mut spelled).then(|| vocabulary.get(&spelled)).flatten();
+        let token =
+            token.ok_or_else(|| "model BPE without byte_fallback and unk_token".to_owned())?;
+        Missing::Unknown { token, fuse: model.fuse_unk }
+    };
     let Spaces { prefix, split } = spaces;
-    Sentence::new(sentence::Parts { vocabulary, ids, merges, bytes, prefix, split })
-        .ok_or_else(|| "model BPE whose merges take in byte tokens".to_owned())
+    Sentence::new(sentence::Parts { vocabulary, ids, merges, missing, prefix, split })
+        .ok_or_else(|| "model BPE whose merges take in byte tokens or the unk_token".to_owned())
 }
 
 /// A BPE model over the characters of pieces.

@@ -55,6 +55,16 @@ impl Normalizer {
         }
     }
 
+    /// Whether the words of a text can be normalized apart: each becomes what it is among the others, and
+    /// whitespace or an ASCII character at its start, and a letter, a digit or a sign at its end stay such.
+    pub(super) fn keeps_words(&self) -> bool {
+        match self {
+            // A space neither composes with the text before it nor is moved.
+            Self::Composer(_) | Self::Bert(_) => true,
+            Self::Chain(chain) => chain.keeps_words(),
+        }
+    }
+
     /// Whether normalizing can make a text several times as long.
     pub(super) fn expands(&self) -> bool {
         match self {

@@ -51,7 +51,12 @@ fn general(description: &Description<'_>, template: Template) -> Result<Compiled
     let normalizer = any_normalizer(description.normalizer)?;
     let stages = pre_tokenizer::stages(description.pre_tokenizer, normalizer.is_some())?;
     let (raw, matched) = added(description.added_tokens, normalizer.as_ref())?;
-    let model = Model::General(General::new(stages, models::any(description.model)?));
+    let mut model = General::new(stages, models::any(description.model)?);
+    let mut normalizer = normalizer;
+    if matched.is_empty() {
+        (model, normalizer) = model.normalizing(normalizer);
+    }
+    let model = Model::General(model);
     Ok(Compiled { raw, normalized: matched, normalizer, ..Compiled::new(model, template) })
 }
 

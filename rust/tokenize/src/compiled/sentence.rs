@@ -1,4 +1,4 @@
-//! `SentencePiece`-style BPE: characters with byte fallback, and `▁` for the space.
+//! `SentencePiece`-style BPE: characters with byte fallback or an unknown token, and `▁` for the space.
 //!
 //! For such a model, a whole text is one word. It is cut between two characters that no token has as
 //! neighbours, and the text between two cuts is a piece. The normalized text is never written: the vocabulary
@@ -45,10 +45,42 @@ pub(crate) struct Sentence {
     ascii: Box<[Symbol; 128]>,
     /// The symbol of each other character that has a token.
     wide: HashMap<u32, Symbol>,
-    /// The symbol of each byte token.
-    bytes: Box<[Symbol; 256]>,
+    /// The symbols for characters that have no token.
+    missing: Missing<Symbol>,
+    /// The id of the unknown token, if there is one.
+    unknown: Option<u32>,
     /// The number of bytes of normalized text that each id stands for.
     lengths: Vec<u32>,
+}
+
+/// The tokens for characters that have no token.
+#[derive(Clone, Debug)]
+pub(super) enum Missing<T> {
+    /// The token of each byte.
+    Bytes(Box<[T; 256]>),
+    /// An unknown token.
+    Unknown {
+        token: T,
+        /// Whether adjacent unknown characters become one token.
+        fuse: bool,
+    },
+}
+
+impl<T: Copy> Missing<T> {
+    /// The tokens in another form.
+    fn map<U>(&self, form: impl Fn(T) -> U) -> Missing<U> {
+        match self {
+            Self::Bytes(bytes) => Missing::Bytes(Box::new(bytes.map(form))),
+            Self::Unknown { token, fuse } => Missing::Unknown { token: form(*token), fuse: *fuse },
+        }
+    }
+
+    fn tokens(&self) -> &[T] {
+        match self {
+            Self::Bytes(bytes) => bytes.as_slice(),
+            Self::Unknown { token, .. } => std::slice::from_ref(token),
+        }
+    }
 }
 
 /// The parts of a [`Sentence`].
@@ -59,8 +91,8 @@ pub(super) struct Parts {
     pub(super) ids: Vec<u32>,
     /// The merges, in the order of their ranks.
     pub(super) merges: Vec<Merge>,
-    /// The token of each byte.
-    pub(super) bytes: [u32; 256],
+    /// The tokens for characters that have no token.
+    pub(super) missing: Missing<u32>,
     /// The rule for putting a space in front of a stretch.
     pub(super) prefix: Prefix,
     /// Whether the text is cut before every space.
@@ -68,18 +100,19 @@ pub(super) struct Parts {
 }
 
 impl Sentence {
-    /// Makes a model. `None` if a byte token takes part in a merge, or if there is no token for the space.
+    /// Makes a model. `None` if a token for characters without one takes part in a merge, or if there is no
+    /// token for the space.
     pub(super) fn new(parts: Parts) -> Option<Self> {
-        let Parts { vocabulary, ids, merges, bytes, prefix, split } = parts;
+        let Parts { vocabulary, ids, merges, missing, prefix, split } = parts;
         vocabulary.get(b" ")?;
-        let mut byte_tokens = vec![false; vocabulary.len()];
-        for token in bytes {
-            byte_tokens[token as usize] = true;
+        let mut unmerged = vec![false; vocabulary.len()];
+        for token in missing.tokens() {
+            unmerged[*token as usize] = true;
         }
-        let is_byte = |token: u32| byte_tokens[token as usize];
+        let is_unmerged = |token: u32| unmerged[token as usize];
         if merges
             .iter()
-            .any(|merge| [merge.left, merge.right, merge.whole].into_iter().any(is_byte))
+            .any(|merge| [merge.left, merge.right, merge.whole].into_iter().any(is_unmerged))
         {
             return None;
         }
@@ -108,14 +141,28 @@ impl Sentence {
                 token.iter().map(|byte| if *byte == b' ' { META.len() } else { 1 }).sum();
             lengths[*id as usize] = u32::try_from(length).ok()?;
         }
-        for token in bytes {
-            lengths[ids[token as usize] as usize] = 1;
+        if let Missing::Bytes(bytes) = &missing {
+            for token in bytes.iter() {
+                lengths[ids[*token as usize] as usize] = 1;
+            }
         }
         let count = u32::try_from(vocabulary.len()).ok()?;
         let formed = (0..count).filter(|index| merges.is_reachable(*index));
-        let cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
+        let mut cuts = Cuts::new(formed.flat_map(|index| parts_of(vocabulary.token(index), split)));
+        if matches!(missing, Missing::Unknown { fuse: true, .. }) {
+            let character = |token: &[u8]| {
+                let (code_point, length) = decode(token, 0);
+                (length == token.len()).then_some(code_point)
+            };
+            let tokens = (0..count).map(|index| vocabulary.token(index));
+            cuts.join_unknown(tokens.filter(|token| !token.is_empty()).filter_map(character));
+        }
         let edges = Edges::new(cuts);
-        let bytes = Box::new(bytes.map(|token| merges.symbol(token)));
+        let unknown = match missing {
+            Missing::Unknown { token, .. } => Some(ids[token as usize]),
+            Missing::Bytes(_) => None,
+        };
+        let missing = missing.map(|token| merges.symbol(token));
         let mut wide = HashMap::new();
         for index in 0..count {
             let token = vocabulary.token(index);
@@ -124,7 +171,7 @@ impl Sentence {
                 wide.insert(code_point, merges.symbol(index));
             }
         }
-        Some(Self { bpe, edges, prefix, ascii, wide, bytes, lengths })
+        Some(Self { bpe, edges, prefix, ascii, wide, missing, unknown, lengths })
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens. A stretch that is `normalized`
@@ -189,7 +236,11 @@ impl Sentence {
         let (mut at, mut pending) = (prefix.start, prefix.len());
         for (position, id) in (position..).zip(ids) {
             let start = at;
-            let mut left = self.lengths[*id as usize] as usize;
+            let mut left = if Some(*id) == self.unknown {
+                self.unknown_end(text, at) - at
+            } else {
+                self.lengths[*id as usize] as usize
+            };
             let skipped = left.min(pending);
             (left, pending) = (left - skipped, pending - skipped);
             while left > 0 {
@@ -199,6 +250,32 @@ impl Sentence {
             // The source of the added space is the first character, which is in a span or not.
             watch.token(position, origin.of(start, at.max(start + 1)));
         }
+    }
+}
+
+impl Sentence {
+    /// The symbol of a character, or [`NONE`].
+    #[inline]
+    fn symbol(&self, code_point: u32) -> Symbol {
+        match self.ascii.get(code_point as usize) {
+            Some(symbol) => *symbol,
+            None if code_point == u32::from(META_CHARACTER) => self.ascii[usize::from(b' ')],
+            None => self.wide.get(&code_point).copied().unwrap_or(NONE),
+        }
+    }
+
+    /// The end of the unknown characters from `at` on that become one token.
+    fn unknown_end(&self, text: &[u8], at: usize) -> usize {
+        let fuse = matches!(self.missing, Missing::Unknown { fuse: true, .. });
+        let mut end = at + decode(text, at).1;
+        while fuse && end < text.len() {
+            let (code_point, length) = decode(text, end);
+            if self.symbol(code_point) != NONE {
+                break;
+            }
+            end += length;
+        }
+        end
     }
 }
 
@@ -221,18 +298,22 @@ impl Spell for Sentence {
         let mut at = 0;
         while at < piece.len() {
             let (code_point, length) = decode(piece, at);
-            let symbol = match self.ascii.get(code_point as usize) {
-                Some(symbol) => *symbol,
-                None if code_point == u32::from(META_CHARACTER) => self.ascii[usize::from(b' ')],
-                None => self.wide.get(&code_point).copied().unwrap_or(NONE),
+            let symbol = self.symbol(code_point);
+            let end = at + length;
+            at = match &self.missing {
+                _ if symbol != NONE => {
+                    word.push(symbol);
+                    end
+                }
+                Missing::Bytes(bytes) => {
+                    word.extend(piece[at..end].iter().map(|byte| bytes[usize::from(*byte)]));
+                    end
+                }
+                Missing::Unknown { token, .. } => {
+                    word.push(*token);
+                    self.unknown_end(piece, at)
+                }
             };
-            if symbol == NONE {
-                let bytes = &piece[at..at + length];
-                word.extend(bytes.iter().map(|byte| self.bytes[usize::from(*byte)]));
-            } else {
-                word.push(symbol);
-            }
-            at += length;
         }
     }
 

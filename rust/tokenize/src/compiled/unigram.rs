@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::alphanumeric::run_end;
 use super::batch::{self, Origin, Output, Pieces, position};
 use super::memory::Memory;
 use super::normalize::Normalized;
@@ -147,24 +148,26 @@ impl Unigram {
             (cuts.class(code_point), length)
         };
         let Some(first) = text.get(start) else { return start };
+        // Letters and digits are not cut apart where they could be: it would take longer to find out.
+        let skip = |byte: u8, at: usize| {
+            if byte.is_ascii_alphanumeric() { run_end(text, at) } else { at }
+        };
         let (class, length) = read(start, *first);
-        let (mut at, mut last) = (start + length, last.unwrap_or(class));
-        if !cuts.apply(text.len()) {
-            // Beside this class nothing is cut.
-            last = META_CLASS;
+        let (mut at, mut last) = (skip(*first, start + length), last.unwrap_or(class));
+        if first.is_ascii_alphanumeric() {
+            last = text[at - 1];
         }
+        let applies = cuts.apply(text.len());
         while let Some(byte) = text.get(at) {
             if ends(*byte, at) {
                 break;
             }
             let (class, length) = read(at, *byte);
-            if cuts.is_between(last, class) {
+            if applies && cuts.is_between(last, class) {
                 break;
             }
-            if last != META_CLASS || cuts.apply(text.len()) {
-                last = class;
-            }
-            at += length;
+            at = skip(*byte, at + length);
+            last = if byte.is_ascii_alphanumeric() { text[at - 1] } else { class };
         }
         at
     }

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::alphanumeric::run_end;
 use super::batch::{Origin, Pieces};
 use super::bert::{Bert, Role};
 use super::memory::Memory;
@@ -75,13 +76,7 @@ impl Roles {
     fn word_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
             // Most words end within eight bytes, so this avoids a loop of unpredictable length.
-            while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-                let others = not_alphanumeric(u64::from_le_bytes(*bytes));
-                at += others.trailing_zeros() as usize / 8;
-                if others != 0 {
-                    break;
-                }
-            }
+            at = run_end(text, at);
             loop {
                 if at >= text.len() {
                     return at;
@@ -116,21 +111,6 @@ impl Roles {
             }
         }
     }
-}
-
-/// The highest bit of every byte that is not an ASCII letter or digit. Letters and digits are parts of words
-/// to every normalizer.
-#[inline]
-fn not_alphanumeric(bytes: u64) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * EACH;
-    // No sum overflows its byte: 0x7F + 0x7F is the largest.
-    let above = |bytes: u64, limit: u8| bytes + u64::from(0x7F - limit) * EACH;
-    let low = bytes & !HIGH;
-    let small = low | (0x20 * EACH);
-    let letters = above(small, b'a' - 1) & !above(small, b'z');
-    let digits = above(low, b'0' - 1) & !above(low, b'9');
-    (bytes | !(letters | digits)) & HIGH
 }
 
 impl Words {

@@ -10,6 +10,7 @@ mod program;
 mod tails;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::split::decode;
@@ -108,14 +109,29 @@ pub(crate) struct Automaton {
     table: Box<[u16]>,
     /// The first state of a search after each letter; after the end of the text means at its start.
     starts: Box<[u16]>,
-    /// Whether the character before a search can matter.
-    looks_behind: bool,
+    /// The neighbours of a match that the pattern has conditions on.
+    looks: Looks,
     /// Whether the pattern matches at every position of every text.
     total: bool,
     /// Whether a search can read on without limit after its last match, or without any match.
     wanders: bool,
     /// Whether a match can begin with each byte.
     begins: Box<[bool; 256]>,
+    /// The only byte that a match can begin with, if there is one.
+    only: Option<u8>,
+    /// Whether a match that begins with an ASCII character can have each byte next.
+    second: Box<[bool; 256]>,
+}
+
+/// The characters beside a match that can matter to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    /// None.
+    Nowhere,
+    /// The one behind it.
+    Ahead,
+    /// The one before it, and maybe the one behind it.
+    Behind,
 }
 
 impl Automaton {
@@ -150,10 +166,16 @@ impl Automaton {
             shift,
             table: table.into(),
             starts: starts.into(),
-            looks_behind: !program.behind.is_empty(),
+            looks: match (program.behind.is_empty(), program.ahead.is_empty()) {
+                (true, true) => Looks::Nowhere,
+                (true, false) => Looks::Ahead,
+                (false, _) => Looks::Behind,
+            },
             total: false,
             wanders: false,
             begins: Box::new([true; 256]),
+            only: None,
+            second: Box::new([true; 256]),
         };
         automaton.total = automaton.matches_all();
         automaton.wanders = automaton.has_vain_circle();
@@ -161,6 +183,25 @@ impl Automaton {
             let letter = automaton.ascii[byte];
             let leads = |start: &u16| automaton.entry(*start, letter) != number(DEAD);
             automaton.begins[byte] = automaton.starts.iter().any(leads);
+        }
+        let leads = |letter: u8| {
+            automaton.starts.iter().any(|start| automaton.entry(*start, letter) != number(DEAD))
+        };
+        let ends = alphabet.runs.iter().skip(1).map(|(first, _)| *first).chain([u32::MAX]);
+        let mut wide = alphabet.runs.iter().zip(ends).filter(|(_, end)| *end > 128);
+        let begins_wide = wide.any(|((_, class), _)| leads(*class));
+        automaton.begins[128..].fill(begins_wide);
+        let mut beginning = (0..=u8::MAX).filter(|byte| automaton.begins[usize::from(*byte)]);
+        automaton.only = beginning.next().filter(|_| beginning.next().is_none());
+        let starts = automaton.starts.iter();
+        let firsts: BTreeSet<u16> = starts
+            .flat_map(|start| automaton.ascii.iter().map(|letter| automaton.entry(*start, *letter)))
+            .filter(|state| *state != number(DEAD))
+            .collect();
+        for byte in 0..128 {
+            let letter = automaton.ascii[byte];
+            let leads = |state: &u16| automaton.entry(state & !MATCHED, letter) != number(DEAD);
+            automaton.second[byte] = firsts.iter().any(leads);
         }
         Ok(automaton)
     }
@@ -229,6 +270,35 @@ impl Automaton {
         self.total
     }
 
+    /// Whether the pattern has no conditions on the characters beside a match.
+    pub(crate) fn looks_nowhere(&self) -> bool {
+        self.looks == Looks::Nowhere
+    }
+
+    /// Whether no match contains the ASCII character `byte`.
+    pub(crate) fn never_takes(&self, byte: u8) -> bool {
+        let letter = self.ascii[usize::from(byte)];
+        self.states().all(|state| self.next(state, letter) == number(DEAD))
+    }
+
+    /// Whether no match contains two ASCII characters behind each other.
+    pub(crate) fn parts(&self, left: u8, right: u8) -> bool {
+        let [left, right] = [left, right].map(|byte| self.ascii[usize::from(byte)]);
+        self.states().all(|state| {
+            let next = self.next(state, left);
+            next == number(DEAD) || self.next(next, right) == number(DEAD)
+        })
+    }
+
+    fn states(&self) -> impl Iterator<Item = u16> {
+        (0..self.table.len() >> self.shift).map(number)
+    }
+
+    /// The state after a letter.
+    fn next(&self, state: u16, letter: u8) -> u16 {
+        self.entry(state, letter) & !MATCHED
+    }
+
     /// The letter of the character at `at`, and its length in bytes.
     #[inline]
     fn letter(&self, text: &[u8], at: usize) -> (u8, usize) {
@@ -250,7 +320,7 @@ impl Automaton {
     /// The first state of a search at `at`, in the part of a text that begins at `from`.
     #[inline]
     fn start(&self, text: &[u8], from: usize, at: usize) -> u16 {
-        if at == from || !self.looks_behind {
+        if at == from || self.looks != Looks::Behind {
             return self.starts[usize::from(self.end)];
         }
         let mut before = at - 1;
@@ -329,7 +399,11 @@ impl Automaton {
     ) -> Option<(usize, usize)> {
         let mut start = at;
         while start < text.len() {
-            if !self.begins[usize::from(text[start])] {
+            if let Some(byte) = self.only {
+                start += memchr::memchr(byte, &text[start..])?;
+            }
+            let second = || text.get(start + 1).is_none_or(|byte| self.second[usize::from(*byte)]);
+            if !self.begins[usize::from(text[start])] || text[start].is_ascii() && !second() {
                 start += 1;
                 continue;
             }

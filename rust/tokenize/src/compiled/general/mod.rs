@@ -2,16 +2,19 @@
 //! a buffer.
 //!
 //! The other engines cut a text in place, and so are faster. This one serves tokenizers with steps that
-//! remove or insert text, and tokenizers with a model that no other engine has.
+//! remove or insert text, and tokenizers with a model that no other engine has. Where every step treats the
+//! words between spaces apart, only [words](words) that no cache has go through the steps.
 
 mod characters;
 mod pre_tokenized;
 mod scripts;
+mod words;
 
 use std::ops::Range;
 
 use super::batch::{self, Origin, Output, Pieces};
 use super::memory::{Gap, Memory};
+use super::normalize::Normalizer;
 use super::sentence::Prefix;
 use super::spans::Watch;
 use super::word_piece::WordPiece;
@@ -22,6 +25,7 @@ use crate::viterbi::{Viterbi, Ways};
 pub(super) use characters::{Affixes, Characters, Fallback};
 pub(super) use pre_tokenized::PreTokenized;
 use pre_tokenized::Stretch;
+use words::{WordEnds, Words};
 
 /// Bytes of the longest text that a stage rewrites: a stage can make the text five times as long, and
 /// positions are 32 bits.
@@ -52,6 +56,11 @@ impl Stage {
     fn rewrites(&self) -> bool {
         matches!(self, Self::Metaspace { .. } | Self::PrefixSpace | Self::Bytes)
     }
+
+    /// Whether the stage treats a piece by its place in the text.
+    fn asks_place(&self) -> bool {
+        matches!(self, Self::Metaspace { prefix: Prefix::First, .. })
+    }
 }
 
 /// A model that encodes one piece at a time.
@@ -77,11 +86,41 @@ pub(super) struct WordLevel {
 pub(crate) struct General {
     stages: Vec<Stage>,
     maker: Maker,
+    /// The places at which a text is cut into words before any step, if it is.
+    words: Option<WordEnds>,
+    /// The normalizer of words.
+    normalizer: Option<Normalizer>,
 }
 
 impl General {
     pub(super) fn new(stages: Vec<Stage>, maker: Maker) -> Self {
-        Self { stages, maker }
+        Self { stages, maker, words: None, normalizer: None }
+    }
+
+    /// Makes the model cut texts into words and normalize each word, if that gives the same ids; gives the
+    /// normalizer back if it does not.
+    pub(super) fn normalizing(
+        mut self,
+        normalizer: Option<Normalizer>,
+    ) -> (Self, Option<Normalizer>) {
+        let keeps = normalizer.as_ref().is_none_or(Normalizer::keeps_words)
+            && !self.stages.iter().any(Stage::asks_place);
+        self.words = self.stages.first().filter(|_| keeps).and_then(WordEnds::new);
+        if self.words.is_none() {
+            return (self, normalizer);
+        }
+        self.normalizer = normalizer;
+        (self, None)
+    }
+
+    /// The normalizer of words.
+    pub(super) fn normalizer(&self) -> Option<&Normalizer> {
+        self.normalizer.as_ref()
+    }
+
+    /// Whether the source ranges of tokens are told without those of the whole text.
+    pub(super) fn tells_in_place(&self) -> bool {
+        self.words.is_some() && self.normalizer.is_none()
     }
 
     /// Appends the ids of `text[start..]`, a stretch between two added tokens.
@@ -92,6 +131,9 @@ impl General {
         memory: &mut Memory,
         out: &mut Output<'_>,
     ) {
+        if let Some(ends) = &self.words {
+            return batch::encode(&Words { general: self, ends }, text, start, memory, out);
+        }
         let tells = out.watch.wants_sources();
         if !tells {
             out.watch.lose();
@@ -101,17 +143,8 @@ impl General {
         }
         let stretch = Stretch { text, start, origin: out.origin, tells };
         let mut written = std::mem::take(&mut memory.pre_tokenized);
-        written.begin(&stretch);
-        for stage in &self.stages {
-            if stage.rewrites() && written.text(&stretch).len() > LONGEST_REWRITTEN {
-                let bytes = written.text(&stretch).len();
-                memory.refused = Some(Error::too_long("it", bytes, LONGEST_REWRITTEN));
-                return;
-            }
-            if memory.is_stopped() {
-                return;
-            }
-            written.apply(stage, &stretch);
+        if !self.pre_tokenize(&stretch, &mut written, memory) {
+            return;
         }
         if let Some(begin) = written.close(&stretch) {
             let model = Listed { maker: &self.maker, ends: written.ends() };
@@ -122,6 +155,28 @@ impl General {
         }
         memory.pre_tokenized = written;
     }
+
+    /// Applies all stages to a stretch, and says whether encoding goes on.
+    fn pre_tokenize(
+        &self,
+        stretch: &Stretch<'_>,
+        written: &mut PreTokenized,
+        memory: &mut Memory,
+    ) -> bool {
+        written.begin(stretch);
+        for stage in &self.stages {
+            let bytes = written.text(stretch).len();
+            if stage.rewrites() && bytes > LONGEST_REWRITTEN {
+                memory.refused = Some(Error::too_long("it", bytes, LONGEST_REWRITTEN));
+                return false;
+            }
+            if memory.is_stopped() {
+                return false;
+            }
+            written.apply(stage, stretch);
+        }
+        true
+    }
 }
 
 /// A model, with the ends of the pieces of a text.
@@ -131,6 +186,56 @@ struct Listed<'a> {
 }
 
 impl Maker {
+    /// Whether a piece is encoded as fast as a cache finds it.
+    fn is_quick(&self) -> bool {
+        matches!(self, Self::WordLevel(_))
+    }
+
+    /// Appends the ids of a piece, or of a part of one.
+    fn encode(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
+        match self {
+            Self::Characters(model) => model.encode(piece, part, memory, ids),
+            Self::WordLevel(model) => {
+                let known = model.vocabulary.get(piece);
+                ids.push(known.map_or(model.unknown, |index| model.ids[index as usize]));
+            }
+            Self::WordPiece(model) => model.cut(piece, ids, |_, id| id),
+            Self::Unigram(viterbi) => {
+                if !memory.refuses(piece) {
+                    viterbi.each(piece, &mut memory.ways, |_, id| ids.push(id));
+                }
+            }
+        }
+    }
+
+    /// Tells the watch the source ranges of the `count` tokens of the piece `text[begin..]`, and returns the
+    /// position after the last one; the first is at `position`.
+    fn tell(
+        &self,
+        text: &[u8],
+        begin: usize,
+        count: usize,
+        mut position: usize,
+        origin: Origin<'_>,
+        watch: &mut Watch,
+    ) -> usize {
+        self.each(&text[begin..], count, |range| {
+            if !range.is_empty() {
+                // The source range of a token that is a part of a character is the whole character.
+                let (mut start, mut end) = (begin + range.start, begin + range.end);
+                while text[start] & 0xC0 == 0x80 {
+                    start -= 1;
+                }
+                while text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+                    end += 1;
+                }
+                watch.token(position, origin.of(start, end));
+            }
+            position += 1;
+        });
+        position
+    }
+
     /// Calls `token` with the source range, within the piece, of each of its `count` tokens.
     fn each(&self, piece: &[u8], count: usize, mut token: impl FnMut(Range<usize>)) {
         match self {
@@ -186,19 +291,7 @@ impl Pieces for Listed<'_> {
     }
 
     fn miss(&self, piece: &[u8], part: bool, memory: &mut Memory, ids: &mut Vec<u32>) {
-        match self.maker {
-            Maker::Characters(model) => model.encode(piece, part, memory, ids),
-            Maker::WordLevel(model) => {
-                let known = model.vocabulary.get(piece);
-                ids.push(known.map_or(model.unknown, |index| model.ids[index as usize]));
-            }
-            Maker::WordPiece(model) => model.cut(piece, ids, |_, id| id),
-            Maker::Unigram(viterbi) => {
-                if !memory.refuses(piece) {
-                    viterbi.each(piece, &mut memory.ways, |_, id| ids.push(id));
-                }
-            }
-        }
+        self.maker.encode(piece, part, memory, ids);
     }
 
     fn watch(
@@ -210,20 +303,6 @@ impl Pieces for Listed<'_> {
         origin: Origin<'_>,
         watch: &mut Watch,
     ) {
-        let mut position = position;
-        self.maker.each(&text[begin..], ids.len(), |range| {
-            if !range.is_empty() {
-                // The source range of a token that is a part of a character is the whole character.
-                let (mut start, mut end) = (begin + range.start, begin + range.end);
-                while text[start] & 0xC0 == 0x80 {
-                    start -= 1;
-                }
-                while text.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
-                    end += 1;
-                }
-                watch.token(position, origin.of(start, end));
-            }
-            position += 1;
-        });
+        self.maker.tell(text, begin, ids.len(), position, origin, watch);
     }
 }

@@ -66,6 +66,11 @@ impl PreTokenized {
         }
     }
 
+    /// The start and the end of each piece in that text.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.form.pieces.iter().map(|(start, end)| (*start as usize, *end as usize))
+    }
+
     /// The end of each piece, after the stretch has been [closed](Self::close).
     pub(super) fn ends(&self) -> &[u32] {
         &self.ends
