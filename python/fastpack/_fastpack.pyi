@@ -152,6 +152,7 @@ class Options:
         on_bad_record: str,
         max_lost: str | float | None,
         columns: Sequence[str] | None,
+        classes: Sequence[str] | int | None,
         now: datetime | None,
         verify: int,
         threads: int,

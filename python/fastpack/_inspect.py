@@ -6,7 +6,7 @@ import errno
 import os
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastpack._checks import check_type, path_of
 from fastpack._counted import counted
@@ -38,7 +38,9 @@ class PackedDocument(NamedTuple):
             rows have none.
         source: The file of its record; empty if the rows have no origins.
         line: Its line or record in that file, from 1; 0 if the rows have no origins.
-        has_targets: Whether `labels` are its targets, which stand apart from its tokens.
+        has_targets: Whether `labels` are its targets, which stand apart from its tokens, such as the answer to a prompt.
+        label: The label or labels of the document as a whole: a class, a truth for each class, or a judgement; `None`
+            where rows have none.
     """
 
     start: int
@@ -47,6 +49,7 @@ class PackedDocument(NamedTuple):
     source: str
     line: int
     has_targets: bool = False
+    label: int | bool | tuple[float, ...] | None = None
 
     @property
     def trained(self) -> int:
@@ -129,6 +132,7 @@ class PackedRow:
                     "line": document.line or None,
                     "input_ids": list(document.input_ids),
                     "labels": list(document.labels),
+                    **_labelled(document.label),
                     "stretches": [
                         {"trained": trained, "text": text} for trained, text in self.stretches(document)
                     ],
@@ -282,6 +286,10 @@ def _documents(
     columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
 ) -> Iterator[PackedDocument]:
     """The documents of a row, whose columns hold one value each."""
+    if not columns.keys().isdisjoint(_ANSWERS):
+        yield from _answers(columns, sources, where)
+        return
+    label = _label(columns.get("labels", [None])[0])
     names = (
         "input_ids",
         "labels",
@@ -291,7 +299,11 @@ def _documents(
         "source_file",
         "source_row",
     )
-    lists = {name: _whole_numbers(columns[name][0], where) for name in names if name in columns}
+    lists = {
+        name: _whole_numbers(columns[name][0], where)
+        for name in names
+        if name in columns and (name != "labels" or label is None)
+    }
     if "input_ids" not in lists:
         message = f"{where}: no packed row: it has no `input_ids`"
         raise FastpackError(message)
@@ -309,8 +321,56 @@ def _documents(
             sources[file] if 0 <= file < len(sources) else "",
             max(lines[at], 0) if at < len(lines) else 0,
             "target_seq_lengths" in lists,
+            label,
         )
         start, first = start + length, first + wanted
+
+
+_ANSWERS: Final = ("chosen_ids", "rejected_ids", "completion_ids")
+"""The columns of the answers to a prompt."""
+
+
+def _answers(
+    columns: Mapping[str, list[object]], sources: tuple[str, ...], where: str
+) -> Iterator[PackedDocument]:
+    """A document for each answer to the prompt of a row; without `prompt_ids`, answers begin with it."""
+    has_prompt = "prompt_ids" in columns
+    prompt = _whole_numbers(columns["prompt_ids"][0], where) if has_prompt else []
+    places = [
+        _whole_numbers(columns[name][0], where) if name in columns else []
+        for name in ("source_file", "source_row")
+    ]
+    [file, line] = [place[0] if place else -1 for place in places]
+    start = 0
+    for name in _ANSWERS:
+        if name in columns:
+            answer = _whole_numbers(columns[name][0], where)
+            yield PackedDocument(
+                start,
+                prompt if has_prompt else answer,
+                answer if has_prompt else [],
+                sources[file] if 0 <= file < len(sources) else "",
+                max(line, 0),
+                has_prompt,
+                _label(columns.get("label", [None])[0]),
+            )
+            start += len(prompt) if has_prompt else len(answer)
+
+
+def _label(value: object) -> int | bool | tuple[float, ...] | None:
+    """The label or labels of a row as a whole; `None` where labels are those of tokens."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, list) and value and all(isinstance(each, float) for each in value):
+        return tuple(value)
+    return None
+
+
+def _labelled(label: int | bool | tuple[float, ...] | None) -> dict[str, JsonValue]:
+    """The label of a document as JSON, if it has one."""
+    if label is None:
+        return {}
+    return {"label": list(label) if isinstance(label, tuple) else label}
 
 
 def _lengths(positions: list[int], tokens: int) -> Iterator[int]:

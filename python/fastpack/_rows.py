@@ -20,13 +20,25 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-__all__ = ["Documents", "Lists", "broken_rows", "documents_of", "lists_of", "objective_of"]
+__all__ = [
+    "Counts",
+    "Documents",
+    "Lists",
+    "broken_rows",
+    "counts_of",
+    "documents_of",
+    "lists_of",
+    "objective_of",
+]
 
 _PER_TOKEN: Final = ("labels", "position_ids", "document_ids", "loss_weights")
 """The columns that have a value for each token."""
 
 _ROW_EACH: Final = ("generation", "classification", "multi_label")
 """The objectives whose rows hold a document each, and say nothing of where it begins."""
+
+_ANSWERS: Final = ("prompt_ids", "chosen_ids", "rejected_ids", "completion_ids")
+"""The columns of a prompt and its answers."""
 
 
 class Lists(NamedTuple):
@@ -38,6 +50,13 @@ class Lists(NamedTuple):
     def row_of(self, at: int) -> int:
         """The row of the value at an index."""
         return int(np.searchsorted(self.ends, at, side="right"))
+
+
+class Counts(NamedTuple):
+    """The documents of a table, and their tokens."""
+
+    documents: int
+    tokens: int
 
 
 class Documents(NamedTuple):
@@ -89,6 +108,22 @@ def documents_of(table: pa.Table) -> Documents | None:
     return Documents(ids.values, None if labels is None else labels.values, starts, found)
 
 
+def counts_of(table: pa.Table, options: Mapping[str, JsonValue]) -> Counts | None:
+    """The documents of rows and their tokens; `None` if no column says where documents begin.
+
+    Args:
+        table: Rows of one file.
+        options: The options that they were packed with, as far as they are known.
+    """
+    objective = objective_of(options)
+    if objective == "preference" or objective in _ROW_EACH:
+        names = [name for name in ("input_ids", *_ANSWERS) if name in table.column_names]
+        columns = [column for column in (lists_of(table, name) for name in names) if column is not None]
+        return Counts(table.num_rows, sum(len(column.values) for column in columns))
+    documents = documents_of(table)
+    return None if documents is None else Counts(len(documents.lengths), len(documents.ids))
+
+
 def objective_of(options: Mapping[str, JsonValue]) -> str:
     """The objective among the options of a manifest, which leaves the causal one out."""
     found = options.get("objective")
@@ -128,6 +163,11 @@ def broken_rows(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[t
         )
     if objective not in _ROW_EACH:
         yield from _broken_packs(table, ids, objective, options)
+        return
+    for name in ("attention_mask", "token_type_ids"):
+        yield from _broken_lengths(table, name, ids)
+    if "labels" in table.column_names:
+        yield from _broken_classes(table, several=objective == "multi_label")
 
 
 def _broken_packs(
@@ -140,11 +180,9 @@ def _broken_packs(
         column = None if objective == "span" and name == "labels" else lists_of(table, name)
         if column is None:
             continue
-        wrong = np.flatnonzero(column.ends != ids.ends)
-        if len(wrong):
+        for broken in _broken_lengths(table, name, ids):
             same = False
-            sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
-            yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
+            yield broken
     yield from _broken_boundaries(table, ids, same=same)
     documents = documents_of(table)
     if objective == "span":
@@ -155,12 +193,51 @@ def _broken_packs(
         yield from _broken_labels(table, ids, documents, options)
 
 
+def _broken_lengths(table: pa.Table, name: str, ids: Lists) -> Iterator[tuple[int, str]]:
+    """The first row in which a column has not as many values as tokens."""
+    column = lists_of(table, name)
+    wrong = [] if column is None else np.flatnonzero(column.ends != ids.ends)
+    if column is not None and len(wrong):
+        sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
+        yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
+
+
+def _broken_classes(table: pa.Table, *, several: bool) -> Iterator[tuple[int, str]]:
+    """Labels of rows that are no class, or no truth for each class.
+
+    Raises:
+        FastpackError: They are of another type.
+    """
+    column = table["labels"].combine_chunks()
+    wanted = pa.list_(pa.float32()) if several else pa.int64()
+    if column.type != wanted or column.null_count:
+        message = (
+            f"column `labels` is {column.type}, which rows of this objective have as {wanted}, without nulls"
+        )
+        raise FastpackError(message)
+    if not several:
+        classes = column.to_numpy()
+        wrong = np.flatnonzero((classes < 0) & (classes != NOT_TRAINED))
+        if len(wrong):
+            yield int(wrong[0]), f"column `labels` has {classes[wrong[0]]}, which is no class"
+        return
+    sizes = pc.list_value_length(column).to_numpy()
+    wrong = np.flatnonzero((sizes != sizes.max()) & (sizes > 0))
+    if len(wrong):
+        yield int(wrong[0]), f"column `labels` has {sizes[wrong[0]]} values, others have {sizes.max()}"
+    truths = column.flatten().to_numpy()
+    wrong = np.flatnonzero((truths != 0) & (truths != 1))
+    if len(wrong):
+        row = int(np.searchsorted(sizes.cumsum(), wrong[0], side="right"))
+        yield row, f"column `labels` has {truths[wrong[0]]}, which is neither 0 nor 1"
+
+
 def _broken_answers(table: pa.Table, options: Mapping[str, JsonValue]) -> Iterator[tuple[int, str]]:
     """Broken rules for prompts with answers."""
     prompts = lists_of(table, "prompt_ids")
     before = 0 if prompts is None else np.diff(prompts.ends, prepend=0)
     most = options.get("max_length")
-    for name in ("prompt_ids", "chosen_ids", "rejected_ids", "completion_ids"):
+    for name in _ANSWERS:
         found = lists_of(table, name)
         if found is None:
             continue

@@ -105,6 +105,8 @@ Part: TypeAlias = Literal[
     "chosen",
     "rejected",
     "label",
+    "sentence1",
+    "sentence2",
 ]
 Fields: TypeAlias = Mapping[Part, str]
 Shape: TypeAlias = Literal[
@@ -117,6 +119,8 @@ Shape: TypeAlias = Literal[
     "preference",
     "unpaired_preference",
     "prompt",
+    "labelled_text",
+    "labelled_pair",
 ]
 NamedPrompt: TypeAlias = Literal[
     "alpaca",
@@ -187,7 +191,9 @@ Column: TypeAlias = Literal[
     "completion_ids",
     "label",
 ]
-Objective: TypeAlias = Literal["causal", "mlm", "span", "fim", "preference", "generation"]
+Objective: TypeAlias = Literal[
+    "causal", "mlm", "span", "fim", "preference", "generation", "classification", "multi_label"
+]
 PreferenceForm: TypeAlias = Literal["dpo", "reward", "kto"]
 Format: TypeAlias = Literal["arrow", "jsonl", "msgpack", "msgpack_arrays", "parquet"]
 Layout: TypeAlias = Literal["full", "compact"]

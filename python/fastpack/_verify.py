@@ -169,7 +169,7 @@ class _Checked:
 
     def look_at(self, shard: Shard) -> None:
         """Compares a file with the manifest, and checks its rows."""
-        from fastpack._rows import broken_rows, documents_of  # noqa: PLC0415  loads pyarrow
+        from fastpack._rows import broken_rows, counts_of  # noqa: PLC0415  loads pyarrow
 
         self._counts[0] += 1
         try:
@@ -184,15 +184,15 @@ class _Checked:
             self.problems += [
                 f"{shard.path}, row {row}: {what}" for row, what in broken_rows(table, self._packed.options)
             ]
-            documents = documents_of(table)
+            counts = counts_of(table, self._packed.options)
         except (FastpackError, OSError) as broken:
             said = str(broken)
             self.problems.append(said if str(shard.path) in said else f"{shard.path}: {said}")
             return
         self._counts[1] += table.num_rows
-        if documents is not None:
-            self._counts[2] += len(documents.lengths)
-            self._counts[3] += len(documents.ids)
+        if counts is not None:
+            self._counts[2] += counts.documents
+            self._counts[3] += counts.tokens
 
     def _compare_columns(self, shard: Shard, schema: pa.Schema) -> None:
         if self._first is None:

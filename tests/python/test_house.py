@@ -168,8 +168,8 @@ def test_column_names_have_one_home():
         for path in core_files()
         if re.search(r'"(input_ids|labels|position_ids|seq_lengths)"', code(path))
     }
-    # Parts of records bear the same names as the columns that are made of them.
-    assert homes == {"config/columns.rs", "config/inputs.rs"}
+    # Parts of records and their usual fields bear the same names as the columns that are made of them.
+    assert homes == {"config/columns.rs", "config/inputs.rs", "config/usual.rs"}
 
 
 def test_defaults_are_written_once():

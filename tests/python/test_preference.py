@@ -269,7 +269,28 @@ def test_a_folder_of_pairs_is_verified(folder, write_jsonl, tmp_path):
         )
         found = fastpack.verify(out)
         assert found.problems == ()
-        assert found.rows == table_of(out).num_rows > 0
+        rows = table_of(out)
+        assert found.rows == found.documents == rows.num_rows > 0
+        assert found.tokens == sum(len(ids) for name in rows.column_names for ids in rows[name].to_pylist())
+
+
+def test_a_row_shows_a_document_for_each_answer(folder):
+    records = SHAPES["messages"]
+    row = fastpack.inspect(packed(folder, records), 3)
+    [wanted] = packed(folder, records[3:4]).to_pylist()
+    assert [document.input_ids for document in row.documents] == [wanted["prompt_ids"]] * 2
+    assert [document.labels for document in row.documents] == [wanted["chosen_ids"], wanted["rejected_ids"]]
+    assert all(document.has_targets for document in row.documents)
+    rewarded = fastpack.inspect(packed(folder, records, preference_form="reward"), 3)
+    assert [document.input_ids for document in rewarded.documents] == [
+        wanted["prompt_ids"] + wanted[name] for name in ("chosen_ids", "rejected_ids")
+    ]
+    unpaired = [judged(record, number) for number, record in enumerate(SHAPES["texts"])]
+    columns = ["prompt_ids", "completion_ids", "label", "source_row"]
+    table = packed(folder, unpaired, preference_form="kto", columns=columns)
+    [document] = fastpack.inspect(table, 3).documents
+    assert (document.label, document.line) == (True, 4)
+    assert ", label True" in str(fastpack.inspect(table, 3))
 
 
 def test_formats_that_are_written_by_row_have_truths(folder, write_jsonl, tmp_path):

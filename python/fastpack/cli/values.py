@@ -45,6 +45,11 @@ def count_or_none(text: str) -> int | None:
     return int(text) or None
 
 
+def count_or_list(text: str) -> tuple[str, ...] | int:
+    """Parses a count such as `3`, or `a,b`."""
+    return int(text) if text.isdecimal() else comma_list(text)
+
+
 def tokens_or_text(text: str) -> str | int:
     """Parses a count such as `128` or `4k`; a text that does not begin with a digit is returned unchanged."""
     return token_count(text) if text[:1].isdecimal() else text
@@ -133,6 +138,7 @@ VALUES: Final[dict[str, Callable[[str], object]]] = {
         for made in (
             auto_yes_no,
             comma_list,
+            count_or_list,
             count_or_none,
             count_or_text,
             function_at,

@@ -46,7 +46,15 @@ def heading(number: int, document: PackedDocument) -> str:
     place = f", from {one_line(document.source)}:{document.line}" if document.source else ""
     if not document.source and document.line:
         place = f", record {document.line:,}"
-    return f"document {number}: tokens {document.start:,} to {end - 1:,}{share}{place}"
+    label = "" if document.label is None else f", label {_shown(document.label)}"
+    return f"document {number}: tokens {document.start:,} to {end - 1:,}{share}{label}{place}"
+
+
+def _shown(label: int | bool | tuple[float, ...]) -> str:
+    """The label of a document: of several classes, the numbers of those that it has."""
+    if isinstance(label, tuple):
+        return ", ".join(str(number) for number, truth in enumerate(label) if truth) or "none"
+    return str(label)
 
 
 def _lines(row: PackedRow, *, color: bool, ids: bool) -> Iterator[str]:

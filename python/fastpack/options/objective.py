@@ -1,10 +1,19 @@
-"""What rows are trained for."""
+"""The options of training objectives."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fastpack.options.option import OBJECTIVE, PACKING, ROW_CALLS, RUN, Differs, Flag, Option
+from fastpack.options.option import (
+    OBJECTIVE,
+    PACKING,
+    ROW_CALLS,
+    RUN,
+    TRAINING_CALLS,
+    Differs,
+    Flag,
+    Option,
+)
 
 __all__ = ["OBJECTIVE_OPTIONS"]
 
@@ -19,7 +28,8 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             "masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels stand for, as T5; "
             "`fim`, to fill in the middle of a document; these three learn from whole documents. `preference`: which of "
             "two answers to a prompt is better, or whether one is good. `generation`: nothing, rows are prompts to be "
-            "answered. Rows of the last two hold one document each, in input order."
+            "answered. `classification`: the class of a text or of a pair of texts; `multi_label`: its classes. Rows of the last "
+            "four hold one document each, in input order."
         ),
         group=OBJECTIVE,
         flag=Flag("--objective", "what a model learns from the rows", words="Objective"),
@@ -212,5 +222,24 @@ OBJECTIVE_OPTIONS: Final[tuple[Option, ...]] = (
             "--preference-form", "rows of the objective preference, by trainer", words="PreferenceForm"
         ),
         objectives=("preference",),
+    ),
+    Option(
+        "classes",
+        "Sequence[str] | int | None",
+        None,
+        TRAINING_CALLS,
+        (
+            "The classes of `classification` and `multi_label`: their names in the order of their numbers, or how many there "
+            "are. If not given, labels are numbers; `multi_label` needs it."
+        ),
+        group=RUN,
+        flag=Flag(
+            "--classes",
+            "names of the classes, separated by commas, or how many there are",
+            metavar="NAMES",
+            type="count_or_list",
+            unset="labels are numbers",
+        ),
+        objectives=("classification", "multi_label"),
     ),
 )

@@ -14,6 +14,7 @@ __all__ = [
     "FOLDER_CALLS",
     "INPUTS",
     "KEEPING_CALLS",
+    "LABELLED_OBJECTIVES",
     "MODEL",
     "OBJECTIVE",
     "ORDERING_CALLS",
@@ -83,11 +84,14 @@ FOLDER_CALLS: Final = KEEPING_CALLS | {"repack"}
 PACKED_OBJECTIVES: Final = ("causal", "mlm", "span", "fim")
 """The objectives whose rows can hold several documents."""
 
-PADDED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "generation")
-"""Those whose rows can be padded."""
+LABELLED_OBJECTIVES: Final = ("classification", "multi_label")
+"""The objectives whose records have labels of texts."""
+
+PADDED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "generation", *LABELLED_OBJECTIVES)
+"""The objectives whose rows can be padded."""
 
 ANSWERED_OBJECTIVES: Final = (*PACKED_OBJECTIVES, "preference")
-"""Those whose documents have an end."""
+"""The objectives whose documents have an end."""
 
 
 class Flag(NamedTuple):

@@ -117,7 +117,8 @@ RECORD_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`, `text` or "
             "`tokens`; `preference` or `unpaired_preference` for the objective `preference`; also `prompt` for "
-            "`generation`. Found for each file by its first records if not given."
+            "`generation`, and `labelled_text` or `labelled_pair` for `classification` and `multi_label`. Found for each file by "
+            "its first records if not given."
         ),
         group=READING,
         flag=Flag(

@@ -6,6 +6,7 @@ from typing import Final
 
 from fastpack.options.option import (
     EVERY_CALL,
+    LABELLED_OBJECTIVES,
     ORDERING_CALLS,
     PACKED_OBJECTIVES,
     PACKING,
@@ -50,7 +51,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
             "the last token; `best_fit`: longest first, each into the row that it fills best; `heap`: longest first, "
             "into the one open row; `sequential`: in input order, into the one open row; `concat`: end to end in "
             "input order, cut where a row ends; `none`: a row per document, as all rows are of the objectives "
-            "`preference` and `generation`."
+            "`preference`, `generation`, `classification` and `multi_label`."
         ),
         group=PACKING,
         differs={
@@ -98,7 +99,7 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         "The end at which `truncate` cuts a document: at the `right` its last tokens go, at the `left` its first.",
         group=PACKING,
         flag=Flag("--truncation-side", "end at which a document is truncated", words="Side"),
-        objectives=("causal", "mlm", "generation"),
+        objectives=("causal", "mlm", "generation", *LABELLED_OBJECTIVES),
     ),
     Option(
         "drop_last",
@@ -294,14 +295,16 @@ ROW_OPTIONS: Final[tuple[Option, ...]] = (
         (
             "The columns of the rows, in their order; those of the `objective` if not given: `input_ids`, `labels`, "
             "`position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`; `input_ids`, "
-            "`source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents "
+            "`source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and `labels` for `classification` "
+            "and `multi_label`; and `attention_mask` with `pad_to`. Others are written only if named. Lists as long as "
+            "`input_ids`: `document_ids`, which number the documents "
             "of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is "
             "no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding; "
             "`source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record "
             "there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for "
             "padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` "
             "without the row's padding; `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 "
-            "for each token and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, "
+            "for each token and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair, else 0. With `span`, "
             "`target_seq_lengths` and `decoder_attention_mask` are those of the targets, which `labels` hold."
         ),
         group=RUN,

@@ -1,5 +1,6 @@
 //! The options of a run and the rules that they obey. Defaults stand in `api/options.py`, not here.
 
+mod classes;
 mod coding;
 mod columns;
 mod documents;
@@ -21,6 +22,7 @@ use chrono::NaiveDateTime;
 use crate::error::{Error, Result};
 pub(crate) use words::option_words;
 
+pub use classes::Classes;
 pub use coding::{Coding, Compression, Format, RowLayout};
 pub use columns::{Number, Per, RowColumn};
 pub use documents::DocumentKind;

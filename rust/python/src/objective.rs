@@ -56,6 +56,8 @@ impl PyObjectiveOptions {
             }),
             ObjectiveName::Preference => ObjectiveOptions::Preference { form: preference_form.0 },
             ObjectiveName::Generation => ObjectiveOptions::Generation,
+            ObjectiveName::Classification => ObjectiveOptions::Classification,
+            ObjectiveName::MultiLabel => ObjectiveOptions::MultiLabel,
             _ => ObjectiveOptions::Causal,
         }))
     }

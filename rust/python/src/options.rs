@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use chrono::{Local, NaiveDateTime};
 use fastpack_core::config::{
-    Bos, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
+    Bos, Classes, Eos, MOST_THREADS, MaxLost, OnBadRecord, Options, PadTo, RowColumn, RowOptions,
     TokenOptions, TrainOn, TrainOnEos, WorkOptions,
 };
 use fastpack_core::json::{Json, Map};
@@ -26,7 +26,7 @@ pub(crate) struct PyOptions(pub(crate) Options);
 #[pymethods]
 impl PyOptions {
     #[new]
-    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, now, verify, threads))]
+    #[pyo3(signature = (*, packing, objective, epochs, pad_to, padding_side, pad_token_id, train_on, train_on_eos, shift_labels, eos, bos, on_bad_record, max_lost, columns, classes, now, verify, threads))]
     #[expect(clippy::too_many_arguments, reason = "one for each keyword of the Python functions")]
     fn new(
         packing: &PyPackOptions,
@@ -43,6 +43,7 @@ impl PyOptions {
         on_bad_record: PyOnBadRecord,
         max_lost: Option<PyMaxLost>,
         columns: Option<PyColumns>,
+        classes: Option<PyClasses>,
         now: Option<NaiveDateTime>,
         verify: PyVerify,
         threads: PyThreads,
@@ -57,6 +58,7 @@ impl PyOptions {
                 on_bad_record: on_bad_record.0,
                 now,
                 documents: objective.0.documents(),
+                classes: classes.map_or(Classes::Unknown, |classes| classes.0),
             },
             rows: RowOptions {
                 packing: packing.0.clone(),
@@ -117,6 +119,32 @@ counts!(
     /// The number of rows that a stream keeps open.
     PyOpenPacks(NonZeroUsize), "open_packs", usize::MAX
 );
+
+/// The classes of labels: their names, or their number.
+pub(crate) struct PyClasses(Classes);
+
+impl<'py> FromPyObject<'_, 'py> for PyClasses {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let count = value.extract::<NonZeroU32>().ok();
+        let count =
+            count.filter(|it| it.get() <= MOST_CLASSES && !value.is_instance_of::<PyBool>());
+        if let Some(count) = count {
+            return Ok(Self(Classes::Count(count)));
+        }
+        let names = if value.is_instance_of::<PyString>() { None } else { value.extract().ok() };
+        names.map(|names| Self(Classes::Names(names))).ok_or_else(|| {
+            let wanted = format!(
+                "the names of the classes in the order of their numbers, or how many there are, from 1 to {MOST_CLASSES}"
+            );
+            refuse(value, "classes", &wanted)
+        })
+    }
+}
+
+/// The most classes: each has a value in every row of `multi_label`.
+const MOST_CLASSES: u32 = 1 << 20;
 
 /// The choice of end-of-text tokens: `"auto"`, or a boolean.
 pub(crate) struct PyEos(Eos);

@@ -80,6 +80,7 @@ class RecordArguments(TypedDict, total=False):
     fim_spm_rate: float
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
+    classes: Sequence[str] | int | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -141,6 +142,7 @@ class FileArguments(TypedDict, total=False):
     fim_spm_rate: float
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
+    classes: Sequence[str] | int | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos
@@ -206,6 +208,7 @@ class OutputArguments(TypedDict, total=False):
     fim_spm_rate: float
     fim_tokens: Sequence[str] | None
     preference_form: PreferenceForm
+    classes: Sequence[str] | int | None
     train_on: TrainOn
     train_on_eos: TrainOnEos | None
     eos: Eos

@@ -120,6 +120,7 @@ def pack_table(
     fim_spm_rate: float = 0.5,
     fim_tokens: Sequence[str] | None = None,
     preference_form: PreferenceForm = "dpo",
+    classes: Sequence[str] | int | None = None,
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
@@ -175,7 +176,7 @@ def pack_table(
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
             end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference` and `generation`.
+            objectives `preference`, `generation`, `classification` and `multi_label`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
@@ -212,7 +213,8 @@ def pack_table(
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
-            nothing, rows are prompts to be answered. Rows of the last two hold one document each, in input order.
+            nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
+            `multi_label`: its classes. Rows of the last four hold one document each, in input order.
         epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
             counts every copy.
         mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
@@ -236,6 +238,8 @@ def pack_table(
         preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
             `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
             `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
+        classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
+            how many there are. If not given, labels are numbers; `multi_label` needs it.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
@@ -261,7 +265,8 @@ def pack_table(
             `connect_timeout` are for all of them. Nothing of it is written to a manifest, a report or a message.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
             `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
-            `prompt` for `generation`. Found for each file by its first records if not given.
+            `prompt` for `generation`, and `labelled_text` or `labelled_pair` for `classification` and
+            `multi_label`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
@@ -381,6 +386,7 @@ def pack_table(
             "fim_spm_rate": fim_spm_rate,
             "fim_tokens": fim_tokens,
             "preference_form": preference_form,
+            "classes": classes,
             "train_on": train_on,
             "train_on_eos": train_on_eos,
             "eos": eos,

@@ -44,7 +44,7 @@ def plan(
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
             end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference` and `generation`.
+            objectives `preference`, `generation`, `classification` and `multi_label`.
         overlong: As in `pack_files`, where a length of unknown kind counts as a conversation without turns.
         truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
             `left` its first.

@@ -104,7 +104,7 @@ def repack(
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
             end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference` and `generation`.
+            objectives `preference`, `generation`, `classification` and `multi_label`.
         overlong: As in `pack_files`; `trim` only where the tokens were kept with it.
         truncation_side: The end at which `truncate` cuts a document: at the `right` its last tokens go, at the
             `left` its first.
@@ -133,21 +133,24 @@ def repack(
             that do not shift labels themselves, as those of `transformers` and TRL do.
         columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
             `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
-            `input_ids`, `source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`.
-            Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
-            documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0
-            where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
-            padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
-            record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
-            for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
+            `input_ids`, `source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and
+            `labels` for `classification` and `multi_label`; and `attention_mask` with `pad_to`. Others are
+            written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents of a
+            row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is no
+            label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding;
+            `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record
+            there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for
+            padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
             `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for each token
-            and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, `target_seq_lengths` and
-            `decoder_attention_mask` are those of the targets, which `labels` hold.
+            and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair,
+            else 0. With `span`, `target_seq_lengths` and `decoder_attention_mask` are those of the targets, which
+            `labels` hold.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
-            nothing, rows are prompts to be answered. Rows of the last two hold one document each, in input order.
+            nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
+            `multi_label`: its classes. Rows of the last four hold one document each, in input order.
         epochs: How many copies of the documents there are, one after the other, each drawn anew. The report
             counts every copy.
         mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.

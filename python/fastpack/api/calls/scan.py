@@ -92,7 +92,7 @@ def scan(
             row to the last token; `best_fit`: longest first, each into the row that it fills best; `heap`:
             longest first, into the one open row; `sequential`: in input order, into the one open row; `concat`:
             end to end in input order, cut where a row ends; `none`: a row per document, as all rows are of the
-            objectives `preference` and `generation`.
+            objectives `preference`, `generation`, `classification` and `multi_label`.
         overlong: What happens to a document longer than a row: `drop` and count it; `truncate` it and count what
             is cut off; `trim` a conversation, which cuts it after the last turn of the assistant that fits and
             drops what cannot be trimmed; `split` it into pieces that are documents of their own from then on; or
@@ -131,7 +131,8 @@ def scan(
             first.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
             `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
-            `prompt` for `generation`. Found for each file by its first records if not given.
+            `prompt` for `generation`, and `labelled_text` or `labelled_pair` for `classification` and
+            `multi_label`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the

@@ -90,6 +90,7 @@ def stream(
     fim_spm_rate: float = 0.5,
     fim_tokens: Sequence[str] | None = None,
     preference_form: PreferenceForm = "dpo",
+    classes: Sequence[str] | int | None = None,
     train_on: TrainOn = "auto",
     train_on_eos: TrainOnEos | None = None,
     eos: Eos = "auto",
@@ -177,21 +178,24 @@ def stream(
             that do not shift labels themselves, as those of `transformers` and TRL do.
         columns: The columns of the rows, in their order; those of the `objective` if not given: `input_ids`,
             `labels`, `position_ids` and `seq_lengths` for `causal`; see `preference_form` for `preference`;
-            `input_ids`, `source_file` and `source_row` for `generation`, and `attention_mask` with `pad_to`.
-            Others are written only if named. Lists as long as `input_ids`: `document_ids`, which number the
-            documents of a row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0
-            where there is no label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no
-            padding; `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or
-            record there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1
-            for padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
+            `input_ids`, `source_file` and `source_row` for `generation`; `input_ids`, `token_type_ids` and
+            `labels` for `classification` and `multi_label`; and `attention_mask` with `pad_to`. Others are
+            written only if named. Lists as long as `input_ids`: `document_ids`, which number the documents of a
+            row from 1, with 0 for padding; `loss_weights`, what messages say of their weight, 0 where there is no
+            label. Lists as long as `seq_lengths`: `unpadded_lengths`, how much of each is no padding;
+            `source_file`, the number of a document's file in `Report.sources`; `source_row`, its line or record
+            there, from 1; `source_start`, the place of its first token in its document, from 0; all are -1 for
+            padding. Numbers: `attn_cost`, the sum of the squares of `seq_lengths` without the row's padding;
             `group`, the number of the step that `balanced` puts the row in. `attention_mask` is 1 for each token
-            and 0 for padding; `token_type_ids` are 0 for single texts. With `span`, `target_seq_lengths` and
-            `decoder_attention_mask` are those of the targets, which `labels` hold.
+            and 0 for padding; `token_type_ids` are 1 for what a tokenizer counts to the second text of a pair,
+            else 0. With `span`, `target_seq_lengths` and `decoder_attention_mask` are those of the targets, which
+            `labels` hold.
         objective: What a model learns from the rows: `causal`, to predict each token from those before it; `mlm`,
             to predict masked tokens from those on both sides, as BERT; `span`, to predict spans that sentinels
             stand for, as T5; `fim`, to fill in the middle of a document; these three learn from whole documents.
             `preference`: which of two answers to a prompt is better, or whether one is good. `generation`:
-            nothing, rows are prompts to be answered. Rows of the last two hold one document each, in input order.
+            nothing, rows are prompts to be answered. `classification`: the class of a text or of a pair of texts;
+            `multi_label`: its classes. Rows of the last four hold one document each, in input order.
         epochs: How often the input is read; `None` is without end. Several ranks that read it so often need
             `cache_dir` or `all_reduce` to end at the same step.
         mlm_probability: The probability of a token to be chosen for `mlm`. Special tokens and padding never are.
@@ -215,6 +219,8 @@ def stream(
         preference_form: The rows of `preference`, as the trainers of TRL read them: `dpo`, `prompt_ids` with
             `chosen_ids` and `rejected_ids`; `reward`, the last two alone, each with the prompt; `kto`,
             `prompt_ids` with `completion_ids` and a `label`, true for a good answer.
+        classes: The classes of `classification` and `multi_label`: their names in the order of their numbers, or
+            how many there are. If not given, labels are numbers; `multi_label` needs it.
         train_on: Which tokens carry a label: `assistant` turns, the `last_assistant` turn, the `completion` of a
             request, `all`; or `auto`, which is the first for conversations, the third for requests with answers
             and `all` for text. A message may say for itself: `train`, true or false, or `weight`.
@@ -248,7 +254,8 @@ def stream(
             first.
         shape: What the records are: `conversations`, `prompt_completion`, `instruction`, `question_answer`,
             `text` or `tokens`; `preference` or `unpaired_preference` for the objective `preference`; also
-            `prompt` for `generation`. Found for each file by its first records if not given.
+            `prompt` for `generation`, and `labelled_text` or `labelled_pair` for `classification` and
+            `multi_label`. Found for each file by its first records if not given.
         fields: The fields that hold the parts of a record, where the usual ones do not, such as `{"question":
             "query", "answer": "solution"}`.
         prompt: How requests that are no conversations become texts: `alpaca`, `chatml`, `vicuna`, one of the
@@ -373,6 +380,7 @@ def stream(
             "fim_spm_rate": fim_spm_rate,
             "fim_tokens": fim_tokens,
             "preference_form": preference_form,
+            "classes": classes,
             "train_on": train_on,
             "train_on_eos": train_on_eos,
             "eos": eos,

@@ -8,7 +8,7 @@ option_words! {
     pub enum RowColumn {
         /// The tokens.
         InputIds = "input_ids",
-        /// The tokens where trained, -100 elsewhere; not shifted.
+        /// The tokens where trained, -100 elsewhere; not shifted. The class of a text, or a truth for each class.
         Labels = "labels",
         /// Positions that restart at 0 in each document.
         PositionIds = "position_ids",

@@ -18,6 +18,10 @@ pub enum DocumentKind {
     Judged,
     /// A prompt.
     Prompts,
+    /// A text or a pair of texts, and its class.
+    Labelled,
+    /// A text or a pair of texts, and its classes.
+    MultiLabelled,
 }
 
 impl DocumentKind {
@@ -28,6 +32,8 @@ impl DocumentKind {
             Self::Pairs => "prompts with a chosen and a rejected answer",
             Self::Judged => "prompts with a judged answer",
             Self::Prompts => "prompts",
+            Self::Labelled => "texts with a label",
+            Self::MultiLabelled => "texts with labels",
         }
     }
 
@@ -49,6 +55,9 @@ impl DocumentKind {
             ],
             Self::Pairs => &[ShapeName::Preference],
             Self::Judged => &[ShapeName::UnpairedPreference],
+            Self::Labelled | Self::MultiLabelled => {
+                &[ShapeName::LabelledPair, ShapeName::LabelledText]
+            }
             Self::Prompts => &[
                 ShapeName::Tokens,
                 ShapeName::Conversations,

@@ -33,6 +33,10 @@ option_words! {
         UnpairedPreference = "unpaired_preference",
         /// A prompt.
         Prompt = "prompt",
+        /// A text and its label or labels.
+        LabelledText = "labelled_text",
+        /// Two texts and the label or labels of both together.
+        LabelledPair = "labelled_pair",
     }
 }
 
@@ -76,8 +80,12 @@ option_words! {
         Chosen = "chosen",
         /// The answer that is not preferred.
         Rejected = "rejected",
-        /// The judgement of an answer.
+        /// The judgement of an answer, or the class or classes of a text.
         Label = "label",
+        /// The first text of a pair.
+        Sentence1 = "sentence1",
+        /// The second text of a pair.
+        Sentence2 = "sentence2",
     }
 }
 
@@ -98,14 +106,20 @@ impl Part {
             }
             Self::Instruction | Self::Input | Self::Output => shape == ShapeName::Instruction,
             Self::Question | Self::Answer => shape == ShapeName::QuestionAnswer,
-            Self::Text => shape == ShapeName::Text,
-            Self::InputIds
-            | Self::Labels
-            | Self::AttentionMask
-            | Self::AssistantMasks
-            | Self::LossWeights => shape == ShapeName::Tokens,
+            Self::Text => matches!(shape, ShapeName::Text | ShapeName::LabelledText),
+            Self::Labels => matches!(
+                shape,
+                ShapeName::Tokens | ShapeName::LabelledText | ShapeName::LabelledPair
+            ),
+            Self::InputIds | Self::AttentionMask | Self::AssistantMasks | Self::LossWeights => {
+                shape == ShapeName::Tokens
+            }
             Self::Chosen | Self::Rejected => shape == ShapeName::Preference,
-            Self::Label => shape == ShapeName::UnpairedPreference,
+            Self::Label => matches!(
+                shape,
+                ShapeName::UnpairedPreference | ShapeName::LabelledText | ShapeName::LabelledPair
+            ),
+            Self::Sentence1 | Self::Sentence2 => shape == ShapeName::LabelledPair,
             Self::Tools | Self::System => false,
         }
     }
@@ -127,9 +141,10 @@ impl Fields {
         self.0.get(&part).map(String::as_str)
     }
 
-    /// The shape among `shapes` whose parts are named.
+    /// The shape among `shapes` whose parts are named. A part that all of several shapes have names none of them.
     pub fn shape(&self, shapes: &[ShapeName]) -> Option<ShapeName> {
-        self.0.keys().find_map(|part| part.shape(shapes))
+        let tells = |part: &&Part| shapes.len() < 2 || !shapes.iter().all(|it| part.is_of(*it));
+        self.0.keys().filter(tells).find_map(|part| part.shape(shapes))
     }
 }
 

@@ -22,6 +22,10 @@ option_words! {
         Preference = "preference",
         /// A prompt is answered.
         Generation = "generation",
+        /// The class of a text or of a pair of texts is predicted.
+        Classification = "classification",
+        /// The classes of a text or of a pair of texts are predicted.
+        MultiLabel = "multi_label",
     }
 }
 
@@ -98,6 +102,10 @@ pub enum ObjectiveOptions {
     },
     /// A prompt is answered.
     Generation,
+    /// The class of a text or of a pair of texts is predicted.
+    Classification,
+    /// The classes of a text or of a pair of texts are predicted.
+    MultiLabel,
 }
 
 /// The options of masked language modeling.
@@ -172,6 +180,8 @@ impl ObjectiveOptions {
             Self::Fim(_) => ObjectiveName::Fim,
             Self::Preference { .. } => ObjectiveName::Preference,
             Self::Generation => ObjectiveName::Generation,
+            Self::Classification => ObjectiveName::Classification,
+            Self::MultiLabel => ObjectiveName::MultiLabel,
         }
     }
 
@@ -212,6 +222,10 @@ impl ObjectiveOptions {
                 columns.extend(padded.then_some(RowColumn::AttentionMask));
                 columns.extend([RowColumn::SourceFile, RowColumn::SourceRow]);
             }
+            Self::Classification | Self::MultiLabel => {
+                columns.insert(1, RowColumn::TokenTypeIds);
+                columns.extend(padded.then_some(RowColumn::AttentionMask));
+            }
         }
         columns
     }
@@ -223,6 +237,8 @@ impl ObjectiveOptions {
             Self::Preference { form: PreferenceForm::Kto } => DocumentKind::Judged,
             Self::Preference { .. } => DocumentKind::Pairs,
             Self::Generation => DocumentKind::Prompts,
+            Self::Classification => DocumentKind::Labelled,
+            Self::MultiLabel => DocumentKind::MultiLabelled,
         }
     }
 
@@ -257,6 +273,19 @@ impl ObjectiveOptions {
                 ];
                 of_the_source || others.contains(&column)
             }
+            Self::Classification | Self::MultiLabel => [
+                RowColumn::InputIds,
+                RowColumn::TokenTypeIds,
+                RowColumn::AttentionMask,
+                RowColumn::Labels,
+                RowColumn::PositionIds,
+                RowColumn::SeqLengths,
+                RowColumn::SourceFile,
+                RowColumn::SourceRow,
+                RowColumn::AttnCost,
+                RowColumn::Group,
+            ]
+            .contains(&column),
         }
     }
 }

@@ -3,7 +3,7 @@
 use chrono::NaiveDateTime;
 use serde::{Deserialize, Serialize};
 
-use super::{DocumentKind, option_words};
+use super::{Classes, DocumentKind, option_words};
 use crate::error::{Error, Result};
 use crate::wording::{message, set};
 
@@ -86,6 +86,9 @@ pub struct TokenOptions {
     /// The kind of documents that are made.
     #[serde(default, skip_serializing_if = "DocumentKind::is_texts")]
     pub documents: DocumentKind,
+    /// The classes of labels.
+    #[serde(default, skip_serializing_if = "Classes::is_unknown")]
+    pub classes: Classes,
 }
 
 impl TokenOptions {
@@ -98,6 +101,6 @@ impl TokenOptions {
             ];
             return Err(Error::option("train_on_eos", reason));
         }
-        Ok(())
+        self.classes.validate()
     }
 }

@@ -26,6 +26,12 @@ pub(crate) const CHOSEN: [&str; 1] = ["chosen"];
 pub(crate) const REJECTED: [&str; 1] = ["rejected"];
 /// The judgement of an answer.
 pub(crate) const LABEL: [&str; 1] = ["label"];
+/// The label or labels of a text.
+pub(crate) const LABELS: [&str; 2] = ["label", "labels"];
+/// The first text of a pair.
+pub(crate) const SENTENCE1: [&str; 3] = ["sentence1", "premise", "question1"];
+/// The second text of a pair.
+pub(crate) const SENTENCE2: [&str; 3] = ["sentence2", "hypothesis", "question2"];
 
 /// The field of the tools.
 pub(crate) const TOOLS: &str = "tools";
@@ -40,7 +46,7 @@ pub(crate) const MASKS: [&str; 2] = ["assistant_masks", "completion_mask"];
 
 impl ShapeName {
     /// All shapes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Tokens,
         Self::Conversations,
         Self::PromptCompletion,
@@ -50,6 +56,8 @@ impl ShapeName {
         Self::Preference,
         Self::UnpairedPreference,
         Self::Prompt,
+        Self::LabelledPair,
+        Self::LabelledText,
     ];
 
     /// The fields of the required parts of a shape of texts or messages; none for ids, whose columns have
@@ -65,6 +73,8 @@ impl ShapeName {
             Self::Preference => &[&CHOSEN, &REJECTED],
             Self::UnpairedPreference => &[&PROMPT, &COMPLETION, &LABEL],
             Self::Prompt => &[&PROMPT],
+            Self::LabelledText => &[&TEXT, &LABELS],
+            Self::LabelledPair => &[&SENTENCE1, &SENTENCE2, &LABELS],
         }
     }
 }

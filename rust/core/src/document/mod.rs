@@ -2,6 +2,7 @@
 //!
 //! [`tokenize`] makes documents of text, [`ids`] of those that a record brings.
 
+mod frames;
 pub mod ids;
 mod literals;
 mod several;
@@ -17,6 +18,7 @@ use crate::error::Origin;
 
 pub use crate::record::TrainedRun;
 
+pub use several::{PartKind, Several, Whole};
 pub(crate) use words::RecordHead;
 
 /// The name of a ragged column of token ids. Another objective brings other names, such as its targets.
@@ -32,13 +34,16 @@ pub const TURN_ENDS: ColumnName = ColumnName("turn_ends");
 /// Not ids, but the lengths of the parts that the ids consist of, such as a prompt and its answers.
 pub const PARTS: ColumnName = ColumnName("parts");
 
+/// Not ids, but for each part what its tokens are: the number of a [`PartKind`].
+pub const KINDS: ColumnName = ColumnName("part_kinds");
+
 /// Not ids, but the labels of the document as a whole.
 pub const LABELS: ColumnName = ColumnName("document_labels");
 
 impl ColumnName {
     /// The column of this name, if there is such a column.
     pub fn known(name: &str) -> Option<Self> {
-        [INPUTS, TURN_ENDS, PARTS, LABELS].into_iter().find(|known| known.0 == name)
+        [INPUTS, TURN_ENDS, PARTS, KINDS, LABELS].into_iter().find(|known| known.0 == name)
     }
 }
 

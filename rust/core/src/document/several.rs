@@ -1,67 +1,131 @@
-//! Documents of several texts: a prompt and its answers.
+//! Documents of several texts: a prompt and its answers, or what a classifier reads.
 
 use fastpack_tokenize::SpecialTokens;
 
 use super::tokenize::{DocumentMaker, TextKind};
-use super::{Documents, LABELS, PARTS, TrainedRun};
+use super::{Documents, KINDS, LABELS, PARTS, TrainedRun};
 use crate::config::Eos;
 use crate::ledger::{Ledger, Reason};
 use crate::record::Fault;
 
+/// The texts of a document, and its labels.
+#[derive(Clone, Debug)]
+pub struct Several {
+    /// The texts.
+    pub texts: Vec<(String, TextKind)>,
+    /// The labels of the document as a whole.
+    pub labels: Vec<u32>,
+    /// How the texts make a document.
+    pub whole: Whole,
+}
+
+/// How several texts make a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// They are a prompt, and texts that begin with it.
+    Answers,
+    /// They are one text or two, between the tokens that the tokenizer puts around them.
+    Framed,
+}
+
+/// What the tokens of a part of a document are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartKind {
+    /// The number of their text among those of the document; `None` if they are put around texts.
+    pub text: Option<u32>,
+    /// The number of the text of a pair that they count to.
+    pub token_type: u32,
+}
+
+/// The bits of the number of a [`PartKind`] that tell its text.
+const TEXT: u32 = 3;
+
+impl From<u32> for PartKind {
+    fn from(number: u32) -> Self {
+        Self { text: (number & TEXT).checked_sub(1), token_type: number / (TEXT + 1) }
+    }
+}
+
+impl From<PartKind> for u32 {
+    fn from(kind: PartKind) -> Self {
+        kind.token_type * (TEXT + 1) + kind.text.map_or(0, |text| text + 1)
+    }
+}
+
+/// A part of a document: its ids, and what they are.
+struct Ids {
+    ids: Vec<u32>,
+    kind: PartKind,
+}
+
 impl DocumentMaker {
-    /// Tokenizes a prompt and the texts that begin with it, and appends a document: the ids of the prompt, and of the rest
-    /// of each text.
-    ///
-    /// The prompt ends where its ids differ from those of a text, as in the trainers of TRL: a tokenizer may merge its end
-    /// with an answer.
+    /// Tokenizes several texts, and appends a document of them.
     pub fn make_several(
         &mut self,
-        texts: &[(String, TextKind)],
-        label: Option<bool>,
+        several: &Several,
         line: u64,
         documents: &mut Documents,
         ledger: &mut Ledger,
     ) -> Result<(), Fault> {
-        let mut encoded = Vec::with_capacity(texts.len());
-        for (at, (text, kind)) in texts.iter().enumerate() {
-            encoded.push(self.encode_whole(text, *kind, at > 0)?);
-        }
-        let [prompt, wholes @ ..] = &encoded[..] else { return Ok(()) };
-        let shared = |whole: &Vec<u32>| {
-            prompt.iter().zip(whole).take_while(|(one, other)| one == other).count()
+        let parts = match several.whole {
+            Whole::Answers => self.answers(&several.texts)?,
+            Whole::Framed => self.framed(&several.texts)?,
         };
-        let end = wholes.iter().map(shared).min().unwrap_or(prompt.len());
-        let parts: Vec<&[u32]> =
-            [&prompt[..end]].into_iter().chain(wholes.iter().map(|whole| &whole[end..])).collect();
-        let ids = parts.concat();
-        let length = |tokens: usize| {
-            u32::try_from(tokens).ok().filter(|tokens| i32::try_from(*tokens).is_ok()).ok_or_else(
-                || {
-                    let message =
-                        format!("the document has {tokens} tokens, more than a row can hold");
-                    Fault::new(Reason::Tokenizer, message)
-                },
-            )
-        };
+        let ids: Vec<u32> = parts.iter().flat_map(|part| &part.ids).copied().collect();
         let all = length(ids.len())?;
-        if all == 0 {
+        let mut texts = parts.iter().filter(|part| part.kind.text.is_some());
+        if texts.all(|part| part.ids.is_empty()) {
             return Err(Fault::new(Reason::Empty, "the texts have no token"));
         }
         ledger.read.add(u64::from(all));
         let lengths: Vec<u32> =
-            parts.iter().map(|part| length(part.len())).collect::<Result<_, _>>()?;
-        let labels: Vec<u32> = label.into_iter().map(u32::from).collect();
+            parts.iter().map(|part| length(part.ids.len())).collect::<Result<_, _>>()?;
+        let kinds: Vec<u32> = parts.iter().map(|part| part.kind.into()).collect();
         let columns: Vec<&[u32]> = documents
             .names()
             .into_iter()
             .map(|name| match name {
                 PARTS => &lengths[..],
-                LABELS => &labels[..],
+                KINDS => &kinds[..],
+                LABELS => &several.labels[..],
                 _ => &ids[..],
             })
             .collect();
         documents.push(&columns, [TrainedRun { start: 0, end: all, weight: 1.0 }], line);
         Ok(())
+    }
+
+    /// The ids of a prompt, and of the rest of each of the texts that begin with it.
+    ///
+    /// The prompt ends where its ids differ from those of a text, as in the trainers of TRL: a tokenizer may merge its end
+    /// with an answer.
+    fn answers(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<Ids>, Fault> {
+        let mut encoded = Vec::with_capacity(texts.len());
+        for (at, (text, kind)) in texts.iter().enumerate() {
+            encoded.push(self.encode_whole(text, *kind, at > 0)?);
+        }
+        let [prompt, wholes @ ..] = &encoded[..] else { return Ok(Vec::new()) };
+        let shared = |whole: &Vec<u32>| {
+            prompt.iter().zip(whole).take_while(|(one, other)| one == other).count()
+        };
+        let end = wholes.iter().map(shared).min().unwrap_or(prompt.len());
+        let kind = PartKind { text: Some(0), token_type: 0 };
+        let parts = [&prompt[..end]].into_iter().chain(wholes.iter().map(|whole| &whole[end..]));
+        Ok(parts.map(|ids| Ids { ids: ids.to_vec(), kind }).collect())
+    }
+
+    /// The ids of one text or of two, between the tokens that the tokenizer puts around them.
+    fn framed(&mut self, texts: &[(String, TextKind)]) -> Result<Vec<Ids>, Fault> {
+        let frame = self.frames.parts(texts.len())?;
+        let part = |part: fastpack_tokenize::Part| {
+            let text = part.text.map(|text| u32::from(text > 0));
+            let ids = match part.text {
+                Some(text) => self.encode_text(&texts[text].0, SpecialTokens::Omit)?.to_vec(),
+                None => vec![part.id],
+            };
+            Ok(Ids { ids, kind: PartKind { text, token_type: part.kind } })
+        };
+        frame.into_iter().map(part).collect()
     }
 
     /// Whether `reference` encodes texts in the same way.
@@ -90,4 +154,12 @@ impl DocumentMaker {
         ids.extend(due.filter(|eos| ids.last() != Some(eos)));
         Ok(ids)
     }
+}
+
+/// A number of tokens, if a row can hold them.
+fn length(tokens: usize) -> Result<u32, Fault> {
+    u32::try_from(tokens).ok().filter(|tokens| i32::try_from(*tokens).is_ok()).ok_or_else(|| {
+        let message = format!("the document has {tokens} tokens, more than a row can hold");
+        Fault::new(Reason::Tokenizer, message)
+    })
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fastpack_tokenize::{Encoder, Encoding, SpecialTokens, Tokenizer};
 
+use super::frames::Frames;
 use super::literals::Literals;
 use super::turns::Edges;
 use super::{Documents, TURN_ENDS, TrainedRun};
@@ -51,6 +52,8 @@ impl Ending {
 #[derive(Debug)]
 pub struct DocumentMaker {
     encoder: Encoder,
+    /// What the tokenizer puts around texts.
+    pub(super) frames: Frames,
     ending: Ending,
     literals: Literals,
     encoding: Encoding,
@@ -66,6 +69,7 @@ impl DocumentMaker {
     pub fn new(tokenizer: &Tokenizer, ending: Ending) -> Self {
         Self {
             encoder: tokenizer.encoder(),
+            frames: Frames::of(tokenizer),
             ending,
             literals: Literals::default(),
             encoding: Encoding::default(),

@@ -3,14 +3,13 @@
 use fastpack_tokenize::Tokenizer;
 
 use super::chance::Chance;
-use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
+use super::kind::{
+    Column, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary, inputs_and_labels,
+};
 use super::vocabulary::{Ids, special_ids};
-use crate::config::{FimOptions, Number, Per, RowColumn};
+use crate::config::FimOptions;
 use crate::document::Document;
 use crate::error::{Error, Result};
-
-/// The label of a token that is not predicted.
-const UNTRAINED: i32 = -100;
 
 /// The tokens before prefix, suffix and middle in published tokenizers.
 const KNOWN: [[&str; 3]; 5] = [
@@ -102,11 +101,7 @@ fn found(tokenizer: &Tokenizer, tokens: [&str; 3]) -> Option<[i32; 3]> {
 
 impl Objective for Fim {
     fn columns(&self) -> Vec<Column> {
-        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
-        vec![
-            column(RowColumn::InputIds, Fill::Padding),
-            column(RowColumn::Labels, Fill::With(UNTRAINED)),
-        ]
+        inputs_and_labels()
     }
 
     fn is_random(&self) -> bool {

@@ -65,6 +65,18 @@ pub struct Column {
     pub fill: Fill,
 }
 
+/// The label of a token that is not predicted.
+pub(super) const UNTRAINED: i32 = -100;
+
+/// The tokens of rows, and a label for each.
+pub(super) fn inputs_and_labels() -> Vec<Column> {
+    let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+    vec![
+        column(RowColumn::InputIds, Fill::Padding),
+        column(RowColumn::Labels, Fill::With(UNTRAINED)),
+    ]
+}
+
 /// The values of a column for padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {

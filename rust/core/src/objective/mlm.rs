@@ -1,13 +1,10 @@
 //! [`Mlm`]: some tokens are masked, and predicted from those on both sides.
 
 use super::chance::Chance;
-use super::kind::{Column, Fill, Objective, Part, Values, Vocabulary};
+use super::kind::{Column, Objective, Part, UNTRAINED, Values, Vocabulary, inputs_and_labels};
 use super::vocabulary::{Ids, Words, id_of, special_ids, words};
-use crate::config::{MlmOptions, Number, Per, RowColumn};
+use crate::config::MlmOptions;
 use crate::error::{Error, Result};
-
-/// The label of a token that is not predicted.
-const UNTRAINED: i32 = -100;
 
 /// Where the numbers that decide what stands for chosen tokens begin, beyond those that choose them.
 const REPLACING: u64 = 1 << 40;
@@ -50,7 +47,8 @@ impl Mlm {
                  of a masked language model such as BERT",
             ));
         };
-        let words = options.whole_words.then(|| words(tokenizer)).transpose()?;
+        let special = special_ids(vocabulary);
+        let words = options.whole_words.then(|| words(tokenizer, &special)).transpose()?;
         let scaled = |share: f64| (share * 2_f64.powi(32)).round();
         #[expect(
             clippy::cast_possible_truncation,
@@ -64,7 +62,7 @@ impl Mlm {
             replaced: below(options.mask_replace.get() + options.random_replace.get()),
             mask_id: mask.cast_signed(),
             vocabulary: tokenizer.vocab_size(),
-            special: special_ids(vocabulary),
+            special,
             words,
         })
     }
@@ -84,11 +82,7 @@ impl Mlm {
 
 impl Objective for Mlm {
     fn columns(&self) -> Vec<Column> {
-        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
-        vec![
-            column(RowColumn::InputIds, Fill::Padding),
-            column(RowColumn::Labels, Fill::With(UNTRAINED)),
-        ]
+        inputs_and_labels()
     }
 
     fn is_random(&self) -> bool {
@@ -102,8 +96,8 @@ impl Objective for Mlm {
         inputs.numbers.extend(ids.iter().map(|id| id.cast_signed()));
         labels.numbers.resize(start + ids.len(), UNTRAINED);
         let (inputs, labels) = (&mut inputs.numbers[start..], &mut labels.numbers[start..]);
-        let (mut count, mut word) = (0, false);
-        let mut before = None;
+        // What stands at the beginning begins a word.
+        let (mut count, mut word, mut begins) = (0, false, true);
         for (pair, numbers) in (0_u64..).zip(0..ids.len().div_ceil(2)) {
             let number = chance.at(pair);
             for (half, index) in (2 * numbers..ids.len().min(2 * numbers + 2)).enumerate() {
@@ -111,11 +105,10 @@ impl Objective for Mlm {
                 let mut chosen = drawn < self.chosen;
                 if let Some(words) = &self.words {
                     // A word is chosen by the number of its first token.
-                    if words.begins(before, ids[index]) {
-                        word = chosen;
-                    }
+                    let place = words.place(ids[index]);
+                    word = if begins || place.begins() { chosen } else { word };
                     chosen = word;
-                    before = Some(ids[index]).filter(|&id| !self.special.has(id));
+                    begins = place.ends();
                 }
                 if chosen && !self.special.has(ids[index]) {
                     labels[index] = inputs[index];

@@ -8,6 +8,7 @@
 
 mod causal;
 mod chance;
+mod classification;
 mod fim;
 mod generation;
 mod kind;
@@ -19,7 +20,7 @@ mod vocabulary;
 use std::sync::Arc;
 
 use crate::config::{DocumentKind, ObjectiveOptions, Options};
-use crate::document::{ColumnName, INPUTS, LABELS, PARTS};
+use crate::document::{ColumnName, INPUTS, KINDS, LABELS, PARTS};
 use crate::error::Result;
 
 pub use chance::{Chance, key};
@@ -31,6 +32,7 @@ pub fn document_columns(kind: DocumentKind) -> &'static [ColumnName] {
         DocumentKind::Texts | DocumentKind::Prompts => &[INPUTS],
         DocumentKind::Pairs => &[INPUTS, PARTS],
         DocumentKind::Judged => &[INPUTS, PARTS, LABELS],
+        DocumentKind::Labelled | DocumentKind::MultiLabelled => &[INPUTS, PARTS, KINDS, LABELS],
     }
 }
 
@@ -47,6 +49,11 @@ pub fn objective(options: &Options, vocabulary: Vocabulary<'_>) -> Result<Arc<dy
         }
         ObjectiveOptions::Preference { form } => Ok(Arc::new(preference::Preference::new(*form))),
         ObjectiveOptions::Generation => Ok(Arc::new(generation::Generation)),
+        name @ (ObjectiveOptions::Classification | ObjectiveOptions::MultiLabel) => {
+            let several = *name == ObjectiveOptions::MultiLabel;
+            let side = options.rows.packing.truncation_side;
+            Ok(Arc::new(classification::Classification::new(several, side)))
+        }
     }
 }
 

@@ -1,13 +1,10 @@
 //! [`Span`]: spans of tokens are replaced by sentinels, and predicted by a decoder, as T5 was trained.
 
 use super::chance::Chance;
-use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values, Vocabulary};
+use super::kind::{Column, Fill, Limits, Objective, Part, Size, UNTRAINED, Values, Vocabulary};
 use crate::config::{Noise, Number, Per, RowColumn, SpanOptions};
 use crate::document::{Document, INPUTS};
 use crate::error::{Error, Result};
-
-/// The label of padding.
-const UNTRAINED: i32 = -100;
 
 /// The number that decides which way of drawing spans a piece takes.
 const WAY: u64 = u64::MAX;

@@ -45,16 +45,36 @@ pub(super) fn special_ids(vocabulary: Vocabulary<'_>) -> Ids {
 /// Where words begin.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
-    /// The tokens that begin a word wherever they stand.
-    begin: Ids,
-    /// The tokens that consist of white space, after which a word begins.
-    blank: Ids,
+    places: Vec<Place>,
+}
+
+/// Whether a token begins a word, and whether one begins after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place(u8);
+
+impl Place {
+    const BEGINS: Self = Self(1);
+    const ENDS: Self = Self(2);
+
+    /// Whether the token begins a word wherever it stands.
+    pub(super) fn begins(self) -> bool {
+        self.0 & Self::BEGINS.0 != 0
+    }
+
+    /// Whether a word begins after the token: it is white space, or special.
+    pub(super) fn ends(self) -> bool {
+        self.0 & Self::ENDS.0 != 0
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
 }
 
 impl Words {
-    /// Whether a token begins a word after the token `before`; `None` where nothing or a special token stands.
-    pub(super) fn begins(&self, before: Option<u32>, id: u32) -> bool {
-        self.begin.has(id) || before.is_none_or(|before| self.blank.has(before))
+    /// The place of a token among words.
+    pub(super) fn place(&self, id: u32) -> Place {
+        self.places.get(id as usize).copied().unwrap_or_default()
     }
 }
 
@@ -67,21 +87,27 @@ const GOES_ON: &str = "##";
 /// The tokens that begin words: with `WordPiece` those without `##`, else those that begin with white space.
 ///
 /// Fails with [`Error::Option`] where tokens have neither mark.
-pub(super) fn words(tokenizer: &Tokenizer) -> Result<Words> {
+pub(super) fn words(tokenizer: &Tokenizer, special: &Ids) -> Result<Words> {
     let (mut pieces, mut spaced) = (0_u32, 0_u32);
-    let (mut plain, mut marked, mut blank) = (Ids::default(), Ids::default(), Ids::default());
-    for id in 0..=tokenizer.largest_id().unwrap_or(0) {
+    let ids = 0..=tokenizer.largest_id().unwrap_or(0);
+    let (mut by_pieces, mut by_spaces): (Vec<Place>, Vec<Place>) =
+        ids.clone().map(|_| (Place::default(), Place::default())).unzip();
+    for ((id, piece), space) in ids.zip(&mut by_pieces).zip(&mut by_spaces) {
+        if special.has(id) {
+            piece.add(Place::ENDS);
+            space.add(Place::ENDS);
+        }
         let Some(token) = tokenizer.id_to_token(id) else { continue };
         if token.len() > GOES_ON.len() && token.starts_with(GOES_ON) {
             pieces += 1;
         } else {
-            plain.add(id);
+            piece.add(Place::BEGINS);
         }
         if token.starts_with(BLANKS) {
             spaced += 1;
-            marked.add(id);
+            space.add(Place::BEGINS);
             if token.chars().all(|character| BLANKS.contains(&character)) {
-                blank.add(id);
+                space.add(Place::ENDS);
             }
         }
     }
@@ -89,6 +115,5 @@ pub(super) fn words(tokenizer: &Tokenizer) -> Result<Words> {
         let reason = "cannot be given: the tokens of this tokenizer do not say where words begin";
         return Err(Error::option("whole_word_mask", reason));
     }
-    let begin = if pieces > spaced { plain } else { marked };
-    Ok(Words { begin, blank: if pieces > spaced { Ids::default() } else { blank } })
+    Ok(Words { places: if pieces > spaced { by_pieces } else { by_spaces } })
 }

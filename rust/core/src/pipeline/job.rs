@@ -6,7 +6,9 @@ use fastpack_tokenize::Tokenizer;
 
 use super::documents::transform::Transform;
 use crate::assemble::{Layout, NumberedFiles};
-use crate::config::{Bos, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions};
+use crate::config::{
+    Bos, DocumentKind, Eos, Inputs, ObjectiveOptions, Options, Reading, RowLayout, RowOptions,
+};
 use crate::error::{Error, Result};
 use crate::objective::{Objective, Vocabulary, objective};
 use crate::template::{ChatTemplate, Prompts};
@@ -83,14 +85,17 @@ impl Job {
             let Reading { prompt, examples, .. } = &source.reading;
             prompt.as_ref().map(|prompt| Prompts::new(prompt, examples)).transpose()?;
         }
-        if matches!(self.options.rows.objective, ObjectiveOptions::Preference { .. }) {
-            if self.tokenizer.is_none() {
-                return Err(Error::no_tokenizer());
-            }
-            if self.options.tokens.eos == Eos::Auto && self.end.is_none() {
-                let reason = "must be False: answers that are texts end with the `eos_token`, and the tokenizer names none";
-                return Err(Error::option("eos", reason));
-            }
+        self.options.tokens.classes.suffice_for(self.options.tokens.documents)?;
+        let takes_ids =
+            matches!(self.options.tokens.documents, DocumentKind::Texts | DocumentKind::Prompts);
+        if self.tokenizer.is_none() && !takes_ids {
+            return Err(Error::no_tokenizer());
+        }
+        let has_answers =
+            matches!(self.options.rows.objective, ObjectiveOptions::Preference { .. });
+        if has_answers && self.options.tokens.eos == Eos::Auto && self.end.is_none() {
+            let reason = "must be False: answers that are texts end with the `eos_token`, and the tokenizer names none";
+            return Err(Error::option("eos", reason));
         }
         if self.options.tokens.eos == Eos::Always && self.eos_id.is_none() {
             return Err(Error::option("eos", "is True, but the tokenizer names no `eos_token`"));

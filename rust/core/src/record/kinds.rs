@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fastpack_template::json::{Json, Map};
 
+use super::labelled::Labelled;
 use super::tokens::Tokens;
 
 /// The content of one record.
@@ -19,6 +20,8 @@ pub enum Record {
     Tokens(Tokens),
     /// A prompt with answers.
     Answers(Answers),
+    /// A text or a pair of texts with labels.
+    Labelled(Labelled),
 }
 
 /// A prompt with the answers that are compared, or with one that is judged.

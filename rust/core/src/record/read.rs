@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::kinds::{Conversation, Pair, Record};
 use super::messages::{self, MessageForms};
 use super::shape::{self, Expectation, Shape};
-use super::{cbor, json, pair, preference, row, text, tokens};
+use super::{cbor, json, labelled, pair, preference, row, text, tokens};
 use crate::config::{Fields, Part, ShapeName, usual};
 use crate::ledger::Reason;
 use crate::source::Raw;
@@ -147,5 +147,7 @@ pub fn read(
             preference::read_judged(record, shape, takes).map(Record::Answers)
         }
         ShapeName::Prompt => preference::read_prompt(record, shape, takes),
+        ShapeName::LabelledText => labelled::read_text(record, shape).map(Record::Labelled),
+        ShapeName::LabelledPair => labelled::read_pair(record, shape).map(Record::Labelled),
     }
 }

@@ -141,6 +141,10 @@ impl Shape {
             Some(field) => vec![(part, field)],
             None => usual.iter().map(|field| (part, Arc::from(*field))).collect(),
         };
+        let label = || {
+            let several = named(Part::Labels).map(|field| (Part::Label, field));
+            several.or_else(|| field(Part::Label, &usual::LABELS))
+        };
         let (mut parts, optional) = match name {
             ShapeName::Tokens => (
                 vec![field(Part::InputIds, &[expected.columns.input_ids])?],
@@ -195,6 +199,17 @@ impl Shape {
                     field(Part::Label, &usual::LABEL)?,
                 ],
                 vec![or(Part::Tools, &[usual::TOOLS]), or(Part::System, &usual::SYSTEMS)],
+            ),
+            ShapeName::LabelledText => {
+                (vec![field(Part::Text, &usual::TEXT)?, label()?], Vec::new())
+            }
+            ShapeName::LabelledPair => (
+                vec![
+                    field(Part::Sentence1, &usual::SENTENCE1)?,
+                    field(Part::Sentence2, &usual::SENTENCE2)?,
+                    label()?,
+                ],
+                Vec::new(),
             ),
             ShapeName::Prompt => (
                 vec![field(Part::Prompt, &usual::PROMPT)?],

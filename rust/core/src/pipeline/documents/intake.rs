@@ -294,15 +294,18 @@ impl<'a> Intake<'a> {
                 ids::take(tokens, trained, ending, raw.line, documents, ledger)?;
                 return Ok(Verification::No);
             }
-            RenderedRecord::Several(texts, label) => {
+            RenderedRecord::Several(several) => {
                 let maker = maker.ok_or(RecordFailure::NoTokenizer)?;
-                let made = maker.make_several(&texts, label, raw.line, documents, ledger);
+                let made = maker.make_several(&several, raw.line, documents, ledger);
                 let checked = match reference {
                     Some(reference)
                         if made.is_ok()
-                            && texts.iter().all(|(text, _)| text.len() <= LONGEST_COMPARED) =>
+                            && several
+                                .texts
+                                .iter()
+                                .all(|(text, _)| text.len() <= LONGEST_COMPARED) =>
                     {
-                        if maker.agree(&texts, reference) {
+                        if maker.agree(&several.texts, reference) {
                             Verification::Agrees
                         } else {
                             Verification::Differs

@@ -41,6 +41,9 @@ pub(in crate::pipeline) fn chooser(kind: DocumentKind) -> Chooser {
         DocumentKind::Pairs => |reading, rows| columns_read(reading, rows, DocumentKind::Pairs),
         DocumentKind::Judged => |reading, rows| columns_read(reading, rows, DocumentKind::Judged),
         DocumentKind::Prompts => |reading, rows| columns_read(reading, rows, DocumentKind::Prompts),
+        DocumentKind::Labelled | DocumentKind::MultiLabelled => {
+            |reading, rows| columns_read(reading, rows, DocumentKind::Labelled)
+        }
     }
 }
 

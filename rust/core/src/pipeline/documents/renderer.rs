@@ -1,16 +1,17 @@
 //! [`Renderer`]: renders a record as text, and finds the trained part of it.
 
-use crate::config::{DocumentKind, Eos, Prompt, Reading, ShapeName};
+use crate::config::{Classes, DocumentKind, Eos, Prompt, Reading, ShapeName};
 use crate::document::ids::TrainedIds;
 use crate::document::tokenize::TextKind;
+use crate::document::{Several, Whole};
 use crate::error::{Error, Result};
 use crate::ledger::Reason;
 use crate::pipeline::documents::formatted::{FoundMarkers, MarkersInTexts};
 use crate::pipeline::documents::training::Training;
 use crate::pipeline::job::{Job, JobTemplate};
 use crate::record::{
-    Answers, Conversation, FastReader, Fault, FoundShape, MessageForms, Pair, Prompted, Record,
-    Tokens, as_messages,
+    Answers, Conversation, FastReader, Fault, FoundShape, Labelled, MessageForms, Pair, Prompted,
+    Record, Tokens, as_messages,
 };
 use crate::template::{ChatTemplate, Prompts, Rendered, Replayed};
 
@@ -20,8 +21,8 @@ pub(in crate::pipeline) enum RenderedRecord {
     Text(Rendered, TextKind),
     /// Ids, and the trained part of them.
     Tokens(Tokens, TrainedIds),
-    /// Texts that are tokenized one by one, and the label of a document of all of them.
-    Several(Vec<(String, TextKind)>, Option<bool>),
+    /// Texts that are tokenized one by one.
+    Several(Several),
 }
 
 /// The reason that a record has no result.
@@ -46,6 +47,8 @@ pub(in crate::pipeline) struct Renderer<'a> {
     training: Training,
     /// The kind of documents that are made.
     kind: DocumentKind,
+    /// The classes of labels.
+    classes: &'a Classes,
     /// The addition of an end-of-text token.
     eos: Eos,
     /// The end-of-text token, if the tokenizer has one.
@@ -72,6 +75,7 @@ impl<'a> Renderer<'a> {
         Ok(Self {
             training: Training::of(&job.options),
             kind: job.options.tokens.documents,
+            classes: &job.options.tokens.classes,
             eos: job.options.tokens.eos,
             last: job.end.clone().filter(|end| !end.is_empty()),
             template: match &job.template {
@@ -132,6 +136,7 @@ impl<'a> Renderer<'a> {
             Record::Conversation(conversation) => self.conversation(&conversation),
             Record::Pair(pair) => self.pair(&pair),
             Record::Answers(answers) => self.answers(answers),
+            Record::Labelled(labelled) => self.labelled(labelled),
         }
     }
 
@@ -140,8 +145,9 @@ impl<'a> Renderer<'a> {
         self.kind
     }
 
-    /// Renders the prompt of a record.
-    pub(in crate::pipeline) fn prompt(
+    /// Renders a record for documents of another kind than [`DocumentKind::Texts`]: of a conversation or a request, the
+    /// prompt.
+    pub(in crate::pipeline) fn render_other(
         &self,
         record: Record,
     ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
@@ -153,6 +159,7 @@ impl<'a> Renderer<'a> {
                 ));
             }
             Record::Answers(answers) => return self.answers(answers),
+            Record::Labelled(labelled) => return self.labelled(labelled),
             Record::Text(text) => (text, TextKind::Text),
             Record::Conversation(conversation) => {
                 (self.template()?.render_prompt(&conversation)?, TextKind::Conversation)
@@ -169,7 +176,23 @@ impl<'a> Renderer<'a> {
                 (text, TextKind::Text)
             }
         };
-        Ok(RenderedRecord::Several(vec![text], None))
+        let whole = Whole::Answers;
+        Ok(RenderedRecord::Several(Several { texts: vec![text], labels: Vec::new(), whole }))
+    }
+
+    /// Texts with the numbers of their classes.
+    fn labelled(
+        &self,
+        labelled: Labelled,
+    ) -> std::result::Result<RenderedRecord, RecordFailure<'a>> {
+        let labels = if self.kind == DocumentKind::MultiLabelled {
+            labelled.truths(self.classes)?
+        } else {
+            vec![labelled.class(self.classes)?]
+        };
+        // The tokens around texts are those of the tokenizer alone.
+        let texts = labelled.texts.into_iter().map(|text| (text, TextKind::BegunText)).collect();
+        Ok(RenderedRecord::Several(Several { texts, labels, whole: Whole::Framed }))
     }
 
     /// Renders a prompt, and the prompt with each of its answers, as the trainers of TRL do.
@@ -202,7 +225,8 @@ impl<'a> Renderer<'a> {
                 texts
             }
         };
-        Ok(RenderedRecord::Several(texts, label))
+        let labels = label.into_iter().map(u32::from).collect();
+        Ok(RenderedRecord::Several(Several { texts, labels, whole: Whole::Answers }))
     }
 
     /// Whether conversations without a prompt are trained.
@@ -321,6 +345,8 @@ pub(in crate::pipeline) fn prompt_name(
         | ShapeName::UnpairedPreference
         | ShapeName::Prompt
         | ShapeName::Text
+        | ShapeName::LabelledText
+        | ShapeName::LabelledPair
         | ShapeName::Tokens => return None,
     };
     Some(match (&reading.prompt, pair) {
@@ -342,7 +368,7 @@ pub(in crate::pipeline) fn unprompted_kind(found: &FoundShape) -> Option<&'stati
         ShapeName::PromptCompletion if found.shape.has_messages() => {
             Some("prompts and completions that are messages, which the chat template renders")
         }
-        ShapeName::Text => Some("texts"),
+        ShapeName::Text | ShapeName::LabelledText | ShapeName::LabelledPair => Some("texts"),
         ShapeName::Tokens => Some("ids"),
         ShapeName::Preference | ShapeName::UnpairedPreference | ShapeName::Prompt => {
             Some("prompts that records bring")

@@ -81,7 +81,7 @@ impl<'a> Worker<'a> {
         if words.kind() != DocumentKind::Texts {
             let record = read(raw, shape, expectation(reading, words.kind()), words.takes());
             clock.lap(Stage::Parse);
-            let made = words.prompt(record?);
+            let made = words.render_other(record?);
             clock.lap(Stage::Render);
             return made;
         }

@@ -1,0 +1,32 @@
+//! [`Frames`]: what a tokenizer puts around texts.
+
+use fastpack_tokenize::{Part, SpecialTokens, Tokenizer};
+
+use crate::ledger::Reason;
+use crate::record::Fault;
+
+/// What a tokenizer puts around one text and around two, asked for where it is first needed.
+#[derive(Debug)]
+pub(super) struct Frames {
+    tokenizer: Tokenizer,
+    parts: [Option<Vec<Part>>; 2],
+}
+
+impl Frames {
+    pub(super) fn of(tokenizer: &Tokenizer) -> Self {
+        Self { tokenizer: tokenizer.clone(), parts: [None, None] }
+    }
+
+    /// The parts around this many texts, one or two.
+    pub(super) fn parts(&mut self, texts: usize) -> Result<Vec<Part>, Fault> {
+        let known = &mut self.parts[texts - 1];
+        if let Some(parts) = known {
+            return Ok(parts.clone());
+        }
+        let parts = self
+            .tokenizer
+            .frame(texts, SpecialTokens::Add)
+            .map_err(|error| Fault::new(Reason::Tokenizer, error.to_string()))?;
+        Ok(known.insert(parts).clone())
+    }
+}

@@ -1,0 +1,151 @@
+//! [`Classification`]: the class of a text or of a pair of texts is predicted, or several classes are.
+
+use super::kind::{Column, Fill, Limits, Objective, Part, Size, Values};
+use crate::config::{Number, Per, RowColumn, Side};
+use crate::document::{ColumnName, Document, INPUTS, KINDS, LABELS, PARTS, PartKind};
+
+/// The class of a text or of a pair of texts is predicted, or several classes are.
+///
+/// A document is the encoding of one text or of two with the tokens that the tokenizer puts around them. Where it is too
+/// long, the texts are cut as the truncation of `transformers` cuts the longest first, and the tokens around them stay.
+#[derive(Debug)]
+pub(super) struct Classification {
+    /// Whether a document may have several classes.
+    several: bool,
+    /// The side at which texts are cut.
+    side: Side,
+}
+
+/// A part of an encoding: how many tokens it has, and what they are.
+type Stretch = (u32, PartKind);
+
+/// The parts of a document.
+fn parts(document: Document<'_>) -> impl Iterator<Item = Stretch> {
+    let kinds = document.column(KINDS).iter().map(|&kind| PartKind::from(kind));
+    document.column(PARTS).iter().copied().zip(kinds)
+}
+
+/// The tokens of each text, and of all that is put around them.
+fn lengths(document: Document<'_>) -> ([u32; 2], u32) {
+    let (mut texts, mut around) = ([0; 2], 0);
+    for (length, kind) in parts(document) {
+        match kind.text {
+            Some(text) => texts[usize::from(text > 0)] = length,
+            None => around += length,
+        }
+    }
+    (texts, around)
+}
+
+/// The tokens that are left of each text where both have room for `room` together: the longest is cut first.
+fn within(texts: [u32; 2], room: u32) -> [u32; 2] {
+    let [one, other] = texts;
+    if one + other <= room {
+        return texts;
+    }
+    let shortest = one.min(other);
+    let rest = if shortest > room { shortest } else { shortest.max(room - shortest) };
+    let (shortest, rest) = if shortest.saturating_add(rest) > room {
+        (room / 2, room / 2 + room % 2)
+    } else {
+        (shortest, rest)
+    };
+    if one > other { [rest, shortest] } else { [shortest, rest] }
+}
+
+impl Classification {
+    pub(super) fn new(several: bool, side: Side) -> Self {
+        Self { several, side }
+    }
+}
+
+impl Objective for Classification {
+    fn reads(&self) -> &'static [ColumnName] {
+        &[INPUTS, PARTS, KINDS, LABELS]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |name, fill| Column { name, number: Number::Int32, per: Per::Token, fill };
+        let (number, per, fill) = if self.several {
+            (Number::Float32, Per::List, Fill::With(0))
+        } else {
+            (Number::Int64, Per::Row, Fill::With(-100))
+        };
+        vec![
+            column(RowColumn::InputIds, Fill::Padding),
+            column(RowColumn::TokenTypeIds, Fill::With(0)),
+            column(RowColumn::AttentionMask, Fill::With(0)),
+            Column { name: RowColumn::Labels, number, per, fill },
+        ]
+    }
+
+    fn resizes(&self) -> bool {
+        true
+    }
+
+    fn size(&self, part: Part<'_>, _: u64) -> Option<Size> {
+        Some(Size { tokens: part.length, targets: 0 })
+    }
+
+    fn longest(&self, document: Document<'_>, _: u32, _: u64, limits: Limits) -> u32 {
+        let (_, around) = lengths(document);
+        // Without a token of a text, nothing is left to be told apart.
+        if limits.tokens > around { limits.tokens } else { 0 }
+    }
+
+    fn make(&self, part: Part<'_>, _: u64, columns: &mut [Values]) -> u64 {
+        let [inputs, types, mask, labels] = columns else { return 0 };
+        let (texts, around) = lengths(part.document);
+        let kept = within(texts, part.length.saturating_sub(around));
+        let mut rest = part.document.column(INPUTS);
+        for (length, kind) in parts(part.document) {
+            let (mut ids, after) = rest.split_at(length as usize);
+            rest = after;
+            if let Some(text) = kind.text {
+                let most = kept[usize::from(text > 0)] as usize;
+                ids = match self.side {
+                    Side::Left => &ids[ids.len() - most..],
+                    Side::Right => &ids[..most],
+                };
+            }
+            inputs.numbers.extend(ids.iter().map(|id| id.cast_signed()));
+            types.numbers.extend(ids.iter().map(|_| kind.token_type.cast_signed()));
+            mask.numbers.extend(ids.iter().map(|_| 1));
+        }
+        let found = part.document.column(LABELS).iter();
+        if self.several {
+            const TRUTHS: [f32; 2] = [0.0, 1.0];
+            let bits = |&truth: &u32| TRUTHS[usize::from(truth == 1)].to_bits().cast_signed();
+            labels.numbers.extend(found.map(bits));
+        } else {
+            labels.numbers.extend(found.map(|class| class.cast_signed()));
+        }
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::within;
+
+    proptest! {
+        #[test]
+        fn the_longer_text_is_cut_first_and_the_room_is_filled(
+            one in 0..40_u32, other in 0..40_u32, room in 0..60_u32,
+        ) {
+            // Token by token from the longer of both; where they are as long, the last kept one is the second text's.
+            let [left, right] = within([one, other], room);
+            prop_assert!(left <= one && right <= other);
+            prop_assert_eq!(left + right, room.min(one + other));
+            if left < one && right < other {
+                prop_assert!(left.abs_diff(right) <= 1);
+            } else if left < one {
+                prop_assert!(left >= right);
+            } else if right < other {
+                prop_assert!(right >= left);
+            }
+        }
+    }
+}

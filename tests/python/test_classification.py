@@ -1,0 +1,390 @@
+"""Texts and pairs of texts with labels: their ids and token types are those of `tokenizer(text, pair)` of transformers."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pyarrow as pa
+import pytest
+from conftest import DATA, sentence
+from processes import kill_at_work, start
+from rows import balanced, table_of
+
+import fastpack
+
+transformers = pytest.importorskip("transformers")
+
+NAMES = ["negative", "neutral", "positive"]
+
+
+def texts(count):
+    return [{"text": sentence(number, 1 + number % 23), "label": number % 3} for number in range(count)]
+
+
+def pairs(count):
+    return [
+        {
+            "sentence1": sentence(number, number * 7 % 19),
+            "sentence2": sentence(number + 5, 1 + number * 5 % 23),
+            "label": number % 2,
+        }
+        for number in range(count)
+    ]
+
+
+def several(count):
+    return [
+        {"sentence": sentence(number, 1 + number % 9), "labels": [at for at in range(3) if number >> at & 1]}
+        for number in range(count)
+    ]
+
+
+SHAPES = {"texts": texts(80), "pairs": pairs(80)}
+
+
+def framed(tokenizer_dir, made, template):
+    """The tokenizer of the tests with tokens around its texts."""
+    from tokenizers import Tokenizer, processors
+
+    tokenizer = Tokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
+    tokenizer.add_special_tokens(["[CLS]", "[SEP]"])
+    special = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    single, pair = template
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special)
+    tokenizer.save(str(made / "tokenizer.json"))
+    config = json.loads((tokenizer_dir / "tokenizer_config.json").read_text())
+    config |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": "[SEP]",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
+    (made / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return made
+
+
+TEMPLATES = {
+    "bert": ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+    "xlnet": ("$A [SEP] [CLS]:2", "$A [SEP] $B:1 [SEP]:1 [CLS]:2"),
+    "roberta": ("[CLS] $A [SEP]", "[CLS] $A [SEP] [SEP] $B [SEP]"),
+    "reversed": ("[CLS] $A [SEP]", "[CLS] $B:1 [SEP]:1 $A [SEP]"),
+}
+
+
+@pytest.fixture(scope="module", params=TEMPLATES)
+def folder(request, tokenizer_dir, tmp_path_factory):
+    """A tokenizer that puts tokens around one text or two."""
+    return framed(tokenizer_dir, tmp_path_factory.mktemp("framed"), TEMPLATES[request.param])
+
+
+@pytest.fixture(scope="module")
+def bert(tokenizer_dir, tmp_path_factory):
+    return framed(tokenizer_dir, tmp_path_factory.mktemp("framed"), TEMPLATES["bert"])
+
+
+@functools.cache
+def tokenizer_of(folder, side):
+    return transformers.AutoTokenizer.from_pretrained(folder, truncation_side=side)
+
+
+def encoded(folder, record, *, side="right", **options):
+    """What `transformers` makes of a record."""
+    tokenizer = tokenizer_of(folder, side)
+    given = [record[name] for name in ("text", "sentence", "sentence1", "sentence2") if name in record]
+    made = tokenizer(*given, **options, return_token_type_ids=True)
+    return made["input_ids"], made["token_type_ids"]
+
+
+def packed(folder, records, **options):
+    return fastpack.pack_records(records, folder, **{"objective": "classification"} | options)
+
+
+def both(table):
+    """The ids and token types of rows."""
+    return list(zip(table["input_ids"].to_pylist(), table["token_type_ids"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_are_what_transformers_makes_of_texts_and_pairs(folder, shape):
+    records = SHAPES[shape]
+    rows = packed(folder, records)
+    assert rows.column_names == ["input_ids", "token_type_ids", "labels"]
+    assert both(rows) == [encoded(folder, record) for record in records]
+    assert rows["labels"].to_pylist() == [record["label"] for record in records]
+    assert rows.schema.field("labels").type == pa.int64()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_texts_are_truncated_as_transformers_cuts_the_longest_first(folder, shape, side):
+    records = SHAPES[shape]
+    for limit in (5, 6, 7, 12, 13, 20, 33):
+        rows = packed(folder, records, max_length=limit, overlong="truncate", truncation_side=side)
+        wanted = [encoded(folder, record, side=side, truncation=True, max_length=limit) for record in records]
+        assert both(rows) == wanted, limit
+        report = fastpack.Report.of(rows)
+        balanced(report)
+        lost = sum(len(encoded(folder, record)[0]) for record in records) - sum(len(ids) for ids, _ in wanted)
+        assert report.truncated.tokens == lost
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="real tokenizers are not here")
+@pytest.mark.parametrize("model", ["bert", "qwen", "llama3", "mistral-v1"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_of_real_tokenizers_are_what_transformers_makes(model, shape):
+    folder = DATA / "tokenizers" / model
+    records = SHAPES[shape]
+    assert both(packed(folder, records)) == [encoded(folder, record) for record in records]
+
+
+def test_texts_that_are_too_long_are_dropped_and_counted(bert):
+    records = SHAPES["pairs"]
+    lengths = [len(encoded(bert, record)[0]) for record in records]
+    limit = sorted(lengths)[40]
+    rows = packed(bert, records, max_length=limit, max_lost=1.0)
+    assert both(rows) == [
+        encoded(bert, record) for record, length in zip(records, lengths, strict=True) if length <= limit
+    ]
+    report = fastpack.Report.of(rows)
+    assert report.dropped["too_long"].tokens == sum(length for length in lengths if length > limit)
+    balanced(report)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_rows_are_padded_to_a_length_with_a_mask(bert, side):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bert, padding_side=side)
+    records = SHAPES["pairs"]
+    longest = max(len(encoded(bert, record)[0]) for record in records)
+    rows = packed(bert, records, max_length=longest, pad_to="max_length", padding_side=side)
+    assert rows.column_names == ["input_ids", "token_type_ids", "labels", "attention_mask"]
+    for row, record in zip(rows.to_pylist(), records, strict=True):
+        wanted = tokenizer(record["sentence1"], record["sentence2"], padding="max_length", max_length=longest)
+        assert {name: row[name] for name in wanted} == dict(wanted)
+        assert row["labels"] == record["label"]
+
+
+def test_rows_of_a_group_have_similar_lengths(bert):
+    rows = packed(
+        bert,
+        SHAPES["texts"],
+        max_length=64,
+        order="balanced",
+        balance_ranks=8,
+        on_remainder="drop",
+        columns=["input_ids", "labels", "group", "source_row"],
+    ).to_pylist()
+    assert len(rows) == 80
+    lengths = [len(row["input_ids"]) for row in rows]
+    spreads = [max(lengths[at : at + 8]) - min(lengths[at : at + 8]) for at in range(0, 80, 8)]
+    assert [row["group"] for row in rows] == [at // 8 for at in range(80)]
+    assert sum(spreads) <= max(lengths)
+    for row in rows:
+        assert row["labels"] == SHAPES["texts"][row["source_row"][0] - 1]["label"]
+
+
+def test_labels_are_numbers_or_names_of_classes(bert):
+    named = [record | {"label": NAMES[record["label"]]} for record in SHAPES["texts"]]
+    wanted = packed(bert, SHAPES["texts"])
+    assert packed(bert, named, classes=NAMES).equals(wanted)
+    assert packed(bert, SHAPES["texts"], classes=NAMES).equals(wanted)
+    assert packed(bert, SHAPES["texts"], classes=3).equals(wanted)
+
+
+def test_several_labels_are_numbers_or_names_or_truths(bert):
+    records = several(40)
+    truths = [[float(at in record["labels"]) for at in range(3)] for record in records]
+    forms = {
+        "numbers": [record["labels"] for record in records],
+        "names": [[NAMES[at] for at in record["labels"]] for record in records],
+        "booleans": [[value == 1.0 for value in each] for each in truths],
+        "floats": truths,
+        "zeros and ones": [[int(value) for value in each] for each in truths],
+    }
+    for form, labels in forms.items():
+        given = [
+            {"sentence": it["sentence"], "labels": each} for it, each in zip(records, labels, strict=True)
+        ]
+        rows = packed(bert, given, objective="multi_label", classes=NAMES)
+        assert rows["labels"].to_pylist() == truths, form
+        assert rows.schema.field("labels").type == pa.list_(pa.float32())
+        assert both(rows) == [encoded(bert, record) for record in records]
+
+
+@pytest.mark.parametrize("objective", ["classification", "multi_label"])
+def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
+    records = several(60) if objective == "multi_label" else pairs(60)
+    path = write_jsonl(records)
+    options = {"objective": objective, "max_length": 24, "overlong": "truncate"}
+    classes = {"classes": NAMES}
+    wanted = fastpack.pack_files(path, bert, **options, **classes, threads=1).to_pylist()
+    assert len(wanted) == len(records)
+    for threads in (2, 8):
+        again = fastpack.pack_files(path, bert, **options, **classes, threads=threads)
+        assert again.to_pylist() == wanted
+    assert fastpack.pack_records(iter(records), bert, **options, **classes).to_pylist() == wanted
+    table = pa.Table.from_pylist(records)
+    assert fastpack.pack_table(table, bert, **options, **classes).to_pylist() == wanted
+    for kept in (False, True):
+        out = tmp_path / f"out{kept}"
+        fastpack.pack_dir(path, out, tokenizer=bert, **options, **classes, keep_tokens=kept)
+        assert table_of(out).to_pylist() == wanted
+        assert fastpack.verify(out).problems == ()
+    fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options)
+    assert table_of(tmp_path / "again").to_pylist() == wanted
+    streamed = fastpack.stream(path, bert, **options, **classes, shuffle=False, lanes=1)
+    assert [row for table in streamed for row in table.to_pylist()] == wanted
+    cached = [
+        fastpack.pack_files(path, bert, **options, **classes, cache_dir=tmp_path / "cache") for _ in range(2)
+    ]
+    assert [table.to_pylist() for table in cached] == [wanted, wanted]
+
+
+def test_killed_at_work_it_resumes_to_the_same_rows(bert, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    lines = [json.dumps(record) for record in pairs(2000)]
+    path.write_text("\n".join(lines * 5), encoding="utf-8")
+    options = {"objective": "classification", "classes": ["no", "yes"]}
+    kill_at_work(path, bert, tmp_path / "out", threads=1, **options)
+    again = start(path, bert, tmp_path / "out", **options)
+    said, wrong = again.communicate(timeout=300)
+    assert said.startswith("rows 10000"), (said, wrong)
+    wanted = fastpack.pack_files(path, bert, max_length=256, **options)
+    assert table_of(tmp_path / "out").to_pylist() == wanted.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "said"),
+    [
+        ({"text": "a"}, {}, "`label`"),
+        ({"text": "a", "label": "good"}, {}, "`classes` does not name the classes"),
+        ({"text": "a", "label": "good"}, {"classes": NAMES}, "`classes` names `negative`, `neutral`"),
+        ({"text": "a", "label": 3}, {"classes": NAMES}, "from 0 to 2"),
+        ({"text": "a", "label": -1}, {}, "from 0 to"),
+        ({"text": "a", "label": 1.5}, {}, "the number or the name of a class"),
+        ({"text": "a", "label": [1]}, {}, "multi_label"),
+        ({"text": ["a"], "label": 1}, {}, "`text` must be a string"),
+        ({"text": "a", "label": 1}, {"objective": "multi_label", "classes": 3}, "a list of classes"),
+        ({"text": "a", "label": [4]}, {"objective": "multi_label", "classes": 3}, "from 0 to 2"),
+        ({"text": "a", "label": [2, 2]}, {"objective": "multi_label", "classes": 3}, "the class 2 twice"),
+        ({"text": "a", "label": [1.0]}, {"objective": "multi_label", "classes": 3}, "each of the 3 classes"),
+        ({"text": "a", "label": [0.5, 0.0, 1.0]}, {"objective": "multi_label", "classes": 3}, "a 0 or a 1"),
+        ({"text": "a", "label": [0, 1]}, {"objective": "multi_label", "classes": 2}, "write true and false"),
+    ],
+)
+def test_a_record_without_a_right_label_is_an_error_with_its_line_or_a_counted_skip(
+    bert, write_jsonl, record, options, said
+):
+    options = {"objective": "classification"} | options
+    good = {"text": "the river", "label": [2] if options["objective"] == "multi_label" else 1}
+    if options.get("classes") == 2:
+        good["label"] = [True, False]
+    path = write_jsonl([good, record])
+    with pytest.raises(fastpack.RecordError) as refused:
+        fastpack.pack_files(path, bert, **options)
+    assert "data.jsonl:2" in str(refused.value)
+    assert said in str(refused.value)
+    rows = fastpack.pack_files(path, bert, **options, on_bad_record="skip", max_lost=1.0)
+    assert rows.num_rows == 1
+    balanced(fastpack.Report.of(rows))
+
+
+def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
+    records = [{"text": "", "label": 1}, {"text": "a river", "label": 0}]
+    assert packed(bert, records, max_lost=1.0)["labels"].to_pylist() == [0]
+    pair = {"sentence1": "", "sentence2": "a river", "label": 1}
+    assert both(packed(bert, [pair])) == [encoded(bert, pair)]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"train_on": "all"}, "train_on"),
+        ({"eos": True}, "eos"),
+        ({"shift_labels": True}, "shift_labels"),
+        ({"strategy": "heap"}, "strategy"),
+        ({"overlong": "split"}, "overlong"),
+        ({"columns": ["loss_weights"]}, "columns"),
+        ({"shape": "text"}, "shape"),
+        ({"classes": ["a", "a"]}, "classes"),
+        ({"classes": []}, "classes"),
+        ({"classes": 0}, "classes"),
+        ({"classes": "ab"}, "classes"),
+        ({"objective": "multi_label"}, "classes"),
+        ({"objective": "causal", "classes": 3}, "classes"),
+        ({"mlm_probability": 0.3}, "mlm_probability"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused_before_any_work(bert, options, option):
+    def none():
+        yield pytest.fail("a record was read")
+
+    with pytest.raises(fastpack.OptionError) as refused:
+        packed(bert, none(), **{"max_length": 64} | options)
+    assert refused.value.option == option
+
+
+def test_other_fields_can_be_named(bert):
+    renamed = [{"a": it["sentence1"], "b": it["sentence2"], "y": it["label"]} for it in SHAPES["pairs"]]
+    fields = {"sentence1": "a", "sentence2": "b", "label": "y"}
+    assert packed(bert, renamed, fields=fields).equals(packed(bert, SHAPES["pairs"]))
+    stars = [{"text": record["text"], "stars": record["label"]} for record in SHAPES["texts"]]
+    for part in ("label", "labels"):
+        assert packed(bert, stars, fields={part: "stars"}).equals(packed(bert, SHAPES["texts"]))
+
+
+def test_the_objective_decides_between_shapes_that_share_fields(bert):
+    record = {"text": "a river", "label": 1, "prompt": "a", "completion": "b", "messages": []}
+    assert both(packed(bert, [record])) == [encoded(bert, {"text": "a river"})]
+
+
+def test_a_row_is_the_only_token_of_a_text_or_none(bert):
+    """A row that holds the tokens around a text alone says nothing."""
+    rows = packed(bert, SHAPES["texts"], max_length=3, overlong="truncate")
+    assert {len(row) for row in rows["input_ids"].to_pylist()} == {3}
+    none = packed(bert, SHAPES["texts"], max_length=2, overlong="truncate", max_lost=1.0)
+    assert none.num_rows == 0
+
+
+def test_a_row_shows_its_text_and_its_label(bert):
+    rows = packed(bert, SHAPES["pairs"])
+    for number in (0, 1, -1):
+        row = fastpack.inspect(rows, number)
+        [document] = row.documents
+        record = SHAPES["pairs"][number]
+        assert document.input_ids == encoded(bert, record)[0]
+        assert (document.label, document.labels, document.trained) == (record["label"], [], 0)
+        assert f", label {record['label']}" in str(row)
+        assert row.to_dict()["documents"][0]["label"] == record["label"]
+    many = packed(bert, several(8), objective="multi_label", classes=NAMES)
+    [document] = fastpack.inspect(many, 5).documents
+    assert document.label == (1.0, 0.0, 1.0)
+    assert ", label 0, 2" in str(fastpack.inspect(many, 5))
+    assert ", label none" in str(fastpack.inspect(many, 0))
+
+
+def test_a_folder_is_verified_by_the_rules_of_its_objective(bert, write_jsonl, tmp_path):
+    cases = {
+        "classification": ([1, -4, 0], "has -4, which is no class"),
+        "multi_label": (
+            [[1.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]],
+            "has 0.5, which is neither 0 nor 1",
+        ),
+    }
+    for objective, (labels, said) in cases.items():
+        records = several(3) if objective == "multi_label" else pairs(3)
+        out = tmp_path / objective
+        options = {"objective": objective, "classes": NAMES}
+        fastpack.pack_dir(write_jsonl(records), out, tokenizer=bert, max_length=64, **options)
+        found = fastpack.verify(out)
+        wanted = [len(encoded(bert, record)[0]) for record in records]
+        assert (found.problems, found.documents, found.tokens) == ((), 3, sum(wanted))
+        rows = table_of(out)
+        at = rows.column_names.index("labels")
+        broken = rows.set_column(at, rows.schema.field("labels"), pa.array(labels, rows.schema.types[at]))
+        with (
+            pa.OSFile(str(out / "train-00000.arrow"), "wb") as sink,
+            pa.ipc.new_stream(sink, rows.schema) as to,
+        ):
+            to.write_table(broken)
+        problems = fastpack.verify(out).problems
+        assert any("row 1" in problem and said in problem for problem in problems), problems
