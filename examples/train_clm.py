@@ -9,7 +9,7 @@ import fastpack
 from fastpack.torch import collate
 
 stream = fastpack.stream(
-    "examples/chat.jsonl", "examples/tokenizer", max_length=256, batch_size=2, epochs=None, max_steps=61
+    "examples/chat.jsonl", "examples/tokenizer", max_length=256, batch_size=2, epochs=None, max_steps=41
 )
 
 torch.manual_seed(0)

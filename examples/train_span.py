@@ -20,7 +20,7 @@ stream = fastpack.stream(
     pad_to="max_length",
     columns=["input_ids", "attention_mask", "labels"],
     epochs=None,
-    max_steps=61,
+    max_steps=41,
 )
 
 torch.manual_seed(0)

@@ -302,6 +302,8 @@ def test_a_text_without_a_character_is_dropped_and_one_of_a_pair_is_not(bert):
         ({"eos": True}, "eos"),
         ({"shift_labels": True}, "shift_labels"),
         ({"strategy": "heap"}, "strategy"),
+        ({"strategy": "mix"}, "strategy"),
+        ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "split"}, "overlong"),
         ({"columns": ["loss_weights"]}, "columns"),
         ({"shape": "text"}, "shape"),

@@ -111,6 +111,8 @@ def test_ids_are_taken_as_they_are():
         ({"train_on": "all"}, "train_on"),
         ({"eos": True}, "eos"),
         ({"strategy": "heap"}, "strategy"),
+        ({"strategy": "mix"}, "strategy"),
+        ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "trim"}, "overlong"),
         ({"columns": ["labels"]}, "columns"),
         ({"shape": "preference"}, "shape"),

@@ -374,6 +374,8 @@ def test_a_judgement_is_true_or_false(folder, label):
         ({"train_on": "all"}, "train_on"),
         ({"shift_labels": True}, "shift_labels"),
         ({"strategy": "concat"}, "strategy"),
+        ({"strategy": "mix"}, "strategy"),
+        ({"strategy": "best_fit"}, "strategy"),
         ({"overlong": "split"}, "overlong"),
         ({"pad_to": 8}, "pad_to"),
         ({"columns": ["input_ids"]}, "columns"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_args
 
 from fastpack._meant import field_hint, option_hint, spelled_as_ours, word_hint, words_of
-from fastpack._message import Message
+from fastpack._message import Message, Setting
+from fastpack._types import Objective, Strategy
 from fastpack.errors import OptionError, OptionTypeError, RecordError
+from fastpack.options.option import PACKED_OBJECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +36,7 @@ def suggesting(function: Callable[Given, Returned]) -> Callable[Given, Returned]
             words = () if option in _FREE else words_of(option, name)
             if words and isinstance(value, (str, list, tuple)):
                 kwargs[option] = spelled_as_ours(value, words)
+        _refuse_packing(kwargs)
         try:
             return function(*args, **kwargs)
         except (OptionError, RecordError) as refused:
@@ -58,6 +61,22 @@ def with_hint(
     if not hint or "did you mean" in refused.reason:
         return refused
     return type(refused)(Message(refused.reason, "; ", hint), refused.option)
+
+
+def _refuse_packing(given: Mapping[str, object]) -> None:
+    """Refuses a packing strategy that is given for an objective whose rows hold one document each.
+
+    Further in, a strategy that was given can no longer be told from the default.
+    """
+    objective, strategy = given.get("objective", "causal"), given.get("strategy", "none")
+    one_each = objective in get_args(Objective) and objective not in PACKED_OBJECTIVES
+    if one_each and strategy != "none" and strategy in get_args(Strategy):
+        message = Message(
+            f'is "{strategy}", but with ',
+            Setting("objective", str(objective)),
+            ' each document has a row of its own: leave it out, or pass "none"',
+        )
+        raise OptionError(message, "strategy")
 
 
 _FREE = frozenset({"prompt", "chat_template", "sources", "examples"})
