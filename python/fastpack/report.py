@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from fastpack._counted import counted
 from fastpack._facts import Count, Facts, Input, Noted, Place, count_of, places_of, real, whole
-from fastpack._types import Splits
+from fastpack._types import Objective, Splits
 from fastpack.errors import InputNotFoundError, OptionError, OptionTypeError
 
 if TYPE_CHECKING:
@@ -141,6 +141,12 @@ class Report(Facts):
     def room(self) -> str:
         """The most tokens of a row, as text."""
         return "any number of" if self.max_length is None else f"{self.max_length:,}"
+
+    @property
+    def objective(self) -> Objective:
+        """What a model learns from the rows."""
+        found = self._values.get("objective", "causal")
+        return next((name for name in get_args(Objective) if name == found), "causal")
 
     @property
     def strategy(self) -> str:

@@ -163,6 +163,14 @@ def test_rows_are_padded_to_a_length_with_a_mask(bert, side):
         assert row["labels"] == record["label"]
 
 
+def test_the_report_names_the_objective(bert):
+    report = fastpack.Report.of(packed(bert, SHAPES["texts"]))
+    assert (report.objective, report.to_dict()["objective"]) == ("classification", "classification")
+    assert "for classification" in str(report)
+    causal = fastpack.Report.of(fastpack.pack_records([{"text": "a river"}], bert, max_length=8))
+    assert (causal.objective, "objective" in causal.to_dict()) == ("causal", False)
+
+
 def test_rows_of_a_group_have_similar_lengths(bert):
     rows = packed(
         bert,

@@ -76,7 +76,8 @@ def _report_lines(report: Report) -> Iterator[tuple[str, str]]:
     for label, place in labelled("places", report.places):
         yield label, f"{place.path}:{place.line}: {place.reason}: {place.message}"
     yield from _left_out(report)
-    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}"
+    made_for = "" if report.objective == "causal" else f", for {report.objective}"
+    yield "rows", f"{report.rows:,} of {report.room} tokens, by {report.strategy}{made_for}"
     yield "", f"{report.documents_per_row:.2f} documents a row"
     for label, (name, split) in labelled("splits", report.splits.items()):
         yield (

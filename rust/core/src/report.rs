@@ -25,6 +25,9 @@ const MUCH_LOST: f64 = 0.01;
 pub struct Report {
     /// The version of fastpack.
     pub fastpack: String,
+    /// The training objective, unless it is the causal one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
     /// The packing strategy.
     pub strategy: String,
     /// The most tokens of a row; `None` where each document has a row, however long.
@@ -325,6 +328,9 @@ impl Report {
         let room = max_length.map_or(tally.filled, |most| rows * u64::from(most));
         Self {
             fastpack: env!("CARGO_PKG_VERSION").to_owned(),
+            objective: Some(&options.rows.objective)
+                .filter(|objective| !objective.is_causal())
+                .map(|objective| objective.name().name().to_owned()),
             strategy: options.rows.packing.strategy.name().to_owned(),
             max_length,
             facts,
