@@ -196,8 +196,10 @@ def _broken_packs(
 def _broken_lengths(table: pa.Table, name: str, ids: Lists) -> Iterator[tuple[int, str]]:
     """The first row in which a column has not as many values as tokens."""
     column = lists_of(table, name)
-    wrong = [] if column is None else np.flatnonzero(column.ends != ids.ends)
-    if column is not None and len(wrong):
+    if column is None:
+        return
+    wrong = np.flatnonzero(column.ends != ids.ends)
+    if len(wrong):
         sizes = [np.diff(each.ends, prepend=0)[wrong[0]] for each in (column, ids)]
         yield int(wrong[0]), f"column `{name}` has {sizes[0]} values, but `input_ids` {sizes[1]}"
 
@@ -209,11 +211,14 @@ def _broken_classes(table: pa.Table, *, several: bool) -> Iterator[tuple[int, st
         FastpackError: They are of another type.
     """
     column = table["labels"].combine_chunks()
-    wanted = pa.list_(pa.float32()) if several else pa.int64()
-    if column.type != wanted or column.null_count:
-        message = (
-            f"column `labels` is {column.type}, which rows of this objective have as {wanted}, without nulls"
-        )
+    kind = column.type
+    if several:
+        right = pa.types.is_list(kind) and pa.types.is_floating(kind.value_type)
+    else:
+        right = pa.types.is_integer(kind)
+    if not right or column.null_count:
+        wanted = "a list of truths as floats" if several else "an integer"
+        message = f"column `labels` is {kind}, where rows of this objective have {wanted}, without nulls"
         raise FastpackError(message)
     if not several:
         classes = column.to_numpy()
@@ -225,7 +230,7 @@ def _broken_classes(table: pa.Table, *, several: bool) -> Iterator[tuple[int, st
     wrong = np.flatnonzero((sizes != sizes.max()) & (sizes > 0))
     if len(wrong):
         yield int(wrong[0]), f"column `labels` has {sizes[wrong[0]]} values, others have {sizes.max()}"
-    truths = column.flatten().to_numpy()
+    truths = pc.list_flatten(column).to_numpy()
     wrong = np.flatnonzero((truths != 0) & (truths != 1))
     if len(wrong):
         row = int(np.searchsorted(sizes.cumsum(), wrong[0], side="right"))

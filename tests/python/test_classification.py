@@ -237,6 +237,10 @@ def test_every_way_gives_the_same_rows(bert, write_jsonl, tmp_path, objective):
         fastpack.pack_dir(path, out, tokenizer=bert, **options, **classes, keep_tokens=kept)
         assert table_of(out).to_pylist() == wanted
         assert fastpack.verify(out).problems == ()
+    for form in ("jsonl", "parquet"):
+        out = tmp_path / form
+        fastpack.pack_dir(path, out, tokenizer=bert, **options, **classes, format=form)
+        assert fastpack.verify(out).problems == ()
     fastpack.repack(tmp_path / "outTrue", tmp_path / "again", **options)
     assert table_of(tmp_path / "again").to_pylist() == wanted
     streamed = fastpack.stream(path, bert, **options, **classes, shuffle=False, lanes=1)
