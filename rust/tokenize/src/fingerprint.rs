@@ -6,8 +6,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::outline::Outline;
-
 /// A label that changes with the hashing scheme, so that digests of different schemes never collide.
 const DOMAIN: &str = "fastpack tokenizer 1";
 
@@ -36,7 +34,7 @@ struct Parts<'a> {
 /// The model is most of the file, and the last key as the Hugging Face crate writes it. So the text from the
 /// model on is hashed as it is, without parsing it again. The few files that have other keys after the model
 /// get a different digest from a file without them.
-pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> String {
+pub(crate) fn of_file(json: &str, outline: Option<&Value>) -> String {
     let (before, model) = json.split_at(model_of(json).unwrap_or(0));
     let before = format!("{before}null}}");
     let mut hasher = blake3::Hasher::new_derive_key(FILE_DOMAIN);
@@ -46,7 +44,7 @@ pub(crate) fn of_file(json: &str, outline: Option<&Outline>) -> String {
     };
     add(model);
     if let Some(outline) = outline {
-        write_sorted(&mut hasher, outline.value()).expect(TAKES_ALL);
+        write_sorted(&mut hasher, outline).expect(TAKES_ALL);
     } else if let Ok(parts) = serde_json::from_str::<Parts<'_>>(&before) {
         let Parts { added_tokens, normalizer, pre_tokenizer, post_processor } = parts;
         for part in [added_tokens, normalizer, pre_tokenizer, post_processor] {

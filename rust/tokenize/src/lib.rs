@@ -42,6 +42,7 @@ mod beside;
 mod compiled;
 mod components;
 mod contain;
+mod encoding;
 mod error;
 mod fingerprint;
 mod load;
@@ -61,7 +62,8 @@ mod viterbi;
 
 pub use compiled::Settled;
 pub use contain::contain;
+pub use encoding::{Encoding, SpecialTokens};
 pub use error::{Error, Result};
 pub use pretrained::{NamedTemplate, Pretrained};
 pub use reference::{LONGEST_COMPARED, Part};
-pub use tokenizer::{Encoder, Encoding, Engine, SpecialTokens, Tokenizer};
+pub use tokenizer::{Encoder, Engine, Tokenizer};

@@ -10,10 +10,10 @@ use tokenizers::{NormalizerWrapper, PostProcessorWrapper};
 
 use crate::components;
 use crate::contain::contain;
+use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::load::{self, malformed};
-use crate::tokenizer::{Encoding, SpecialTokens};
 
 /// Bytes of the longest text that is encoded: each byte takes about 140 bytes of memory, and a million take
 /// two seconds (gpt2, a text of 8 MB, a busy machine of two cores, 2026-11-23).

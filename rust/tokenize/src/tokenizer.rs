@@ -12,21 +12,13 @@ use crate::beside::both;
 use crate::compiled::{
     Blanks, Compiled, Description, File, Memory, Names, Settled, Written, recognise,
 };
+use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::load;
 use crate::outline::Outline;
 use crate::reference::{self, Part, Reference};
 use crate::stop::Stop;
-
-/// Whether the post-processor may add its own tokens (`<s>`, `[CLS]`, …) around a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpecialTokens {
-    /// As `add_special_tokens=True`.
-    Add,
-    /// As `add_special_tokens=False`: for text that already carries them, such as a rendered chat.
-    Omit,
-}
 
 /// Default bytes of an encoder's caches. With half of it, new English text is 5 % slower; with twice as much,
 /// it is not faster (llama3, 30 MB, Intel Xeon, 2026-11-22).
@@ -252,9 +244,9 @@ impl Tokenizer {
         if self.reference.json.is_empty() {
             return self.built().fingerprint();
         }
-        self.reference.fingerprint.get_or_init(|| {
-            fingerprint::of_file(&self.reference.json, self.reference.outline.as_ref())
-        })
+        let Lazy { json, outline, .. } = &*self.reference;
+        let outline = outline.as_ref().map(Outline::value);
+        self.reference.fingerprint.get_or_init(|| fingerprint::of_file(json, outline))
     }
 }
 
@@ -406,29 +398,6 @@ impl Encoder {
         out.ids.truncate(before.0);
         out.touched.truncate(before.1);
         Err(refused)
-    }
-}
-
-/// The ids and touched tokens of a text: a buffer that one thread keeps and clears.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Encoding {
-    /// Token ids, in order.
-    pub ids: Vec<u32>,
-    /// For each span, the range of positions in `ids` that it touches; empty where it touches none.
-    pub touched: Vec<Range<usize>>,
-}
-
-impl Encoding {
-    /// An empty buffer with room for `ids` ids. For millions of ids, this costs the system less than a buffer
-    /// that grows.
-    pub fn with_room(ids: usize) -> Self {
-        Self { ids: crate::machine::with_room(ids), touched: Vec::new() }
-    }
-
-    /// Empties the buffer, keeping its memory.
-    pub fn clear(&mut self) {
-        self.ids.clear();
-        self.touched.clear();
     }
 }
 

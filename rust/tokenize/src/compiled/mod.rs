@@ -33,9 +33,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::added::{Finder, Matcher};
+use crate::encoding::{Encoding, SpecialTokens};
 use crate::error::Error;
 use crate::pieces::Shared;
-use crate::tokenizer::{Encoding, SpecialTokens};
 use batch::{Origin, Output};
 use byte_level::ByteLevel;
 pub(crate) use file::{File, Written};

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::template::Trim;
 use super::{Compiled, Memory};
 use crate::compiled::spans::{Source, Watch};
-use crate::tokenizer::SpecialTokens;
+use crate::encoding::SpecialTokens;
 
 /// The character that stands for a space in byte-level vocabularies.
 const SPACE: char = 'Ġ';

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::folder::Folder;
+use super::model_types::MODEL_TYPES;
 use super::names;
 use super::{BACKEND, unsupported};
 use crate::error::Result;
@@ -120,7 +121,7 @@ fn model_type(config: &Map<String, Value>) -> &str {
 }
 
 fn registered(model_type: &str) -> Option<&'static str> {
-    names::MODEL_TYPES.iter().find(|(name, _)| *name == model_type).map(|(_, class)| *class)
+    MODEL_TYPES.iter().find(|(name, _)| *name == model_type).map(|(_, class)| *class)
 }
 
 fn has_config_class(model_type: &str) -> bool {

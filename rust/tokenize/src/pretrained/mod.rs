@@ -13,6 +13,7 @@ mod backend;
 mod classes;
 mod conversion;
 mod folder;
+mod model_types;
 mod names;
 mod settings;
 mod templates;

@@ -93,8 +93,13 @@ fn as_in_file(_: &Settings, vocabulary: &Vocabulary<'_>) -> Result<Value> {
     Ok(vocabulary.tokenizer.clone())
 }
 
-/// A `tokenizer.json` with these components.
-fn tokenizer(normalizer: Value, pre_tokenizer: Value, decoder: Value, model: Value) -> Value {
+/// A `tokenizer.json` with these components, without added tokens and post-processor.
+pub(super) fn tokenizer(
+    normalizer: Value,
+    pre_tokenizer: Value,
+    decoder: Value,
+    model: Value,
+) -> Value {
     let parts = [
         ("version", json!("1.0")),
         ("added_tokens", json!([])),

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Converted, file};
+use super::Converted;
 use crate::error::Result;
+use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
 
 /// The files of classes with a byte-pair encoding model.
@@ -57,7 +58,7 @@ pub(super) fn read(folder: &Folder<'_>, class: &str) -> Result<Option<Converted>
     } else {
         None
     };
-    let vocabulary = |model| file(Value::Null, Value::Null, Value::Null, model);
+    let vocabulary = |model| tokenizer(Value::Null, Value::Null, Value::Null, model);
     Ok(model.map(|model| Converted::new(vocabulary(model))))
 }
 

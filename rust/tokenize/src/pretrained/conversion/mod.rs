@@ -11,7 +11,7 @@ mod protobuf;
 mod ranks;
 mod sentence_piece;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::BACKEND;
 use super::folder::Folder;
@@ -89,18 +89,4 @@ fn shared_file(folder: &Folder<'_>) -> Result<Option<&'static str>> {
 fn takes_whole(class: &str) -> bool {
     matches!(class, BACKEND | "CodeLlamaTokenizer" | "GemmaTokenizer" | "LlamaTokenizer")
         || (lists::reads(class) && class.starts_with("GPT2"))
-}
-
-/// A `tokenizer.json` without added tokens and post-processor.
-fn file(normalizer: Value, pre_tokenizer: Value, decoder: Value, model: Value) -> Value {
-    let parts = [
-        ("version", json!("1.0")),
-        ("added_tokens", json!([])),
-        ("normalizer", normalizer),
-        ("pre_tokenizer", pre_tokenizer),
-        ("post_processor", Value::Null),
-        ("decoder", decoder),
-        ("model", model),
-    ];
-    Value::Object(parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect())
 }

@@ -8,9 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{Converted, TEKKEN, file, takes_whole};
+use super::{Converted, TEKKEN, takes_whole};
 use crate::compiled::byte_letters;
 use crate::error::Result;
+use crate::pretrained::classes::tokenizer;
 use crate::pretrained::folder::Folder;
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::Token;
@@ -95,7 +96,7 @@ fn whole(
     let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
     let bytes = |trim: bool, pattern: bool| json!({"type": "ByteLevel", "add_prefix_space": !pattern && trim, "trim_offsets": trim, "use_regex": pattern});
     let steps = json!({"type": "Sequence", "pretokenizers": [split, bytes(false, false)]});
-    let mut whole = file(Value::Null, steps, bytes(true, true), model);
+    let mut whole = tokenizer(Value::Null, steps, bytes(true, true), model);
     whole["added_tokens"] = added.into();
     whole["post_processor"] = bytes(false, true);
     let mut converted = Converted::new(whole);

@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::Converted;
 use super::protobuf::{self, Field};
-use super::{Converted, file};
 use crate::error::Result;
 use crate::pretrained::BACKEND;
-use crate::pretrained::classes::{MBART, MBART50};
+use crate::pretrained::classes::{MBART, MBART50, tokenizer};
 use crate::pretrained::folder::Folder;
 use crate::pretrained::settings::Settings;
 use crate::pretrained::token::AddedToken;
@@ -188,7 +188,8 @@ impl Model {
             converted.set("unk_id", self.unk_id.into());
         }
         if !free {
-            converted.file = file(charsmap.unwrap_or_default(), Value::Null, Value::Null, model);
+            converted.file =
+                tokenizer(charsmap.unwrap_or_default(), Value::Null, Value::Null, model);
             return Ok(converted);
         }
         if has_scores && !settings.added_tokens.is_empty() {
@@ -209,7 +210,7 @@ impl Model {
         if self.byte_fallback {
             decoders.extend([json!({"type": "ByteFallback"}), json!({"type": "Fuse"})]);
         }
-        converted.file = file(
+        converted.file = tokenizer(
             json!({"type": "Sequence", "normalizers": steps}),
             Value::Null,
             json!({"type": "Sequence", "decoders": decoders}),
