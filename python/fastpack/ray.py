@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["pack_dataset", "pack_dir"]
 
 _RETRIES: Final = 3
-"""How often a task is started again after a loss of its node, or a failure of the storage."""
+"""The number of times that a task is started again after a loss of its node, or a failure of the storage."""
 
 _NOT_HERE: Final = frozenset({"rank", "world_size", "progress", "cache_dir", "wait"})
 """Options of `fastpack.pack_dir` that Ray decides, or that have no use on a cluster."""

@@ -20,7 +20,7 @@ use super::leftovers::{Leftovers, is_ours};
 use super::lock::{Lock, refuse_no_folder};
 use super::manifest::{File, Manifest, MetadataFile, TokensFile};
 use super::owned::{self, Owned};
-use super::placed::{Placed, flat, remove_folder_of, sync, write};
+use super::placed::{PlacedFiles, flat, remove_folder_of, sync, write};
 use super::series::{Series, is_of_input};
 use super::shard::Shard;
 use super::shard_list::ShardList;
@@ -58,7 +58,7 @@ pub struct Folder {
     list: ShardList,
     /// The output that this one replaces, and the files of others in the folder.
     owned: Owned,
-    placed: Placed,
+    placed: PlacedFiles,
     /// The lock, held until the end of the run.
     lock: Option<Lock>,
 }
@@ -163,7 +163,7 @@ pub(super) fn prepare(
         files: Vec::new(),
         list: ShardList::new(lock.work(), &name),
         owned,
-        placed: Placed::default(),
+        placed: PlacedFiles::default(),
         lock: Some(lock),
     };
     let is_mine = |it: &&Manifest| !output.once && it.job.differences(job).is_none();

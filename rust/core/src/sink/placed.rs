@@ -1,4 +1,4 @@
-//! [`Placed`]: files that were renamed to their place, to be moved back unless all of them arrive.
+//! [`PlacedFiles`]: files that were renamed to their place, to be moved back unless all of them arrive.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -10,14 +10,14 @@ use crate::regular;
 
 /// Files that were renamed to their place.
 #[derive(Default)]
-pub(super) struct Placed {
+pub(super) struct PlacedFiles {
     /// The old and the new path of each file.
     files: Vec<(PathBuf, PathBuf)>,
     /// The folders that were made for these files.
     folders: Vec<PathBuf>,
 }
 
-impl Placed {
+impl PlacedFiles {
     /// Moves a whole file from `work` to `name` in the output folder `dir`, where there must be no file.
     /// Creates the folder of the file if needed.
     pub(super) fn place(&mut self, work: PathBuf, dir: &Path, name: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use super::dataset;
 use super::format::{Container, by_name};
 use super::found::{FoundFiles, SourceFile};
 use super::globs;
-use super::outputs::Outputs;
+use super::outputs::FoundOutputs;
 use super::remote;
 use crate::config::{Inputs, Reading, ShapeName};
 use crate::control::Control;
@@ -171,7 +171,7 @@ impl LocalSearch<'_> {
             return Err(Error::option("files", format!("`{pattern}` matches no file")));
         }
         let mut files = Vec::new();
-        let mut outputs = Outputs::of_glob(pattern);
+        let mut outputs = FoundOutputs::of_glob(pattern);
         for path in matched {
             self.control.tick()?;
             if outputs.hold(&path, passed_over) {
@@ -198,7 +198,7 @@ impl LocalSearch<'_> {
             return Ok(files);
         }
         let mut entries = Vec::new();
-        let mut outputs = Outputs::below(dir);
+        let mut outputs = FoundOutputs::below(dir);
         for path in self.entries(dir, &mut outputs, passed_over)? {
             self.control.tick()?;
             if !path.is_file() || outputs.tell(&path) {
@@ -219,7 +219,7 @@ impl LocalSearch<'_> {
     fn entries(
         self,
         dir: &Path,
-        outputs: &mut Outputs,
+        outputs: &mut FoundOutputs,
         passed_over: &mut Vec<PathBuf>,
     ) -> Result<Vec<PathBuf>> {
         let mut entries = Vec::new();

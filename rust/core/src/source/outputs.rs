@@ -1,4 +1,4 @@
-//! [`Outputs`]: folders that fastpack wrote, which a search for inputs skips.
+//! [`FoundOutputs`]: folders that fastpack wrote, which a search for inputs skips.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -17,12 +17,12 @@ const WORK: &str = ".fastpack";
 /// Folders below the searched one that fastpack wrote: outputs, and the entries of a cache. If they were read
 /// with the data that they were made from, it would be packed twice. A named folder is always read.
 #[derive(Debug)]
-pub(super) struct Outputs {
+pub(super) struct FoundOutputs {
     root: PathBuf,
     known: HashMap<PathBuf, bool>,
 }
 
-impl Outputs {
+impl FoundOutputs {
     /// The outputs below the folder `root`.
     pub(super) fn below(root: &Path) -> Self {
         Self { root: root.to_owned(), known: HashMap::new() }
@@ -91,15 +91,17 @@ mod tests {
         fs::write(packed.join(MANIFEST), sealed::seal(&json!({ "version": 3 }))).expect("room");
         fs::write(other.join(MANIFEST), "{\"blake3\": \"of somebody else\"}").expect("room");
         let shard = packed.join("train/data-00000-of-00001.arrow");
-        let glob = |pattern: &str| Outputs::of_glob(&dir.path().join(pattern).to_string_lossy());
-        for mut outputs in [Outputs::below(dir.path()), glob("**/*.arrow"), glob("*/train/*")] {
+        let glob =
+            |pattern: &str| FoundOutputs::of_glob(&dir.path().join(pattern).to_string_lossy());
+        for mut outputs in [FoundOutputs::below(dir.path()), glob("**/*.arrow"), glob("*/train/*")]
+        {
             assert_eq!(outputs.holder(&shard), Some(&*packed));
             assert_eq!(outputs.holder(&packed), Some(&*packed));
             assert_eq!(outputs.holder(&other.join("data.jsonl")), None);
             let torn = other.join(".fastpack/train-00000.arrow");
             assert_eq!(outputs.holder(&torn), torn.parent());
         }
-        for mut outputs in [Outputs::below(&packed), glob("packed/**/*.arrow")] {
+        for mut outputs in [FoundOutputs::below(&packed), glob("packed/**/*.arrow")] {
             assert_eq!(outputs.holder(&shard), None);
             assert!(outputs.tell(&packed.join("report.json")) && !outputs.tell(&shard));
             assert!(!outputs.tell(&other.join("report.json")));

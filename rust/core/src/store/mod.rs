@@ -42,7 +42,7 @@ struct Spilled {
 /// Documents and the number of each, ascending.
 #[derive(Debug)]
 struct StoredDocuments {
-    numbers: Numbers,
+    numbers: DocumentNumbers,
     /// Their place in the log, if there is one.
     place: Option<LoggedBlock>,
     /// The documents, unless they are in the log only.
@@ -50,12 +50,12 @@ struct StoredDocuments {
 }
 
 #[derive(Debug)]
-enum Numbers {
+enum DocumentNumbers {
     From(u64),
     Listed(Vec<u64>),
 }
 
-impl Numbers {
+impl DocumentNumbers {
     fn number(&self, index: usize) -> u64 {
         match self {
             Self::From(first) => first + index as u64,
@@ -91,7 +91,11 @@ impl Store {
         }
         self.resident += documents.memory();
         let documents = Some(documents);
-        self.segments.push(StoredDocuments { numbers: Numbers::From(first), place, documents });
+        self.segments.push(StoredDocuments {
+            numbers: DocumentNumbers::From(first),
+            place,
+            documents,
+        });
         if let Some(spilled) = &mut self.spilled {
             if self.resident > spilled.budget && !spilled.over {
                 spilled.over = true;
@@ -178,7 +182,7 @@ impl Store {
             if kept.len() < documents.len() {
                 let numbers = kept.iter().map(|&index| segment.numbers.number(index)).collect();
                 *documents = documents.select(&kept);
-                segment.numbers = Numbers::Listed(numbers);
+                segment.numbers = DocumentNumbers::Listed(numbers);
             }
             resident += documents.memory();
             !kept.is_empty()

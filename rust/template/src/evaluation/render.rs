@@ -7,7 +7,9 @@ use chrono::NaiveDateTime;
 use crate::evaluation::input::Input;
 use crate::evaluation::sources::{PrintedInputs, TextSources};
 use crate::failure::{Failure, Outcome};
-use crate::language::tree::{Load, Scope, Slot, Statement, StatementKind, Target, Template};
+use crate::language::tree::{
+    AssignmentTarget, Load, Scope, Slot, Statement, StatementKind, Template,
+};
 use crate::limits::Meter;
 use crate::programs::trace::Trace;
 use crate::values::make::{ITEM_BYTES, check_nesting};
@@ -256,10 +258,10 @@ impl<'r> Interpreter<'r, '_> {
         Ok((result?, text))
     }
 
-    pub(crate) fn assign(&mut self, target: &'r Target, value: Value<'r>) -> Outcome<()> {
+    pub(crate) fn assign(&mut self, target: &'r AssignmentTarget, value: Value<'r>) -> Outcome<()> {
         match target {
-            Target::Name(name) => self.set(name.slot, value),
-            Target::Tuple(targets) => {
+            AssignmentTarget::Name(name) => self.set(name.slot, value),
+            AssignmentTarget::Tuple(targets) => {
                 if let Some(trace) = &mut self.trace {
                     trace.items(&value);
                 }
@@ -281,7 +283,7 @@ impl<'r> Interpreter<'r, '_> {
                     self.assign(target, value)?;
                 }
             }
-            Target::Attribute(name, attribute) => match self.get(name.slot) {
+            AssignmentTarget::Attribute(name, attribute) => match self.get(name.slot) {
                 Value::Namespace(attributes) => {
                     check_nesting(&value)?;
                     attributes.borrow_mut().insert(attribute.clone(), value);

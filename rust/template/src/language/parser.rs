@@ -3,7 +3,7 @@
 use crate::failure::Refusal;
 use crate::language::lexer::{Token, tokenize};
 use crate::language::tree::{
-    Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind, Target,
+    AssignmentTarget, Expression, For, Macro, Name, Scope, Slot, Statement, StatementKind,
 };
 
 /// Most levels that statements and expressions may nest: far more than templates do, far less than a thread's
@@ -311,7 +311,7 @@ impl Parser {
             if !variables.is_empty() {
                 self.expect_operator(",")?;
             }
-            let target = Target::Name(self.name()?);
+            let target = AssignmentTarget::Name(self.name()?);
             self.expect_operator("=")?;
             variables.push((target, self.expression()?));
         }
@@ -368,7 +368,7 @@ impl Parser {
     }
 
     /// Parses the target of an assignment: names, perhaps in nested tuples, or an attribute of a namespace.
-    fn target(&mut self, ends: &[&str], attributes: bool) -> Result<Target, Refusal> {
+    fn target(&mut self, ends: &[&str], attributes: bool) -> Result<AssignmentTarget, Refusal> {
         let mut targets = Vec::new();
         let mut is_tuple = false;
         loop {
@@ -392,9 +392,9 @@ impl Parser {
                             format!("a namespace cannot hold `{attribute}`"),
                         ));
                     }
-                    targets.push(Target::Attribute(name, attribute.into()));
+                    targets.push(AssignmentTarget::Attribute(name, attribute.into()));
                 } else {
-                    targets.push(Target::Name(name));
+                    targets.push(AssignmentTarget::Name(name));
                 }
             }
             if !self.skip_operator(",") {
@@ -406,7 +406,7 @@ impl Parser {
             Some(only) if targets.is_empty() && !is_tuple => Ok(only),
             Some(last) => {
                 targets.push(last);
-                Ok(Target::Tuple(targets))
+                Ok(AssignmentTarget::Tuple(targets))
             }
             None => self.refuse(format!("expected a name to assign to, got `{}`", self.peek())),
         }

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use indexmap::IndexMap;
 
 use crate::language::tree::{
-    Expression, For, Load, Macro, Name, Scope, Slot, Statement, StatementKind, Target, Template,
+    AssignmentTarget, Expression, For, Load, Macro, Name, Scope, Slot, Statement, StatementKind,
+    Template,
 };
 use crate::language::visit::{visit, visit_mut};
 
@@ -183,11 +184,15 @@ impl Resolver {
         self.join(vec![first, middle, last]);
     }
 
-    fn collect_target(&mut self, target: &Target) {
+    fn collect_target(&mut self, target: &AssignmentTarget) {
         match target {
-            Target::Name(name) => self.store(&name.name),
-            Target::Tuple(targets) => targets.iter().for_each(|target| self.collect_target(target)),
-            Target::Attribute(name, _) => self.load(&name.name),
+            AssignmentTarget::Name(name) => self.store(&name.name),
+            AssignmentTarget::Tuple(targets) => {
+                for target in targets {
+                    self.collect_target(target);
+                }
+            }
+            AssignmentTarget::Attribute(name, _) => self.load(&name.name),
         }
     }
 
@@ -195,15 +200,15 @@ impl Resolver {
         visit(expression, &mut |name| self.load(&name.name));
     }
 
-    fn collect_parameters(&mut self, target: &Target) {
+    fn collect_parameters(&mut self, target: &AssignmentTarget) {
         match target {
-            Target::Name(name) => self.parameter(&name.name),
-            Target::Tuple(targets) => {
+            AssignmentTarget::Name(name) => self.parameter(&name.name),
+            AssignmentTarget::Tuple(targets) => {
                 for target in targets {
                     self.collect_parameters(target);
                 }
             }
-            Target::Attribute(..) => {}
+            AssignmentTarget::Attribute(..) => {}
         }
     }
 
@@ -318,10 +323,12 @@ impl Resolver {
         }
     }
 
-    fn bind_target(&mut self, target: &mut Target) {
+    fn bind_target(&mut self, target: &mut AssignmentTarget) {
         match target {
-            Target::Name(name) | Target::Attribute(name, _) => self.bind_name(name),
-            Target::Tuple(targets) => {
+            AssignmentTarget::Name(name) | AssignmentTarget::Attribute(name, _) => {
+                self.bind_name(name);
+            }
+            AssignmentTarget::Tuple(targets) => {
                 for target in targets {
                     self.bind_target(target);
                 }

@@ -46,11 +46,11 @@ pub(crate) struct Scope {
 
 /// The target of an assignment.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum AssignmentTarget {
     /// A variable.
     Name(Name),
     /// Several targets, for a value of as many items.
-    Tuple(Vec<Target>),
+    Tuple(Vec<AssignmentTarget>),
     /// An attribute of a namespace.
     Attribute(Name, Box<str>),
 }
@@ -76,11 +76,11 @@ pub(crate) enum StatementKind {
     /// `{% for %}`
     For(Box<For>),
     /// `{% set a = b %}`
-    Set(Target, Expression),
+    Set(AssignmentTarget, Expression),
     /// `{% set a %}…{% endset %}`
-    Capture(Target, Scope),
+    Capture(AssignmentTarget, Scope),
     /// `{% with %}`: its variables, then its body.
-    With(Vec<(Target, Expression)>, Scope),
+    With(Vec<(AssignmentTarget, Expression)>, Scope),
     /// `{% macro %}`
     Macro(Name, Box<Macro>),
     /// `{% generation %}`
@@ -92,13 +92,13 @@ pub(crate) enum StatementKind {
 }
 
 /// The condition of a loop: its own target and variables, and its expression.
-pub(crate) type LoopTest = (Target, Vec<(Slot, Load)>, Expression);
+pub(crate) type LoopTest = (AssignmentTarget, Vec<(Slot, Load)>, Expression);
 
 /// `{% for target in items if test %}…{% else %}…{% endfor %}`
 #[derive(Debug)]
 pub(crate) struct For {
     /// The target that each item is assigned to.
-    pub(crate) target: Target,
+    pub(crate) target: AssignmentTarget,
     /// The value that is iterated.
     pub(crate) items: Expression,
     /// The condition on items. It has a scope, and thus a target, of its own.

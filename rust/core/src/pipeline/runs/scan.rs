@@ -194,7 +194,7 @@ pub fn scan(
         .transpose()?
         .flatten();
     let mut about = About::new(job, &found);
-    let mut seen = FileKinds::default();
+    let mut seen = ScanState::default();
     let (spread, through): (Vec<_>, Vec<_>) =
         found.files.iter().partition(|file| Sample::spreads_over(file));
     let bytes_through = found.bytes_of(through.iter().copied());
@@ -248,7 +248,7 @@ pub fn scan(
 
 /// The state of a scan.
 #[derive(Default)]
-struct FileKinds {
+struct ScanState {
     /// Line files that were read in part: their records are identified by their offsets.
     spread: HashSet<Arc<Path>>,
     ledger: Ledger,
@@ -262,7 +262,7 @@ struct FileKinds {
     pace: Pace,
 }
 
-impl FileKinds {
+impl ScanState {
     fn take(&mut self, mut outcome: Outcome) {
         let spread = self.spread.contains(outcome.documents.path());
         self.pace.take(&mut outcome, spread);
