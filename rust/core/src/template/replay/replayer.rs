@@ -31,15 +31,13 @@ const MOST_PROGRAMS: usize = 16;
 /// Pieces and steps of all programs after which no more are recorded: some MB a thread.
 const MOST_PIECES: usize = 1 << 17;
 
-/// Bytes of texts and values up to which a program runs. Longer conversations are interpreted, within the
-/// interpreter's limits.
+/// Bytes of texts and values up to which a program runs. Longer conversations are interpreted.
 const LONGEST: usize = 1 << 24;
 
 /// A conversation rendered by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The text and its spans, as [`WantedSpans`] asks: all that the assistant wrote, its last turn, or the
-    /// completion of the prompt.
+    /// The text, and the spans that [`WantedSpans`] asks for.
     pub printed: Printed,
     /// The assistant's turns, if they are wanted.
     pub turns: Vec<Turn>,
@@ -199,7 +197,8 @@ impl<'t> Replayer<'t> {
         if reader.size() > LONGEST {
             return Some(false);
         }
-        let input = replay_input(reader);
+        let (source, texts, values) = (reader.decoded(), reader.ranges(), reader.values());
+        let input = ReplayInput { source, texts, values };
         let buffers = &mut self.buffers;
         buffers.meter.restart(self.template.source.len() + reader.size());
         let mut serves = |programs: &&Programs| {
@@ -463,11 +462,6 @@ fn numbered(
     let text = reader.places().position(|place| place == (message, key)).map(Unprinted::Text);
     let value = || reader.value_places().position(|place| place == Some((message, key)));
     Some((text.or_else(|| value().map(Unprinted::Value))?, field))
-}
-
-/// The texts and values of a conversation, which its outline does not hold.
-fn replay_input(reader: &FastReader) -> ReplayInput<'_> {
-    ReplayInput { source: reader.decoded(), texts: reader.ranges(), values: reader.values() }
 }
 
 /// The texts and values of the parsed conversation, for a trace. `None` if they differ from those of `reader`.
